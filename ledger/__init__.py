@@ -1,0 +1,1 @@
+"""The write side: what happened, as immutable events in an append-only log."""

@@ -1,0 +1,354 @@
+"""The default back end: one append-only file of lines, written by many short processes at once.
+
+Take the lock, look at the end, write the whole batch in one call, release the lock, flush, move the head,
+acknowledge. The flush stays outside the lock, so the kernel groups the flushes of many writers. Standard library
+only: hooks append through this module.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from ledger import clock, disk, keys, recover
+from ledger import head as heads
+from ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, OutcomeUnknownError
+from ledger.head import Head
+from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame, head_field
+from ledger.scan import Scan, read_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from ledger.clock import Now
+
+LOG_NAME = "events.jsonl"
+_HEAD_TRIES = 50
+_OPENING_BYTES = 1024
+SYSTEM = {"rater": "tallybook"}
+
+
+class JsonlLog:
+    """A ledger in a folder. One object is for one thread; every process and thread opens its own.
+
+    Attributes:
+        folder: The ledger's folder, ``<project>/.claude/ledger``.
+        path: The file of events in it.
+    """
+
+    def __init__(self, folder: Path, now: Callable[[], Now] = clock.utc_now) -> None:
+        """Remember the folder; nothing is opened or created yet."""
+        self.folder = folder
+        self.path = folder / LOG_NAME
+        self.now = now
+        self.files: _Files | None = None
+
+    def close(self) -> None:
+        """Close the files that a transaction left open."""
+        if self.files is not None:
+            self.files.close()
+            self.files = None
+
+    def exists(self) -> bool:
+        """Say whether there is a ledger, or at least the trace of one."""
+        return self.path.exists() or (self.folder / "head").exists()
+
+    def head(self) -> Mark:
+        """Return the place behind the last acknowledged batch, START where there is no ledger."""
+        found = self.read_head()
+        return found.mark if found is not None else START
+
+    def read_head(self) -> Head | None:
+        """Return what the head says, None where there is none or it is torn."""
+        try:
+            fd = disk.open_file(self.folder / "head", write=False)
+        except FileNotFoundError:
+            return None
+        try:
+            return heads.read(fd)
+        finally:
+            os.close(fd)
+
+    def scan(self, after: Mark = START) -> _Reading:
+        """Open the log for reading behind a place; never writes, needs no lock."""
+        return _Reading(self.path, self.read_head(), after)
+
+    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+        """Yield every batch behind a place, each verified.
+
+        A bad end that was never acknowledged is left out: it is the next writer's to seal.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are gone or changed.
+            NewerLedgerError: The ledger's format is from the future.
+        """
+        with self.scan(after) as reading:
+            yield from reading
+
+    def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
+        """Return a transaction: a context in which the lock is held, and behind which what was appended is durable."""
+        return Transaction(self, wait_ms)
+
+
+class _Reading:
+    """The log, opened for reading up to the end it has now."""
+
+    def __init__(self, path: Path, head: Head | None, after: Mark) -> None:
+        self._path = path
+        self._head = head
+        self._after = after
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        try:
+            self._fd = disk.open_file(self._path, write=False)
+        except FileNotFoundError:
+            if self._head is not None and self._head.mark.offset:
+                raise DamagedLedgerError([recover.gone(self._path, self._head)]) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def __iter__(self) -> Iterator[RawBatch]:
+        if self._fd < 0:
+            return
+        # The head was read before the size is: what it acknowledges must lie within the file.
+        size = os.fstat(self._fd).st_size
+        if self._head is not None and size < self._head.mark.offset:
+            raise recover.truncated(self._path.name, self._fd, size, self._head)
+        check_format(self._fd, self._path)
+        scan = Scan(self._fd, self._after, size, self._path.name)
+        yield from scan
+        if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
+            raise DamagedLedgerError([scan.stop.problem])
+
+
+def check_format(fd: int, path: Path) -> None:
+    """Refuse a ledger whose first line names a format from the future.
+
+    Raises:
+        NewerLedgerError: It does.
+    """
+    line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
+    number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
+    if number.isdigit() and int(number) > FORMAT:
+        raise NewerLedgerError(path.name, int(number), FORMAT)
+
+
+class _Files:
+    """The files of a ledger, open for writing; what the last transaction of this process left is remembered."""
+
+    def __init__(self, folder: Path) -> None:
+        disk.make_folder(folder)
+        self.boot = disk.boot_id()
+        self.inode = 0
+        self.tail: Mark | None = None
+        self.head_seen = b""
+        self.failures = 0
+        self.log = self.lock = self.head = -1
+        try:
+            self.lock = disk.open_file(folder / "lock", write=True, create=True)
+            self.head = disk.open_file(folder / "head", write=True, create=True)
+            self.log = disk.open_file(folder / LOG_NAME, write=True, append=True, create=True)
+        except CannotWriteError:
+            self.close()
+            raise
+        self.inode = os.fstat(self.log).st_ino
+
+    def close(self) -> None:
+        for fd in (self.log, self.head, self.lock):
+            if fd >= 0:
+                os.close(fd)
+
+
+class Transaction:
+    """The lock is held from entering on; leaving writes what was appended, all or nothing, and makes it durable.
+
+    Attributes:
+        mark: The place behind the last batch, appended ones included.
+    """
+
+    def __init__(self, log: JsonlLog, wait_ms: int) -> None:
+        """Prepare; the lock is taken on entering."""
+        self._log = log
+        self._wait_ms = wait_ms
+        self._pending: list[RawBatch] = []
+        self._flush_owed = False
+        self.mark = START
+
+    def __enter__(self) -> Self:
+        """Take the lock, and mend the end of the log if a crash left it unclean.
+
+        Raises:
+            LockHeldError: Somebody else holds it.
+            DamagedLedgerError: Acknowledged bytes are gone or changed.
+            NewerLedgerError: The ledger's format is from the future.
+            CannotWriteError: The ledger cannot be opened for writing.
+        """
+        files = self._open()
+        try:
+            size = os.fstat(files.log).st_size
+            seen = read_at(files.head, heads.HEAD_BYTES, 0)
+            if files.tail is not None and seen == files.head_seen and size == files.tail.offset:
+                self.mark = files.tail
+            else:
+                self._look(files, size, seen)
+            if self.mark.seq == 0:
+                self._open_ledger()
+        except BaseException:
+            disk.unlock(files.lock)
+            raise
+        return self
+
+    def _open(self) -> _Files:
+        """Return the ledger's files with the lock held, opened anew where the log was replaced under us."""
+        log = self._log
+        while True:
+            files = log.files or _Files(log.folder)
+            log.files = files
+            disk.lock(files.lock, log.folder / "lock", self._wait_ms)
+            try:
+                if os.stat(log.path).st_ino == files.inode:
+                    return files
+            except OSError:
+                pass
+            log.close()
+
+    def _look(self, files: _Files, size: int, seen: bytes) -> None:
+        """Find the end of the log, seal what a crash left there, write again what a flush lost."""
+        log = self._log
+        head = heads.decode(seen)
+        check_format(files.log, log.path)
+        tail = recover.find_tail(files.log, log.path, size, head, files.boot)
+        self.mark = tail.mark
+        if tail.stop is not None:
+            batch = self._seal(files, tail, size)
+            self.mark, size = batch.mark, batch.end
+        if head is not None and head.suspect >= 0:
+            recover.write_again(log.path, head.suspect, size)
+            head = head._replace(suspect=-1)
+            heads.write(files.head, head)
+            seen = heads.encode(head)
+        files.failures = head.failures if head is not None else 0
+        files.head_seen = seen
+        files.tail = self.mark
+
+    def _seal(self, files: _Files, tail: recover.Tail, size: int) -> RawBatch:
+        try:
+            return recover.seal(files.log, self._log.path, tail, size, lambda mark: self._stamp(mark, SYSTEM, None))
+        except OutcomeUnknownError:
+            self._report_failure(files, tail.mark.offset)
+            raise
+
+    def _open_ledger(self) -> None:
+        """Begin a ledger: its first line says which it is."""
+        (self._log.folder / ".gitignore").write_text("*\n", encoding="ascii")
+        opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
+        self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
+        disk.flush_folder(self._log.folder)
+
+    def _stamp(self, mark: Mark, by: Mapping[str, str], key: str | None) -> Stamp:
+        now = self._log.now()
+        return Stamp(mark, clock.raised(now.at, mark.at), by, lambda: clock.new_id(now.unix_us), clock.new_salt, key)
+
+    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+        """Yield what stood in the log before this transaction, behind a place."""
+        return self._log.read(after)
+
+    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+        """Add a batch; it is written when the transaction is left.
+
+        Args:
+            drafts: The events, at least one.
+            by: Who says so, with ``rater`` at least.
+            key: What names this delivery for ever; None where it cannot come twice.
+
+        Returns:
+            The batch with its seqs, or None where the key has been here before: nothing is added.
+
+        Raises:
+            BadInputError: A text is too long or no Unicode text.
+        """
+        plain = keys.plain(key) if key is not None else None
+        if plain is not None and self._known(plain):
+            self._flush_owed = True
+            return None
+        batch = frame(drafts, self._stamp(self.mark, by, plain))
+        self._pending.append(batch)
+        self.mark = batch.mark
+        return batch
+
+    def _known(self, key: str) -> bool:
+        if any(head_field(batch.data, b"key") == key for batch in self._pending):
+            return True
+        return keys.known(key, self._log.read, self._log.folder)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Write and acknowledge, or, behind an exception, leave everything as it was.
+
+        Raises:
+            CannotWriteError: The system refused the bytes; nothing was recorded.
+            OutcomeUnknownError: They could not be flushed.
+        """
+        files = self._log.files
+        if files is None:
+            return
+        log = self._log
+        begin = self._pending[0].offset if self._pending else -1
+        try:
+            if kind is None and self._pending:
+                files.tail = None
+                disk.write_all(files.log, b"".join([batch.raw for batch in self._pending]), log.path)
+                files.tail = self.mark
+        finally:
+            disk.unlock(files.lock)
+        if kind is None and (self._pending or self._flush_owed):
+            try:
+                disk.flush(files.log, log.path)
+            except OutcomeUnknownError:
+                files.tail = None
+                self._report_failure(files, begin)
+                raise
+            if self._pending:
+                self._move_head(files)
+
+    def _locked_head(self, files: _Files) -> bool:
+        """Take the head's own short lock; a holder that was stopped in it delays nobody for long."""
+        for _ in range(_HEAD_TRIES):
+            if disk.try_lock(files.head):
+                return True
+            disk.pause()
+        return False
+
+    def _move_head(self, files: _Files) -> None:
+        """Note that everything up to here is acknowledged, never backwards."""
+        if not self._locked_head(files):
+            return
+        try:
+            found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0))
+            if found is not None and found.failures != files.failures:
+                raise OutcomeUnknownError(self._log.path, "another writer's flush failed meanwhile")
+            if found is None or found.mark.seq < self.mark.seq:
+                fresh = Head(self.mark, files.boot, -1, files.failures)
+                heads.write(files.head, fresh)
+                files.head_seen = heads.encode(fresh)
+        finally:
+            disk.unlock(files.head)
+
+    def _report_failure(self, files: _Files, begin: int) -> None:
+        """Note in the head where the bytes begin that the disk may have lost."""
+        if not self._locked_head(files):
+            return
+        try:
+            found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or heads.NO_HEAD
+            begin = begin if begin >= 0 else found.mark.offset
+            suspect = min(begin, found.suspect) if found.suspect >= 0 else begin
+            heads.write(files.head, found._replace(suspect=suspect, failures=found.failures + 1))
+        except OSError as error:
+            raise OutcomeUnknownError(self._log.path, disk.reason(error)) from error
+        finally:
+            disk.unlock(files.head)

@@ -1,0 +1,91 @@
+"""A ledger in memory: the reference that the file is compared with, and the ground for what-ifs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+from ledger import clock, keys
+from ledger.backends.jsonl import SYSTEM
+from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from ledger.clock import Now
+
+
+class MemoryLog:
+    """The same promises as the file but durability, in the plainest way that keeps them."""
+
+    def __init__(self, now: Callable[[], Now] = clock.utc_now) -> None:
+        """Begin without a single event."""
+        self.now = now
+        self.batches: list[RawBatch] = []
+        self.keys: set[str] = set()
+
+    def head(self) -> Mark:
+        """Return the place behind the last batch."""
+        return self.batches[-1].mark if self.batches else START
+
+    def exists(self) -> bool:
+        """Say whether anything was ever appended."""
+        return bool(self.batches)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+        """Yield the batches behind a place."""
+        return iter([batch for batch in self.batches if batch.first > after.seq])
+
+    def transaction(self, wait_ms: int = 0) -> MemoryTransaction:  # noqa: ARG002 - the protocol's; nobody waits here
+        """Return a transaction."""
+        return MemoryTransaction(self)
+
+
+class MemoryTransaction:
+    """What was appended is kept when the context is left without an exception.
+
+    Attributes:
+        mark: The place behind the last batch, appended ones included.
+    """
+
+    def __init__(self, log: MemoryLog) -> None:
+        """Begin behind the last batch."""
+        self._log = log
+        self._pending: list[RawBatch] = []
+        self._keys: set[str] = set()
+        self.mark = log.head()
+
+    def __enter__(self) -> Self:
+        """Open the ledger if this is its first transaction."""
+        if self.mark.seq == 0:
+            opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
+            self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        """Keep what was appended, or, behind an exception, nothing."""
+        if kind is None:
+            self._log.batches += self._pending
+            self._log.keys |= self._keys
+
+    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+        """Yield what stood in the ledger before this transaction."""
+        return self._log.read(after)
+
+    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+        """Add a batch, or return None where its key has been here before."""
+        plain = keys.plain(key) if key is not None else None
+        if plain is not None and plain in self._log.keys | self._keys:
+            return None
+        if plain is not None:
+            self._keys.add(plain)
+        now = self._log.now()
+        at = clock.raised(now.at, self.mark.at)
+        stamp = Stamp(self.mark, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, plain)
+        batch = frame(drafts, stamp)
+        self._pending.append(batch)
+        self.mark = batch.mark
+        return batch

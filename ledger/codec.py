@@ -1,0 +1,199 @@
+"""Events to bodies and back: strict in both directions, and the one place with cattrs.
+
+cattrs turns ``None`` into ``"None"`` and ``2.9`` into ``2`` unless told otherwise, and its tagged unions lose kinds
+they do not know; so every leaf has a strict hook here, and kinds are looked up in EVENT_TYPES by hand.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from cattrs import BaseValidationError, transform_error
+from cattrs.preconf.orjson import make_converter
+import orjson
+
+from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
+from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, TextContinued, UnknownEvent
+from ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
+from ledger.recorded import Batch, By, Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from ledger.events import Event
+    from ledger.line import RawBatch
+
+MAX_INT = 2**53
+"""Beyond it JSON readers disagree on a number."""
+
+# A rating's what-section is some 80 bytes and there are few different ones; long ones are not worth remembering.
+MEMO_ENTRIES = 65_536
+MEMO_BYTES = 256
+
+UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""(kind, old version) → what lifts its fields to the next version; applied until the version is today's."""
+
+
+def _strict_int(value: Any, _: type) -> int:
+    if type(value) is not int or abs(value) > MAX_INT:
+        raise TypeError(f"expected int, got {type(value).__name__}")
+    return value
+
+
+def _strict_str(value: Any, _: type) -> str:
+    if type(value) is not str:
+        raise TypeError(f"expected str, got {type(value).__name__}")
+    return value
+
+
+def _optional_str(value: Any, _: Any) -> str | None:
+    return None if value is None else _strict_str(value, str)
+
+
+def _optional_int(value: Any, _: Any) -> int | None:
+    return None if value is None else _strict_int(value, int)
+
+
+_converter = make_converter(forbid_extra_keys=True)
+_converter.register_structure_hook(int, _strict_int)
+_converter.register_structure_hook(str, _strict_str)
+_converter.register_structure_hook_func(lambda hint: hint == str | None, _optional_str)
+_converter.register_structure_hook_func(lambda hint: hint == int | None, _optional_int)
+
+for _cls, _ in EVENT_TYPES.values():
+    attrs.resolve_types(_cls)
+attrs.resolve_types(By)
+
+FREE_FIELDS = {
+    cls: tuple(field.name for field in attrs.fields(cls) if FREE in field.metadata) for cls, _ in EVENT_TYPES.values()
+}
+
+
+def encode(event: Event, when: str | None = None) -> Draft:
+    """Return an event as a draft: what its class says, with the free text apart.
+
+    Raises:
+        BadInputError: A field does not have the type or the bound that its class names.
+    """
+    if isinstance(event, UnknownEvent | TextContinued):
+        raise BadInputError("event", f"{type(event).__name__} is only ever read")
+    cls = type(event)
+    kind = KIND_OF[cls]
+    fields = _converter.unstructure(event)
+    try:
+        _converter.structure(fields, cls)
+    except BaseValidationError as error:
+        raise BadInputError(kind, transform_error(error, path="$")[0]) from error
+    names = FREE_FIELDS[cls]
+    text = {name: fields.pop(name) or "" for name in names}
+    return Draft(kind, EVENT_TYPES[kind][1], fields, text if names else None, when)
+
+
+def _structure(kind: str, version: int, fields: dict[str, Any]) -> Event:
+    """Return the event of these fields, lifted to today's version."""
+    cls, today = EVENT_TYPES[kind]
+    for old in range(version, today):
+        fields = UPCASTS[kind, old](fields)
+    event: Event = _converter.structure(fields, cls)
+    return event
+
+
+def decode_line(what: bytes, free: bytes | None) -> Event:
+    """Return the event of one line's sections; a kind or version from the future as an UnknownEvent.
+
+    Raises:
+        ValueError: The sections are not what a writer of this format writes.
+    """
+    loaded = orjson.loads(what)
+    kind, version, body = loaded["kind"], loaded["v"], loaded["body"]
+    texts: dict[str, Any] = {}
+    if free is not None:
+        texts = orjson.loads(free) or {}
+        texts.pop("salt", None)
+    if kind == CONTINUED:
+        return TextContinued(tuple(texts.items()))
+    if kind not in EVENT_TYPES or version > EVENT_TYPES[kind][1]:
+        return UnknownEvent(kind, version, dumps(body))
+    if free is not None:
+        texts = dict.fromkeys(FREE_FIELDS[EVENT_TYPES[kind][0]]) | texts
+    return _structure(kind, version, body | texts)
+
+
+def _joined(events: Iterable[Event]) -> list[Event]:
+    """Add continued texts to the events that they continue."""
+    joined: list[Event] = []
+    for event in events:
+        if isinstance(event, TextContinued):
+            before: Any = joined[-1]
+            longer = {field: (getattr(before, field) or "") + more for field, more in event.more}
+            joined[-1] = attrs.evolve(before, **longer)
+        else:
+            joined.append(event)
+    return joined
+
+
+def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
+    message = transform_error(error, path="$.body")[0] if isinstance(error, BaseValidationError) else str(error)
+    seq = raw.first + index
+    return DamagedLedgerError([Problem(f"seq {seq}", f"its chain fits, but no Tallybook wrote this: {message}", seq)])
+
+
+def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
+    """Return the event of each line, remembering those that are likely to come again."""
+    events: list[Event] = []
+    for index, line in enumerate(lines):
+        rest = line.partition(SECTION)[2]
+        event = memo.get(rest)
+        if event is None:
+            try:
+                _, what, free = split_line(line)
+                event = decode_line(what, free)
+            except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+                raise _fault(raw, index, error) from error
+            if free is None and len(rest) <= MEMO_BYTES:
+                if len(memo) >= MEMO_ENTRIES:
+                    memo.clear()
+                memo[rest] = event
+        events.append(event)
+    return events
+
+
+def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
+    """Decode who and when of a batch whose events are known."""
+    records: list[Recorded] = []
+    heads = iter(events)
+    continued = b'"kind":"%b"' % CONTINUED.encode()
+    for index, line in enumerate(lines_of(raw.data)):
+        head, _, rest = line.partition(SECTION)
+        if index and rest.startswith(continued):
+            continue
+        try:
+            known: Mapping[str, Any] = orjson.loads(head + b"}")
+            by = _converter.structure(known["by"], By)
+            part = (int(known["part"][0]), int(known["part"][1]))
+            event = next(heads)
+            records.append(
+                Recorded(known["seq"], known["at"], event, known["id"], by, known.get("key"), known.get("when"), part)
+            )
+        except (BaseValidationError, ValueError, TypeError, KeyError) as error:
+            raise _fault(raw, index, error) from error
+    return records
+
+
+def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
+    """Yield each batch with its events; heads are decoded when asked for.
+
+    Raises:
+        DamagedLedgerError: A body does not fit its kind, although its chain does.
+        NewerLedgerError: The ledger's format is from the future.
+    """
+    memo: dict[bytes, Event] = {}
+    for raw in batches:
+        events: Sequence[Event] = _decode_lines(raw, lines_of(raw.data), memo)
+        if FREE_MARK in raw.data:
+            events = _joined(events)
+        if raw.first == 1 and isinstance(events[0], LedgerOpened) and events[0].format > FORMAT:
+            raise NewerLedgerError("events.jsonl", events[0].format, FORMAT)
+        yield Batch(raw.last, raw.chain, events, partial(_records, raw, events), raw.end)

@@ -1,0 +1,276 @@
+"""From what somebody sends to what happened: pure functions of the payload and the known facts.
+
+Names are given here, by the high-water mark, so a decision holds only as long as nobody else appends: it is made
+under the ledger's lock.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ledger.errors import BadInputError
+from ledger.events import (
+    KeyPoint,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+)
+from ledger.names import MAX_NAME_CHARS, number_of, point_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ledger.events import Event
+
+# Far above any advice worth reading; a text from a legacy file may be longer still.
+MAX_TEXT_CHARS = 100_000
+MAX_RATING_CHARS = 100
+# So many names of the longest kind, in four-byte characters, fit a line.
+_NAMES_A_LINE = 60
+
+
+@attrs.frozen
+class Ignored:
+    """A part of a payload that counts nothing, and why.
+
+    Attributes:
+        item: Where it stands: ``new_key_points[0]``, ``evaluations[2]``.
+        reason: Why it counts nothing.
+        name: The entry it meant, None where it names none.
+    """
+
+    item: str
+    reason: str
+    name: str | None = None
+
+
+@attrs.frozen
+class Extraction:
+    """An extraction result (ExtractionResult of the contract), read.
+
+    Attributes:
+        texts: New key points, by their place in the payload.
+        ratings: (name, rating), by their place in the payload.
+        ignored: What could not be used at all.
+    """
+
+    texts: tuple[tuple[str, str], ...] = ()
+    ratings: tuple[tuple[str, str, str], ...] = ()
+    ignored: tuple[Ignored, ...] = ()
+
+
+def text_fault(text: object) -> str | None:
+    """Say why something cannot be the text of a new key point, None where it can."""
+    if not isinstance(text, str):
+        return f"expected a text, got {type(text).__name__}"
+    if not text.strip():
+        return "the text is empty"
+    if len(text) > MAX_TEXT_CHARS:
+        return f"the text has {len(text):,} characters, at most {MAX_TEXT_CHARS:,} are taken"
+    return _unicode_fault(text)
+
+
+def _unicode_fault(text: str) -> str | None:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return "holds half of a surrogate pair, which is no Unicode text"
+    return None
+
+
+def rating_fault(evaluation: object) -> str | None:
+    """Say why something cannot be an evaluation, None where it can."""
+    if not isinstance(evaluation, dict):
+        return f"expected an object with name and rating, got {type(evaluation).__name__}"
+    for field, most in (("name", MAX_NAME_CHARS), ("rating", MAX_RATING_CHARS)):
+        value = evaluation.get(field)
+        if not isinstance(value, str) or not value:
+            return f"expected a text as {field}"
+        if len(value) > most:
+            return f"the {field} has {len(value):,} characters, at most {most} are taken"
+        if _unicode_fault(value) is not None:
+            return f"the {field} {_unicode_fault(value)}"
+    return None
+
+
+def read_extraction(payload: object, source: str = "payload") -> Extraction:
+    """Read an extraction result, keeping what can be used and naming the rest.
+
+    Raises:
+        BadInputError: It is no extraction result at all.
+    """
+    if not isinstance(payload, dict):
+        raise BadInputError(source, f"expected an object, got {type(payload).__name__}", "nothing was recorded")
+    lists = {field: payload.get(field, []) for field in ("new_key_points", "evaluations")}
+    if not any(field in payload for field in lists):
+        raise BadInputError(source, "has neither new_key_points nor evaluations", "nothing was recorded")
+    for field, value in lists.items():
+        if not isinstance(value, list):
+            raise BadInputError(f"{source}: {field}", f"expected a list, got {type(value).__name__}")
+    texts, ratings, ignored = [], [], []
+    for index, text in enumerate(lists["new_key_points"]):
+        item, fault = f"new_key_points[{index}]", text_fault(text)
+        if fault is None:
+            texts.append((item, text))
+        else:
+            ignored.append(Ignored(item, fault))
+    for index, evaluation in enumerate(lists["evaluations"]):
+        item, fault = f"evaluations[{index}]", rating_fault(evaluation)
+        if fault is None:
+            ratings.append((item, evaluation["name"], evaluation["rating"]))
+        else:
+            ignored.append(Ignored(item, fault))
+    return Extraction(tuple(texts), tuple(ratings), tuple(ignored))
+
+
+@attrs.frozen
+class Decision:
+    """What a payload comes to.
+
+    Attributes:
+        events: What happened, closed by ``playbook.updated`` or ``playbook.edited``.
+        ignored: What counts nothing, and why.
+        renamed: Name in the payload → the name it got, where that was another's already.
+    """
+
+    events: tuple[Event, ...]
+    ignored: tuple[Ignored, ...] = ()
+    renamed: Mapping[str, str] = attrs.field(factory=dict)
+
+
+def decide_extraction(
+    extraction: Extraction, points: Mapping[str, KeyPoint], high_water: int, wishes: Mapping[str, str] | None = None
+) -> Decision:
+    """Decide an update: new points first, then ratings, then the close that prunes.
+
+    Args:
+        extraction: What was sent.
+        points: The entries that stand.
+        high_water: The highest number that a name ever had.
+        wishes: Text → the name that a program has given it already; kept if it lies above the high-water mark,
+            where no other entry can have it.
+    """
+    standing = {point.text: name for name, point in points.items()} if extraction.texts else {}
+    events: list[Event] = []
+    ignored = list(extraction.ignored)
+    renamed: dict[str, str] = {}
+    for item, text in extraction.texts:
+        wish = (wishes or {}).get(text, "")
+        name = standing.get(text, "")
+        if name:
+            ignored.append(Ignored(item, f"stands already as {name}", name))
+        else:
+            high_water = max(high_water + 1, number_of(wish) or 0)
+            standing[text] = name = point_name(high_water)
+            events.append(PointAdded(name, text))
+        if wish and wish != name:
+            renamed[wish] = name
+    added = len(events)
+    known = points.keys() | standing.values()
+    for item, sent, rating in extraction.ratings:
+        name = renamed.get(sent, sent)
+        events.append(PointRated(name, rating))
+        if name not in known:
+            ignored.append(Ignored(item, "no such entry in the playbook", name))
+        elif rating not in {"helpful", "harmful", "neutral"}:
+            ignored.append(Ignored(item, f"the rating {rating!r} counts nothing", name))
+    events.append(PlaybookUpdated(added, len(extraction.ratings), len(extraction.ignored)))
+    return Decision(tuple(events), tuple(ignored), renamed)
+
+
+@attrs.frozen
+class Edit:
+    """A playbook that somebody changed by hand or by an old program, and what it was before.
+
+    Attributes:
+        base: The entries before the change, in order.
+        found: The entries after it, in order.
+        top: The other top-level keys as a JSON object, where they were changed; empty elsewhere.
+        seq: The moment of the base, None where it has none.
+        source: SHA-256 of the changed file, None where there is none.
+    """
+
+    base: tuple[KeyPoint, ...]
+    found: tuple[KeyPoint, ...]
+    top: str = ""
+    seq: int | None = None
+    source: str | None = None
+
+
+def decide_edit(
+    edit: Edit, points: Mapping[str, KeyPoint], drift: Mapping[str, tuple[int, int]], high_water: int
+) -> Decision:
+    """Decide what a changed playbook says on top of what came in since.
+
+    Args:
+        edit: The change.
+        points: The entries that stand now.
+        drift: Name → what was counted since the base (helpful, harmful); it is added to a changed count, so that no
+            rating that came in meanwhile is undone.
+        high_water: The highest number that a name ever had.
+
+    Returns:
+        One event an entry, then the order if it changed, closed by ``playbook.edited``. It prunes nothing.
+    """
+    base = {point.name: point for point in edit.base}
+    found = {point.name: point for point in edit.found}
+    events: list[Event] = [PointRemoved(name) for name in base if name not in found and name in points]
+    after = {name: point for name, point in points.items() if name in found or name not in base}
+    renamed: dict[str, str] = {}
+    for point in edit.found:
+        old, now = base.get(point.name), points.get(point.name)
+        if old == point:
+            continue
+        name = point.name
+        if old is None and now is not None and now.text != point.text:
+            high_water += 1
+            renamed[name] = name = point_name(high_water)
+            now = None
+        high_water = max(high_water, number_of(name) or 0)
+        target = _merged(attrs.evolve(point, name=name), old, now, drift.get(point.name, (0, 0)))
+        if target != now:
+            events.append(PointEdited(name, target.helpful, target.harmful, target.text))
+        after[name] = target
+    wanted = _order([renamed.get(name, name) for name in found], list(base), list(after))
+    if wanted != list(after):
+        events.extend(
+            PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
+            for begin in range(0, len(wanted), _NAMES_A_LINE)
+        )
+    events.append(PlaybookEdited(edit.seq, edit.source, edit.top))
+    return Decision(tuple(events), renamed=renamed)
+
+
+def _merged(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:
+    """Return an entry with each field from the side that changed it."""
+    text = point.text if old is None or now is None or old.text != point.text else now.text
+    counts = []
+    for field, since in zip(("helpful", "harmful"), drift, strict=True):
+        value = getattr(point, field)
+        if old is not None and now is not None and getattr(old, field) == value:
+            counts.append(getattr(now, field))
+        else:
+            counts.append(max(value + since, 0))
+    return KeyPoint(point.name, text, *counts)
+
+
+def _order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
+    """Return the order that entries have after an edit: the found one where it differs from the base's."""
+    stood, here = set(base), set(found)
+    kept = [name for name in found if name in stood]
+    new_last = [name for name in found if name not in stood]
+    if kept == [name for name in base if name in here] and list(found) == kept + new_last:
+        return list(after)
+    standing = set(after)
+    return [name for name in found if name in standing] + [name for name in after if name not in here]
+
+
+def facts(points: Iterable[Mapping[str, Any]]) -> tuple[KeyPoint, ...]:
+    """Return canonical dicts of entries as values."""
+    return tuple(KeyPoint(point["name"], point["text"], point["helpful"], point["harmful"]) for point in points)

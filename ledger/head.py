@@ -1,0 +1,83 @@
+"""The head: how far the ledger is acknowledged, in one small file beside it. Standard library only.
+
+It is no cache. Bytes before its offset were confirmed by the disk, so anything wrong there is damage; what lies
+behind it may be the torn end of a crash. It is written in place after each successful flush, and never backwards.
+
+    tallybook-head 1 SEQ CHAIN OFFSET AT BOOT SUSPECT FAILURES CRC
+
+SUSPECT is the offset of the first batch whose flush failed, -1 without one; FAILURES counts failed flushes, so that
+a writer learns of one that happened between its own write and its own acknowledgement.
+"""
+
+from __future__ import annotations
+
+import binascii
+import os
+from typing import NamedTuple
+
+from ledger.line import GENESIS, Mark
+
+HEAD_BYTES = 192
+_MAGIC = b"tallybook-head"
+_VERSION = b"1"
+_FIELDS = 10
+
+
+class Head(NamedTuple):
+    """How far the ledger is acknowledged.
+
+    Attributes:
+        mark: The place behind the last acknowledged batch.
+        boot: The boot of the machine in which that was written, empty where the system has no name for it.
+        suspect: Offset of the first batch whose flush failed, -1 without one.
+        failures: How many flushes ever failed.
+    """
+
+    mark: Mark
+    boot: str
+    suspect: int = -1
+    failures: int = 0
+
+
+NO_HEAD = Head(Mark(0, GENESIS, 0), "")
+
+
+def encode(head: Head) -> bytes:
+    """Return the head as its HEAD_BYTES bytes."""
+    mark = head.mark
+    text = (
+        f"tallybook-head 1 {mark.seq} {mark.chain} {mark.offset} {mark.at or '-'} {head.boot or '-'} "
+        f"{head.suspect} {head.failures} "
+    ).encode()
+    return (text + b"%08x" % binascii.crc32(text)).ljust(HEAD_BYTES - 1) + b"\n"
+
+
+def decode(data: bytes) -> Head | None:
+    """Return the head that these bytes tell, None where they are torn or not a head."""
+    parts = data.split()
+    if len(parts) != _FIELDS or parts[0] != _MAGIC or parts[1] != _VERSION:
+        return None
+    text = data[: data.rfind(parts[9])]
+    if b"%08x" % binascii.crc32(text) != parts[9]:
+        return None
+    at = "" if parts[5] == b"-" else parts[5].decode()
+    boot = "" if parts[6] == b"-" else parts[6].decode()
+    mark = Mark(int(parts[2]), parts[3].decode(), int(parts[4]), at)
+    return Head(mark, boot, int(parts[7]), int(parts[8]))
+
+
+def read(fd: int) -> Head | None:
+    """Return the head in an open file, None where there is none or it is torn."""
+    if hasattr(os, "pread"):
+        return decode(os.pread(fd, HEAD_BYTES, 0))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return decode(os.read(fd, HEAD_BYTES))
+
+
+def write(fd: int, head: Head) -> None:
+    """Write the head in place."""
+    if hasattr(os, "pwrite"):
+        os.pwrite(fd, encode(head), 0)
+        return
+    os.lseek(fd, 0, os.SEEK_SET)
+    os.write(fd, encode(head))

@@ -1,0 +1,91 @@
+"""Which keys the ledger holds: a cache beside the log, so that a second delivery is turned away without a fold.
+
+``cache/keys`` has a digest a line and, behind each stretch of them, a line ``=SEQ CHAIN OFFSET CRC`` that says up to
+where the log was read and proves everything before it. A writer reads on from there; whatever does not fit is built
+anew, so the file may be deleted at any time. Standard library only.
+"""
+
+from __future__ import annotations
+
+import binascii
+import contextlib
+import os
+from typing import TYPE_CHECKING
+
+from ledger.errors import DamagedLedgerError
+from ledger.line import START, Mark, RawBatch, digest, head_field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+_OPENING = b"tallybook-keys 1\n"
+_MARK_FIELDS = 4
+_MAX_KEY_CHARS = 200
+
+
+def plain(key: str) -> str:
+    """Return a key as the ledger writes it: itself if short printable ASCII without quotes, else its digest."""
+    if key.isascii() and key.isprintable() and len(key) <= _MAX_KEY_CHARS and '"' not in key and "\\" not in key:
+        return key
+    return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
+
+
+def _load(path: Path) -> tuple[bytes, Mark]:
+    """Return the part of the cache that proves itself, and the place up to which it speaks."""
+    with contextlib.suppress(OSError, ValueError):
+        data = path.read_bytes()
+        cut = data.rfind(b"\n=") + 1
+        fields = data[cut + 1 :].split()
+        whole = cut and data.endswith(b"\n") and data.startswith(_OPENING) and len(fields) == _MARK_FIELDS
+        if whole and fields[3] == b"%08x" % binascii.crc32(data[:cut]):
+            return data, Mark(int(fields[0]), fields[1].decode(), int(fields[2]))
+    return _OPENING, START
+
+
+def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark]:
+    """Return the digests of the keys behind a place, and the place behind them."""
+    fresh: list[bytes] = []
+    for batch in batches:
+        key = head_field(batch.data[: batch.data.find(b"\t")], b"key")
+        if key:
+            fresh.append(digest(key.encode()).encode())
+        mark = Mark(batch.last, batch.chain, batch.end)
+    return fresh, mark
+
+
+def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path) -> bool:
+    """Say whether the ledger holds a key; to be asked under its lock.
+
+    Args:
+        key: A plain key.
+        read: Gives the ledger's batches behind a place.
+        folder: The ledger's folder.
+
+    Raises:
+        DamagedLedgerError: The log itself cannot be read.
+    """
+    path = folder / "cache" / "keys"
+    data, start = _load(path)
+    try:
+        fresh, mark = _read_on(read(start), start)
+    except DamagedLedgerError:
+        if start == START:
+            raise
+        # The cache may speak of another log than this: ask the log alone.
+        data, start = _OPENING, START
+        fresh, mark = _read_on(read(start), start)
+    if mark != start:
+        data += b"".join(entry + b"\n" for entry in fresh)
+        data += b"=%d %b %d %08x\n" % (mark.seq, mark.chain.encode(), mark.offset, binascii.crc32(data))
+        _store(path, data)
+    return b"\n" + digest(key.encode()).encode() + b"\n" in data
+
+
+def _store(path: Path, data: bytes) -> None:
+    """Write the cache; a disk that refuses it costs time and nothing else."""
+    beside = path.with_name(f".keys.{os.getpid()}.tmp")
+    with contextlib.suppress(OSError):
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        beside.write_bytes(data)
+        beside.replace(path)

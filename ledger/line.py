@@ -1,0 +1,296 @@
+r"""The bytes of the ledger: how a batch of drafts becomes lines, and what proves them. Standard library only.
+
+One line is one JSON object in up to four sections, divided by a raw TAB (white space to every JSON reader, and a
+byte that can never stand raw inside a string):
+
+    {"crc":…,"seq":…,"id":…,["key":…,]"at":…,["when":…,]"part":[3,5],"by":{…},      who and when
+    ⇥"kind":…,"v":…,"body":{…}[,"sum":…],                                           what: repeats, so it is memoised
+    ⇥"free":{…},                                                                    free text: may be redacted
+    ⇥"chain":…}                                                                     on a batch's last line only
+
+``chain`` is the first 16 bytes, in hex, of SHA-256 over the previous chain value and every byte of the batch
+before it, without the free sections, for which ``sum`` stands: it proves. ``crc`` is CRC-32 over the first two
+sections behind it: it names the very line that was changed, once the chain says that one was.
+"""
+
+from __future__ import annotations
+
+import binascii
+from hashlib import sha256
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ledger.errors import BadInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+FORMAT = 1
+MAX_LINE_BYTES = 64 * 1024
+MAX_BATCH_BYTES = 64 * 1024 * 1024
+CHAIN_CHARS = 32
+GENESIS = "0" * CHAIN_CHARS
+CHAIN_MARK = b',\t"chain":"'
+CHAIN_END = b'"}\n'
+FREE_MARK = b',\t"free":'
+SECTION = b",\t"
+# What follows a chain mark: the value and the end of the line.
+CHAIN_TAIL_BYTES = CHAIN_CHARS + len(CHAIN_END)
+CRC_BYTES = len(b'{"crc":"00000000",')
+CONTINUED = "text.continued"
+# Characters of free text a line may carry: JSON needs up to six bytes for one, and the rest of the line has room.
+FREE_CHARS = 10_000
+
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+
+
+class Draft(NamedTuple):
+    """An event on its way into the ledger: decided and encoded, not yet placed.
+
+    Attributes:
+        kind: Literal kind, ``point.rated``.
+        v: Version of the kind's shape, from 1.
+        body: What the kind says, without free text; keys in the order they are written.
+        free: Free text by field, None where the kind has none.
+        when: When it happened, if that was not when it is recorded (UTC, ``…Z``); None otherwise.
+    """
+
+    kind: str
+    v: int
+    body: Mapping[str, Any]
+    free: Mapping[str, str] | None = None
+    when: str | None = None
+
+
+class Mark(NamedTuple):
+    """A place between two batches of one ledger.
+
+    Attributes:
+        seq: Sequence number of the last line before it, 0 at the beginning.
+        chain: Chain value of the last batch before it.
+        offset: Bytes of the file before it.
+        at: Time of the last line before it, empty at the beginning or where nobody needed it.
+    """
+
+    seq: int
+    chain: str
+    offset: int
+    at: str = ""
+
+
+START = Mark(0, GENESIS, 0)
+
+
+class RawBatch(NamedTuple):
+    """A batch as its bytes, chain verified unless the reader was told not to.
+
+    Attributes:
+        first: Sequence number of its first line.
+        last: Sequence number of its last line.
+        chain: Its chain value.
+        offset: Where it begins in the file.
+        data: Its lines, divided by LF, up to (and without) the chain section of the last.
+    """
+
+    first: int
+    last: int
+    chain: str
+    offset: int
+    data: bytes
+
+    @property
+    def end(self) -> int:
+        """Return the offset of the byte behind it."""
+        return self.offset + len(self.data) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
+
+    @property
+    def mark(self) -> Mark:
+        """Return the place behind it."""
+        return Mark(self.last, self.chain, self.end, head_field(self.data[self.data.rfind(b"\n") + 1 :], b"at"))
+
+    @property
+    def raw(self) -> bytes:
+        """Return every byte of it, as in the file."""
+        return b"".join((self.data, CHAIN_MARK, self.chain.encode(), CHAIN_END))
+
+
+def dumps(value: object) -> str:
+    """Return canonical JSON: no white space, UTF-8 unescaped, no NaN, keys as given."""
+    return _encode(value)
+
+
+def head_field(line: bytes, field: bytes) -> str:
+    """Return a text field of a line's first section, empty where it is absent."""
+    start = line.find(b'"' + field + b'":"')
+    if start < 0:
+        return ""
+    start += len(field) + 4
+    return line[start : line.find(b'"', start)].decode("ascii", "replace")
+
+
+def first_seq(data: bytes) -> int:
+    """Return the sequence number of the first line in ``data``, -1 where there is none to read."""
+    begin = CRC_BYTES + len(b'"seq":')
+    digits = data[begin : data.find(b",", begin, begin + 24)]
+    return int(digits) if digits.isdigit() else -1
+
+
+def digest(value: bytes) -> str:
+    """Return the first 16 bytes of SHA-256 in hex."""
+    return sha256(value).hexdigest()[:CHAIN_CHARS]
+
+
+def covered(data: bytes) -> bytes:
+    """Return the bytes of a batch that its chain covers: all but the free sections."""
+    if FREE_MARK not in data:
+        return data
+    lines = []
+    for line in data.split(b"\n"):
+        kept, mark, _ = line.partition(FREE_MARK)
+        lines.append(kept + b"}" if mark else line)
+    return b"\n".join(lines)
+
+
+def chain_of(previous: str, data: bytes) -> str:
+    """Return the chain value of a batch behind ``previous``."""
+    return sha256(previous.encode() + covered(data)).hexdigest()[:CHAIN_CHARS]
+
+
+def lines_of(data: bytes) -> list[bytes]:
+    """Return the lines of a batch, each a whole JSON object (the last one's chain section left out)."""
+    return (data + b"}").split(b"\n")
+
+
+def split_line(line: bytes) -> tuple[bytes, bytes, bytes | None]:
+    """Return a line's head, its what-section as a JSON object, and its free value (None where it has none)."""
+    head, _, rest = line.partition(SECTION)
+    what, mark, free = rest.partition(FREE_MARK)
+    if mark:
+        return head, b"{" + what + b"}", free[:-1]
+    return head, b"{" + what, None
+
+
+def lengthen(drafts: Sequence[Draft]) -> Sequence[Draft]:
+    """Return the drafts with every text too long for its line carried on by ``text.continued`` lines."""
+    if all(draft.free is None or sum(map(len, draft.free.values())) <= FREE_CHARS for draft in drafts):
+        return drafts
+    longer: list[Draft] = []
+    for draft in drafts:
+        free = draft.free or {}
+        if sum(map(len, free.values())) <= FREE_CHARS:
+            longer.append(draft)
+            continue
+        pieces = [
+            {field: text[begin : begin + FREE_CHARS]}
+            for field, text in free.items()
+            for begin in range(0, len(text) or 1, FREE_CHARS)
+        ]
+        longer.append(draft._replace(free=pieces[0]))
+        longer.extend(Draft(CONTINUED, 1, {}, piece, draft.when) for piece in pieces[1:])
+    return longer
+
+
+class Stamp(NamedTuple):
+    """Everything that turns drafts into lines and is not the drafts': who, when, where, and the random parts.
+
+    Attributes:
+        mark: The place behind which the batch goes.
+        at: When it is recorded.
+        by: Who says so; keys in the order they are written.
+        new_id: Gives a fresh id for each line.
+        new_salt: Gives a fresh salt for each free section.
+        key: What turns away a second delivery of the same batch; None where there can be none.
+    """
+
+    mark: Mark
+    at: str
+    by: Mapping[str, Any]
+    new_id: Callable[[], str]
+    new_salt: Callable[[], str]
+    key: str | None = None
+
+
+def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
+    """Return the drafts as one batch behind ``stamp.mark``.
+
+    Raises:
+        BadInputError: A line or the batch would be too long, or a text is not Unicode (a lone surrogate).
+    """
+    drafts = lengthen(drafts)
+    by = _encode(stamp.by)
+    seq = stamp.mark.seq
+    size = len(drafts)
+    key = f',"key":{_encode(stamp.key)}' if stamp.key is not None else ""
+    lines: list[bytes] = []
+    proven: list[bytes] = []
+    for part, draft in enumerate(drafts, 1):
+        when = f',"when":"{draft.when}"' if draft.when else ""
+        head = f'"seq":{seq + part},"id":"{stamp.new_id()}"{key},"at":"{stamp.at}"{when},"part":[{part},{size}]'
+        key = ""
+        what = f'"kind":"{draft.kind}","v":{draft.v},"body":{_encode(draft.body)}'
+        try:
+            free = b""
+            if draft.free is not None:
+                value = _encode({"salt": stamp.new_salt(), **draft.free}).encode()
+                what += f',"sum":"{digest(value)}"'
+                free = FREE_MARK + value
+            core = f'{head},"by":{by},\t{what}'.encode()
+        except UnicodeEncodeError as error:
+            raise BadInputError("text", "holds half of a surrogate pair, which is no Unicode text") from error
+        end = b"}" if part < size else b""
+        line = b'{"crc":"%08x",%b' % (binascii.crc32(core), core)
+        if len(line) + len(free) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES > MAX_LINE_BYTES:
+            raise BadInputError("event", f"{draft.kind} would need more than {MAX_LINE_BYTES:,} bytes on its line")
+        lines.append(line + free + end)
+        proven.append(line + (b"}" if free else end))
+    data = b"\n".join(lines)
+    if len(data) > MAX_BATCH_BYTES:
+        raise BadInputError("batch", f"{len(data):,} bytes are more than one batch may have ({MAX_BATCH_BYTES:,})")
+    chain = sha256(stamp.mark.chain.encode() + b"\n".join(proven)).hexdigest()[:CHAIN_CHARS]
+    return RawBatch(seq + 1, seq + size, chain, stamp.mark.offset, data)
+
+
+def line_fault(line: bytes, seq: int) -> str | None:
+    """Say what is wrong with one line of a batch that does not verify, None where it stands for itself."""
+    if not line.startswith(b'{"crc":"') or SECTION not in line:
+        return "is not a line of this ledger" if line.strip(b"\0") else "is a hole of NUL bytes"
+    core = line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
+    core = core[CRC_BYTES:].partition(FREE_MARK)[0] if FREE_MARK in core else core[CRC_BYTES:-1]
+    if line[len(b'{"crc":"') : CRC_BYTES - 2] != b"%08x" % binascii.crc32(core):
+        return "was changed: its bytes do not fit its checksum"
+    found = first_seq(line)
+    return None if found == seq else f"has seq {found} where {seq} is due: lines were moved, repeated, removed or added"
+
+
+def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
+    """Say what is wrong with a batch whose chain does not fit.
+
+    Args:
+        lines: The batch's lines as they stand in the file, without line feeds.
+        seq: The sequence number that is due first.
+
+    Returns:
+        How many lines lie before the faulty one, and the fault; the whole batch's is told at its first line.
+    """
+    for index, line in enumerate(lines):
+        fault = line_fault(line, seq + index)
+        if fault is not None:
+            return index, fault
+    return 0, "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
+
+
+def sum_fault(data: bytes) -> int | None:
+    """Check every free text of a batch against its digest.
+
+    Returns:
+        How many lines lie before the first that does not fit; None where all fit or were redacted.
+    """
+    if FREE_MARK not in data:
+        return None
+    for index, line in enumerate(lines_of(data)):
+        _, what, free = split_line(line)
+        if free is None or free == b"null":
+            continue
+        if not what.endswith(b'"sum":"%b"}' % digest(free).encode()):
+            return index
+    return None

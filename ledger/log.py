@@ -1,0 +1,62 @@
+"""What a ledger can do, whatever holds it, and the table of what can hold one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from ledger.backends.jsonl import JsonlLog
+from ledger.backends.memory import MemoryLog
+from ledger.line import START
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    from ledger.clock import Now
+    from ledger.line import Draft, Mark, RawBatch
+
+
+class Transaction(Protocol):
+    """The right to append: nobody else does until it ends. Leaving it acknowledges what was appended."""
+
+    mark: Mark
+
+    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+        """Yield what stood in the log before this transaction, behind a place."""
+        ...
+
+    def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
+        """Add a batch; None where its key has been here before."""
+        ...
+
+
+class Log(Protocol):
+    """An append-only sequence of batches."""
+
+    def exists(self) -> bool:
+        """Say whether there is a ledger yet."""
+        ...
+
+    def head(self) -> Mark:
+        """Return the place behind the last acknowledged batch."""
+        ...
+
+    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+        """Yield every batch behind a place, verified."""
+        ...
+
+    def transaction(self, wait_ms: int = ...) -> AbstractContextManager[Transaction]:
+        """Return a context in which batches can be appended."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+BACKENDS: dict[str, Callable[[Path, Callable[[], Now]], Log]] = {
+    "jsonl": JsonlLog,
+    "memory": lambda _, now: MemoryLog(now),
+}
+"""Name of a back end → what opens it on a ledger's folder. The conformance suite runs over this table."""

@@ -1,0 +1,99 @@
+"""An event together with when, where and by whom it was recorded; a batch of them is the step of every fold."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ledger.events import Event
+
+
+@attrs.frozen
+class By:
+    """Who says so.
+
+    Attributes:
+        rater: human, agent, reflector, import, test or tallybook.
+        session: Session id, None outside a session.
+        agent: Which agent, None where unknown.
+        model: Which model judged, None where none did.
+        place: Where the evidence stands, None without one.
+    """
+
+    rater: str
+    session: str | None = None
+    agent: str | None = None
+    model: str | None = None
+    place: str | None = None
+
+
+@attrs.frozen
+class Recorded:
+    """One line of the ledger, understood.
+
+    Attributes:
+        seq: Its place in this copy, from 1.
+        at: When it was recorded, UTC, microseconds, ``…Z``.
+        event: What happened.
+        id: The event's own UUIDv7, the same in every copy.
+        by: Who says so.
+        key: What turns away a second delivery; None where there can be none.
+        when: When it happened, if that was another time; None otherwise.
+        part: Place and size in its batch, from (1, 1).
+    """
+
+    seq: int
+    at: str
+    event: Event
+    id: str = ""
+    by: By = By("test")
+    key: str | None = None
+    when: str | None = None
+    part: tuple[int, int] = (1, 1)
+
+
+class Batch:
+    """What was appended at once, and is applied at once or not at all.
+
+    A fold needs little more than the events; who and when are decoded for those who ask.
+
+    Attributes:
+        last: Sequence number of its last line: the name of the moment behind it.
+        chain: Its chain value, empty where it comes from no ledger.
+        events: Its events in order.
+        end: Offset of the byte behind it in its file, 0 where it comes from no file.
+    """
+
+    __slots__ = ("_records", "_recover", "chain", "end", "events", "last")
+
+    def __init__(
+        self, last: int, chain: str, events: Sequence[Event], recover: Callable[[], Sequence[Recorded]], end: int = 0
+    ) -> None:
+        """Keep the events; ``recover`` gives the records when they are asked for."""
+        self.last = last
+        self.chain = chain
+        self.events = events
+        self.end = end
+        self._recover = recover
+        self._records: Sequence[Recorded] | None = None
+
+    @property
+    def records(self) -> Sequence[Recorded]:
+        """Return each event with its seq, time and rater."""
+        if self._records is None:
+            self._records = self._recover()
+        return self._records
+
+    @property
+    def at(self) -> str:
+        """Return when it was recorded."""
+        return self.records[-1].at
+
+
+def batch_of(*records: Recorded, chain: str = "") -> Batch:
+    """Return a batch of records that were built by hand, as tests and what-ifs do."""
+    return Batch(records[-1].seq, chain, tuple(record.event for record in records), lambda: records)

@@ -1,0 +1,159 @@
+"""What a writer does before it appends to a log whose end is not clean: find the end, seal, write again.
+
+Nothing is ever cut off. A bad end that was never acknowledged is copied to quarantine and sealed by a
+``log.recovered`` line; batches whose flush failed are handed to the disk once more. Standard library only.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ledger import disk
+from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
+from ledger.head import NO_HEAD, Head
+from ledger.line import CHAIN_MARK, START, Draft, Mark, RawBatch, Stamp, frame
+from ledger.scan import Scan, Stop, last_batch_end, line_number, range_digest, read_at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_BLOCK_BYTES = 4096
+_COPY_BYTES = 1024 * 1024
+
+
+class Tail(NamedTuple):
+    """What the end of a log looks like.
+
+    Attributes:
+        mark: The place behind the last good batch.
+        stop: What lies behind it, None where the file ends there.
+    """
+
+    mark: Mark
+    stop: Stop | None
+
+
+def truncated(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
+    """Return the error for a file that ends before its acknowledged end."""
+    seq, line = head.mark.seq, line_number(fd, size)
+    lost = head.mark.offset - size
+    message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
+    return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
+
+
+def gone(path: Path, head: Head) -> Problem:
+    """Return the problem of a file that is not there although bytes of it were acknowledged."""
+    return Problem(path.name, f"is missing, and held {head.mark.seq:,} events", head.mark.seq)
+
+
+def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
+    """Say whether a stop is the torn end of a crash, and no damage to what was acknowledged.
+
+    Without a head nobody knows what was acknowledged; then a torn end is one behind which no batch ends.
+    """
+    if head is not None:
+        return stop.mark.offset >= head.mark.offset
+    position = stop.mark.offset
+    while position < size:
+        window = read_at(fd, _COPY_BYTES, position)
+        if CHAIN_MARK in window or not window:
+            return not window
+        position += max(len(window) - len(CHAIN_MARK), 1)
+    return True
+
+
+def find_tail(fd: int, path: Path, size: int, head: Head | None, boot: str) -> Tail:
+    """Return the end of the log, reading no more than is needed to trust it.
+
+    Raises:
+        DamagedLedgerError: Acknowledged bytes are gone or changed.
+    """
+    known = head or NO_HEAD
+    if size < known.mark.offset:
+        raise truncated(path.name, fd, size, known)
+    if head is not None and head.suspect < 0:
+        if size == head.mark.offset:
+            return Tail(head.mark, None)
+        if boot and head.boot == boot:
+            mark = last_batch_end(fd, size)
+            if mark is not None:
+                return Tail(mark, None)
+    # After a failed flush nothing that is read proves what the disk holds, so all of it is looked at.
+    scan = Scan(fd, known.mark if known.suspect < 0 else START, size, path.name)
+    mark = known.mark
+    for batch in scan:
+        mark = batch.mark
+    mark = scan.mark._replace(at=mark.at)
+    if scan.stop is not None and not is_unclean(fd, scan.stop, head, size):
+        raise DamagedLedgerError([scan.stop.problem])
+    return Tail(mark, scan.stop)
+
+
+def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
+    """Copy a range of the log to a file of its own; runs of NUL bytes become holes and take no room.
+
+    Raises:
+        CannotWriteError: The copy could not be made.
+    """
+    disk.make_folder(folder)
+    copy = folder / f"{begin}-{end}.bin"
+    try:
+        out = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            for offset in range(begin, end, _BLOCK_BYTES):
+                block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)
+                if block.strip(b"\0"):
+                    os.lseek(out, offset - begin, os.SEEK_SET)
+                    os.write(out, block)
+            os.ftruncate(out, end - begin)
+            os.fsync(out)
+        finally:
+            os.close(out)
+        disk.flush_folder(folder)
+    except OSError as error:
+        raise CannotWriteError(copy, disk.reason(error)) from error
+
+
+def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Stamp]) -> RawBatch:
+    """Seal what lies behind the last good batch, durably, and return the line that does.
+
+    Raises:
+        CannotWriteError: The copy or the line could not be written.
+        OutcomeUnknownError: The line could not be flushed.
+    """
+    begin = tail.mark.offset
+    quarantine(fd, begin, size, path.parent / "quarantine")
+    # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
+    feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b"\n"
+    if feed:
+        disk.write_all(fd, feed, path)
+    end = size + len(feed)
+    body = {"begin": begin, "end": end, "digest": range_digest(fd, begin, end)}
+    batch = frame([Draft("log.recovered", 1, body)], stamp(tail.mark._replace(offset=end)))
+    disk.write_all(fd, batch.raw, path)
+    disk.flush(fd, path)
+    return batch
+
+
+def write_again(path: Path, begin: int, end: int) -> None:
+    """Hand a range to the disk once more, in place, after a flush of it had failed.
+
+    Raises:
+        CannotWriteError: It cannot be written; on a log that may only be appended to this is always so.
+        OutcomeUnknownError: It still cannot be flushed.
+    """
+    fd = disk.open_file(path, write=True)
+    try:
+        for offset in range(begin, end, _COPY_BYTES):
+            data = read_at(fd, min(_COPY_BYTES, end - offset), offset)
+            os.lseek(fd, offset, os.SEEK_SET)
+            os.write(fd, data)
+        disk.flush(fd, path)
+    except OutcomeUnknownError:
+        raise
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error)) from error
+    finally:
+        os.close(fd)

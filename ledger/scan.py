@@ -1,0 +1,225 @@
+"""Reading the file: batches in order, each proven by its chain, sealed ranges skipped. Standard library only."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import pairwise
+import json
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from ledger.errors import Problem
+from ledger.line import (
+    CHAIN_CHARS,
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    MAX_BATCH_BYTES,
+    MAX_LINE_BYTES,
+    Mark,
+    RawBatch,
+    chain_of,
+    diagnose,
+    first_seq,
+    line_fault,
+    sum_fault,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
+CHUNK_BYTES = 128 * 1024
+_WINDOW_BYTES = 1024 * 1024
+# The last line of most batches is far shorter; a longer one is read again with room for any line.
+_SHORT_BYTES = 4096
+_TELLING_BYTES = 4 * 1024 * 1024
+_SEAL = b'"kind":"log.recovered"'
+
+
+class Stop(NamedTuple):
+    """Where reading could not go on.
+
+    Attributes:
+        mark: The place behind the last good batch.
+        problem: What is wrong there.
+        finished: Whether a whole batch, if a wrong one, stands there: more than a torn end.
+    """
+
+    mark: Mark
+    problem: Problem
+    finished: bool
+
+
+def read_at(fd: int, size: int, offset: int) -> bytes:
+    """Return up to ``size`` bytes from ``offset`` on, fewer only at the end of the file."""
+    if hasattr(os, "pread"):
+        return os.pread(fd, size, offset)
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.read(fd, size)
+
+
+class Scan:
+    """The batches of an open file, from one place to another, each verified before it is given out.
+
+    Attributes:
+        mark: The place behind the last batch given out.
+        stop: Where and why reading ended early; None where it came to the end.
+        source: What problems call the file.
+        sealed: The ranges skipped, as (begin, end) offsets.
+    """
+
+    def __init__(self, fd: int, start: Mark, end: int, source: str = "events.jsonl") -> None:
+        """Read ``fd`` from ``start`` up to the offset ``end``."""
+        self.mark = start
+        self.stop: Stop | None = None
+        self.sealed: list[tuple[int, int]] = []
+        self._fd = fd
+        self._end = end
+        self.source = source
+
+    def __iter__(self) -> Iterator[RawBatch]:
+        """Yield the batches; look at ``stop`` afterwards."""
+        while self.mark.offset < self._end:
+            yield from self._good()
+            if self.mark.offset >= self._end:
+                return
+            sealed = self._sealed()
+            if sealed is None:
+                self.stop = self._explain()
+                return
+            self.sealed.append((self.mark.offset, sealed.offset))
+            self.mark = Mark(sealed.last, sealed.chain, sealed.end)
+            yield sealed
+
+    def _good(self) -> Iterator[RawBatch]:
+        """Yield batches up to the first that is not whole and right."""
+        seq, chain, offset, _ = self.mark
+        position, buffer = offset, b""
+        while position < self._end:
+            chunk = read_at(self._fd, min(CHUNK_BYTES, self._end - position), position)
+            if not chunk:
+                return
+            position += len(chunk)
+            buffer += chunk
+            pieces = buffer.split(CHAIN_MARK)
+            skip = 0
+            for data, tail in pairwise(pieces):
+                if len(tail) < CHAIN_TAIL_BYTES:
+                    break
+                batch = _proven(data[skip:], tail, seq, chain, offset)
+                if batch is None:
+                    return
+                seq, chain, offset = batch.last, batch.chain, batch.end
+                self.mark = Mark(seq, chain, offset)
+                yield batch
+                skip = CHAIN_TAIL_BYTES
+            buffer = buffer[len(buffer) - (position - offset) :]
+            if len(buffer) > MAX_BATCH_BYTES or b"\0" in buffer:
+                return
+
+    def _sealed(self) -> RawBatch | None:
+        """Return the ``log.recovered`` that seals the range beginning here, None where none does."""
+        begin = self.mark.offset
+        position = begin
+        while position < self._end:
+            window = read_at(self._fd, _WINDOW_BYTES, position)
+            found = window.find(_SEAL)
+            while found >= 0:
+                sealed = self._seal_at(position + found)
+                if sealed is not None:
+                    return sealed
+                found = window.find(_SEAL, found + 1)
+            # A mark may lie across two windows.
+            position += max(len(window) - len(_SEAL), 1)
+        return None
+
+    def _seal_at(self, offset: int) -> RawBatch | None:
+        """Return the sealing line around ``offset`` if it is whole and seals exactly from here to itself."""
+        low = max(offset - MAX_LINE_BYTES, self.mark.offset)
+        around = read_at(self._fd, 2 * MAX_LINE_BYTES, low)
+        start = around.rfind(b"\n", 0, offset - low) + 1
+        stop = around.find(b"\n", offset - low) + 1
+        data, mark, tail = around[start:stop].partition(CHAIN_MARK)
+        if not mark or len(tail) != CHAIN_TAIL_BYTES or low + start <= self.mark.offset:
+            return None
+        seq, chain, _, _ = self.mark
+        batch = _proven(data, tail, seq, chain, low + start)
+        if batch is None:
+            return None
+        body = json.loads(data + b"}")["body"]
+        span = (self.mark.offset, batch.offset)
+        if (body["begin"], body["end"]) != span or body["digest"] != range_digest(self._fd, *span):
+            return None
+        return batch
+
+    def _explain(self) -> Stop:
+        """Say what is wrong at the place where reading stopped."""
+        seq, _, offset, _ = self.mark
+        text = read_at(self._fd, min(_TELLING_BYTES, self._end - offset), offset)
+        at = text.find(CHAIN_MARK)
+        end = text.find(b"\n", at) if at >= 0 else -1
+        lines = (text[:end] if end >= 0 else text).removesuffix(b"\n").split(b"\n")
+        index, message = diagnose(lines, seq + 1)
+        if at < 0 and not index and message.startswith("the chain"):
+            message = "an unfinished batch: its end is missing"
+        line = line_number(self._fd, offset) + index
+        return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), end >= 0)
+
+
+def _proven(data: bytes, tail: bytes, seq: int, chain: str, offset: int) -> RawBatch | None:
+    """Return the batch if it is the one that is due behind (seq, chain), None otherwise."""
+    claimed = tail[:CHAIN_CHARS]
+    proof = chain_of(chain, data)
+    if proof.encode() != claimed or tail[CHAIN_CHARS:CHAIN_TAIL_BYTES] != CHAIN_END:
+        return None
+    lines = data.count(b"\n") + 1
+    if first_seq(data) != seq + 1 or data.find(b'"part":[1,%d],' % lines) < 0 or sum_fault(data) is not None:
+        return None
+    return RawBatch(seq + 1, seq + lines, proof, offset, data)
+
+
+def line_number(fd: int, offset: int) -> int:
+    """Return the number of the line that begins at ``offset``, from 1."""
+    lines, position = 1, 0
+    while position < offset:
+        chunk = read_at(fd, min(_WINDOW_BYTES, offset - position), position)
+        if not chunk:
+            break
+        lines += chunk.count(b"\n")
+        position += len(chunk)
+    return lines
+
+
+def range_digest(fd: int, begin: int, end: int) -> str:
+    """Return the first 16 bytes, in hex, of the SHA-256 of a range of the file."""
+    hasher = sha256()
+    while begin < end:
+        chunk = read_at(fd, min(_WINDOW_BYTES, end - begin), begin)
+        if not chunk:
+            break
+        hasher.update(chunk)
+        begin += len(chunk)
+    return hasher.hexdigest()[:CHAIN_CHARS]
+
+
+def last_batch_end(fd: int, size: int) -> Mark | None:
+    """Return the place behind the last line if that line is whole and closes a batch, None otherwise.
+
+    This trusts what stands before it, as a writer may within one boot: the page cache holds what was written, and
+    every writer looks at the line before its own.
+    """
+    for begin in (max(size - _SHORT_BYTES, 0), max(size - MAX_LINE_BYTES, 0)):
+        text = read_at(fd, size - begin, begin)
+        start = text.rfind(b"\n", 0, -1) + 1
+        if start == 0 and begin > 0:
+            continue
+        data, mark, tail = text[start:].partition(CHAIN_MARK)
+        if not mark or len(tail) != CHAIN_TAIL_BYTES or not tail.endswith(CHAIN_END):
+            return None
+        seq = first_seq(data)
+        if seq < 1 or line_fault(text[start:-1], seq) is not None:
+            return None
+        chain = tail[:CHAIN_CHARS].decode("ascii", "replace")
+        return RawBatch(seq, seq, chain, begin + start, data).mark
+    return None

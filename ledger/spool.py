@@ -1,0 +1,85 @@
+"""What could not be recorded at once because another process held the ledger: one file each, taken in later, once.
+
+Standard library only: a hook spools without loading anything else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ledger import disk
+from ledger.errors import CannotWriteError, Problem
+from ledger.line import dumps
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FOLDER = "spool"
+
+
+class Waiting(NamedTuple):
+    """Requests that wait.
+
+    Attributes:
+        path: Their file; removed once what it holds is durable.
+        id: Its own id, under which they are taken in once.
+        at: When they were sent, UTC.
+        requests: What was sent, undecided: ``{"payload", "by", "key"}`` each.
+    """
+
+    path: Path
+    id: str
+    at: str
+    requests: list[dict[str, Any]]
+
+
+def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path:
+    """Write requests to a file of their own, durably.
+
+    Args:
+        folder: The ledger's folder.
+        at: When they were sent.
+        id_: A fresh id.
+        requests: What was sent; JSON-ready.
+
+    Raises:
+        CannotWriteError: It cannot be written; nothing was recorded.
+    """
+    disk.make_folder(folder / FOLDER)
+    path = folder / FOLDER / f"{at.replace(':', '')}-{id_}.json"
+    try:
+        data = dumps({"id": id_, "at": at, "requests": requests}).encode()
+    except UnicodeEncodeError as error:
+        raise CannotWriteError(path, "half of a surrogate pair is no Unicode text", "nothing was recorded") from error
+    disk.replace_file(path, data)
+    return path
+
+
+def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
+    """Return what waits, by time and id, and the files that cannot be read."""
+    found: list[Waiting] = []
+    problems: list[Problem] = []
+    try:
+        names = sorted(name for name in os.listdir(folder / FOLDER) if name.endswith(".json") and name[0] != ".")
+    except OSError:
+        return found, problems
+    for name in names:
+        path = folder / FOLDER / name
+        try:
+            one = json.loads(path.read_bytes())
+            found.append(Waiting(path, one["id"], one["at"], one["requests"]))
+        except FileNotFoundError:
+            continue  # Another process took it in meanwhile.
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            problems.append(Problem(f"{FOLDER}/{name}", f"cannot be read: {type(error).__name__}; it stays there"))
+    return found, problems
+
+
+def done(taken: list[Waiting]) -> None:
+    """Remove the files of payloads that are durable in the ledger."""
+    for one in taken:
+        with contextlib.suppress(FileNotFoundError):
+            one.path.unlink()

@@ -1,0 +1,177 @@
+"""Events as rows: what `log` answers, as JSON-ready values and as one line for people. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ledger.events import (
+    EVENT_TYPES,
+    FREE,
+    KIND_OF,
+    ItemSkipped,
+    LedgerOpened,
+    LogRecovered,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointSeeded,
+    UnknownEvent,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ledger.events import Event
+    from ledger.recorded import Batch, By, Recorded
+
+QUOTE_CHARS: Final = 60
+"""Characters of a text that a summary quotes, the mark of the cut included."""
+
+
+def rows(batch: Batch, name: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield each event of a batch as a JSON-ready row, in order.
+
+    Args:
+        batch: What was appended at once.
+        name: Only events that concern this entry; None for all.
+    """
+    for record in _chosen(batch, name):
+        yield row(record)
+
+
+def briefs(batch: Batch, name: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield each event of a batch as ``{seq, at, by, summary}``, for people; arguments as for ``rows``."""
+    for record in _chosen(batch, name):
+        yield {
+            "seq": record.seq,
+            "at": record.at,
+            "by": by_json(record.by),
+            "summary": summary(record.event),
+        }
+
+
+def _chosen(batch: Batch, name: str | None) -> Iterator[Recorded]:
+    # Heads are decoded only where there is something to show of the batch.
+    if name is None or any(about(event, name) for event in batch.events):
+        for record in batch.records:
+            if name is None or about(record.event, name):
+                yield record
+
+
+def about(event: Event, name: str) -> bool:
+    """Say whether an event concerns an entry: it is about that name, or places it in an order."""
+    if isinstance(event, UnknownEvent):
+        body = json.loads(event.body) if name in event.body else None
+        return isinstance(body, dict) and body.get("name") == name
+    return getattr(event, "name", None) == name or name in getattr(event, "names", ())
+
+
+def row(record: Recorded) -> dict[str, Any]:
+    """Return ``{seq, id, at, [when], kind, v, part, by, [key], body, [free]}`` of one record.
+
+    Returns:
+        ``when`` and ``key`` only where the event has them, ``free`` only for kinds with free text: text by field, or
+        None where it was redacted.
+    """
+    event = record.event
+    kind, version = kind_of(event)
+    told: dict[str, Any] = {"seq": record.seq, "id": record.id, "at": record.at}
+    if record.when is not None:
+        told["when"] = record.when
+    told |= {"kind": kind, "v": version, "part": list(record.part), "by": by_json(record.by)}
+    if record.key is not None:
+        told["key"] = record.key
+    if isinstance(event, UnknownEvent):
+        return told | {"body": json.loads(event.body)}
+    told["body"] = _fields(event, free=False)
+    if free := _fields(event, free=True):
+        told["free"] = free if any(text is not None for text in free.values()) else None
+    return told
+
+
+def kind_of(event: Event) -> tuple[str, int]:
+    """Return the literal kind and the version of an event."""
+    if isinstance(event, UnknownEvent):
+        return event.kind, event.v
+    # Continued text belongs to the event before it and has no row of its own in the vocabulary.
+    kind = KIND_OF.get(type(event), "text.continued")
+    return kind, EVENT_TYPES[kind][1] if kind in EVENT_TYPES else 1
+
+
+def by_json(by: By) -> dict[str, Any]:
+    """Return who says so, without what is not known."""
+    return attrs.asdict(by, filter=lambda _, value: value is not None)
+
+
+def _fields(event: Event, *, free: bool) -> dict[str, Any]:
+    """Return the fields that hold free text, or those that do not."""
+    return attrs.asdict(
+        event,
+        filter=lambda field, _: (FREE in field.metadata) is free,
+        value_serializer=lambda _event, _field, value: list(value) if isinstance(value, tuple) else value,
+    )
+
+
+def summary(event: Event) -> str:
+    """Return one event as one line for people, without who and when."""
+    tell = SUMMARIES.get(type(event), _generic)
+    return _one_line(tell(event))
+
+
+def _one_line(text: str) -> str:
+    """Return a text with every stretch of white space, line breaks of all kinds included, as one space."""
+    return " ".join(text.split())
+
+
+def _quoted(text: str | None) -> str:
+    """Return the beginning of a text in quotes."""
+    if text is None:
+        return "[redacted]"
+    line = _one_line(text)
+    return f'"{line}"' if len(line) <= QUOTE_CHARS else f'"{line[: QUOTE_CHARS - 1].rstrip()}…"'
+
+
+def _counts(event: PointSeeded | PointEdited) -> str:
+    return f"{event.helpful} helpful, {event.harmful} harmful"
+
+
+def _updated(event: PlaybookUpdated) -> str:
+    counts = {"added": event.added, "rated": event.rated, "ignored": event.ignored}
+    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+    return f"update closed: {told or 'nothing new'}"
+
+
+def _edited(event: PlaybookEdited) -> str:
+    return "edit closed" if event.base is None else f"edit closed, of the playbook at event {event.base}"
+
+
+def _generic(event: Event) -> str:
+    """Tell of an event that has no row below: its kind and what its body says."""
+    fields = _fields(event, free=False)
+    return f"{kind_of(event)[0]}: " + ", ".join(f"{field} {value}" for field, value in fields.items())
+
+
+SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
+    LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
+    PlaybookAdopted: lambda e: f"legacy playbook taken in: {e.entries} entries",
+    PointSeeded: lambda e: f"seeded {e.name} {_quoted(e.text)} at {_counts(e)}",
+    ItemSkipped: lambda e: f"item {e.index} skipped: {e.reason}",
+    PointAdded: lambda e: f"learned {e.name} {_quoted(e.text)}",
+    PointRated: lambda e: f"{e.name} rated {e.rating}",
+    PlaybookUpdated: _updated,
+    PointEdited: lambda e: f"edited {e.name} {_quoted(e.text)} to {_counts(e)}",
+    PointRemoved: lambda e: f"removed {e.name}",
+    PlaybookOrdered: lambda e: f"ordered {', '.join(e.names)}",
+    PlaybookEdited: _edited,
+    LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
+    UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",
+}
+"""Class of event → how its line reads; what has no row is told by its kind and fields."""

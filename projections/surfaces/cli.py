@@ -1,0 +1,319 @@
+"""The command line: options in, answers out, errors as one line and an exit code."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from ledger import strict
+from ledger.disk import reason
+from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from projections import history
+from projections.surfaces import commands
+from projections.surfaces.project import Project, find_project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rich.console import Console
+
+    from projections.surfaces.record import Outcome
+
+    Command = Callable[..., Any]
+
+_INTERRUPTED = 130
+
+
+def answer(value: Any) -> None:
+    """Print one JSON answer on one line."""
+    click.echo(json.dumps(value, ensure_ascii=False))
+
+
+def console() -> Console:
+    """Return the terminal; Rich is loaded only for a person's answer."""
+    from projections.surfaces import terminal
+
+    return terminal.console_for(sys.stdout)
+
+
+def read_input(file: str) -> tuple[bytes, str]:
+    """Return the bytes of a file, or of standard input for ``-``, and what to call them."""
+    if file == "-":
+        return sys.stdin.buffer.read(strict.MAX_PAYLOAD_BYTES + 1), "standard input"
+    try:
+        return Path(file).read_bytes(), file
+    except OSError as error:
+        raise BadInputError(file, f"cannot be read: {reason(error)}", strict.HINT) from error
+
+
+def as_json(command: Command) -> Command:
+    """Add ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(command)
+
+
+def at_when(command: Command) -> Command:
+    """Add ``--at``."""
+    text = "As it stood then: a sequence number, an ISO date or time (UTC), or an age such as 2d."
+    return click.option("--at", "when", metavar="WHEN", help=text)(command)
+
+
+def delivery(rater: str) -> Callable[[Command], Command]:
+    """Add the options that say who rates, and what names this delivery."""
+
+    def add(command: Command) -> Command:
+        for option in (
+            click.option("--key", help="Names this delivery: recorded once, however often it comes."),
+            click.option("--model", help="Which model judged."),
+            click.option("--agent", help="Which agent."),
+            click.option("--session", help="Id of the session it comes from."),
+            click.option("--rater", default=rater, show_default=True, help="Who rates: human, agent, reflector, …"),
+        ):
+            command = option(command)
+        return command
+
+    return add
+
+
+def said_by(options: dict[str, Any]) -> dict[str, str]:
+    """Return who says so, from the options of `delivery`."""
+    by = {field: options[field] for field in ("rater", "session", "agent", "model") if options[field]}
+    for field, value in by.items():
+        if len(value) > commands.MAX_BY_CHARS or not value.isprintable():
+            raise BadInputError(f"--{field}", f"expected at most {commands.MAX_BY_CHARS} printable characters")
+    return by
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog="Example: tallybook rate kpt_003 harmful && tallybook why kpt_003",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+@click.option("--project", "folder", metavar="DIR", help="The project; else CLAUDE_PROJECT_DIR, else found from here.")
+@click.version_option(package_name="tallybook", prog_name="tallybook")
+@click.pass_context
+def tallybook(context: click.Context, folder: str | None) -> None:
+    """An event-sourced ledger of ratings for coding agents.
+
+    Every rating is appended as an event; playbook.json is a replay of them.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        return
+    project = find_project(folder)
+    if folder and not project.root.is_dir():
+        raise BadInputError(f"--project {folder}", "is no folder")
+    context.obj = project
+
+
+@tallybook.command("import", epilog="Example: tallybook import .claude/playbook.json")
+@click.argument("file")
+@as_json
+@click.pass_obj
+def import_(project: Project, /, *, file: str, as_json: bool) -> None:
+    """Take a legacy playbook in as seed events."""
+    data, source = read_input(file)
+    done = commands.import_file(project, data, source)
+    if as_json:
+        answer({"imported": done.imported, "skipped": done.skipped, "problems": list(done.problems)})
+        return
+    entries = f"{done.imported} {'entry' if done.imported == 1 else 'entries'} imported from {source}"
+    again = "; this file was imported before" if done.repeated else ""
+    click.echo(entries + (f", {done.skipped} skipped" if done.skipped else "") + again)
+    if done.problems:
+        from projections.surfaces import terminal
+
+        terminal.problems(console(), done.problems)
+
+
+@tallybook.command(epilog='Example: tallybook add "Quote ids as strings in JSON."')
+@click.argument("text")
+@delivery("human")
+@as_json
+@click.pass_obj
+def add(project: Project, /, *, text: str, as_json: bool, **options: Any) -> None:
+    """Add a new key point and print its name."""
+    told(commands.add(project, text, said_by(options), options["key"]), as_json=as_json)
+
+
+@tallybook.command(epilog="Example: tallybook rate kpt_003 helpful")
+@click.argument("name")
+@click.argument("rating")
+@delivery("human")
+@as_json
+@click.pass_obj
+def rate(project: Project, /, *, name: str, rating: str, as_json: bool, **options: Any) -> None:
+    """Rate an entry helpful, harmful or neutral."""
+    told(commands.rate(project, name, rating, said_by(options), options["key"]), as_json=as_json)
+
+
+@tallybook.command(
+    epilog='Example: echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
+)
+@click.argument("file", default="-")
+@delivery("reflector")
+@as_json
+@click.pass_obj
+def record(project: Project, /, *, file: str, as_json: bool, **options: Any) -> None:
+    """Record an extraction result, a JSON object, as one batch."""
+    data, source = read_input(file)
+    told(commands.record(project, strict.loads(data, source), said_by(options), options["key"]), as_json=as_json)
+
+
+def told(outcome: Outcome, *, as_json: bool) -> None:
+    """Print what became of a request."""
+    ignored = [attrs.asdict(one) for one in outcome.ignored]
+    if as_json:
+        fields = ("seq_from", "seq_to", "added", "pruned")
+        answer({field: getattr(outcome, field) for field in fields} | {"ignored": ignored, "spooled": outcome.spooled})
+        return
+    if outcome.spooled:
+        click.echo("another process holds the ledger: kept in the spool, the next command takes it in")
+    elif outcome.repeated:
+        click.echo("recorded before under this key; nothing was added")
+    else:
+        parts = [f"recorded as events {outcome.seq_from} to {outcome.seq_to}"]
+        parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
+        parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
+        click.echo("; ".join(parts))
+    for one in outcome.ignored:
+        click.echo(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
+
+
+@tallybook.command(epilog="Example: tallybook replay --at 2d --output before.json")
+@at_when
+@click.option("--output", metavar="FILE", help="Write to FILE instead, or to standard output for -.")
+@click.option("--check", "checking", is_flag=True, help="Write nothing; exit 1 where playbook.json is not the replay.")
+@as_json
+@click.pass_obj
+def replay(project: Project, /, *, when: str | None, output: str | None, checking: bool, as_json: bool) -> None:
+    """Rebuild playbook.json from the ledger."""
+    if checking and (when or output):
+        raise BadInputError("--check", "goes with neither --at nor --output")
+    if checking:
+        commands.check(project)
+        told_path(project.playbook, "is what the ledger says", as_json=as_json)
+    elif output == "-" or (when and not output):
+        sys.stdout.buffer.write(commands.replay_bytes(project, when))
+    elif output:
+        commands.write_replay(project, when, Path(output))
+        told_path(Path(output), "written", as_json=as_json)
+    else:
+        commands.replay(project)
+        told_path(project.playbook, "written", as_json=as_json)
+
+
+def told_path(path: Path, what: str, *, as_json: bool) -> None:
+    """Print what became of a file."""
+    if as_json:
+        answer({"path": str(path), "result": what})
+    else:
+        click.echo(f"{path} {what}")
+
+
+@tallybook.command(epilog="Example: tallybook show --at 2026-11-01")
+@at_when
+@as_json
+@click.pass_obj
+def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
+    """Show the playbook, now or as it stood."""
+    playbook = commands.show(project, when)
+    if as_json:
+        answer(playbook)
+        return
+    from projections.surfaces import terminal
+
+    terminal.playbook_table(console(), playbook["key_points"], playbook["last_updated"], when)
+
+
+@tallybook.command(epilog="Example: tallybook why kpt_003")
+@click.argument("name")
+@at_when
+@as_json
+@click.pass_obj
+def why(project: Project, /, *, name: str, when: str | None, as_json: bool) -> int:
+    """Tell the whole story of an entry: learned, rated, pruned, and by whom."""
+    story, extras = commands.why(project, name, when)
+    if as_json:
+        answer(story)
+    else:
+        from projections.surfaces import terminal
+
+        terminal.story(console(), story, extras)
+    return EXIT_NO if story["status"] == "unknown" else 0
+
+
+@tallybook.command(epilog="Example: tallybook log kpt_003 --json")
+@click.argument("name", required=False)
+@as_json
+@click.pass_obj
+def log(project: Project, /, *, name: str | None, as_json: bool) -> None:
+    """List the events of the ledger, newest last; with a NAME, those that concern it."""
+    if as_json:
+        for row in commands.log(project, name):
+            answer(row)
+        return
+    from projections.surfaces import terminal
+
+    rows = (brief for batch in commands.batches(project) for brief in history.briefs(batch, name))
+    terminal.log_rows(console(), rows)
+
+
+@tallybook.command(epilog="Example: tallybook verify --json")
+@as_json
+@click.pass_obj
+def verify(project: Project, /, *, as_json: bool) -> int:
+    """Verify the ledger, from its first byte to its last."""
+    verdict = commands.verify(project, progress)
+    problems = [{"seq": one.seq, "line": one.line, "message": one.message} for one in verdict.problems]
+    if as_json:
+        head = {"seq": verdict.head.seq, "chain": verdict.head.chain}
+        kinds = verdict.unknown_kinds
+        answer({"ok": verdict.ok, "events": verdict.events, "head": head, "problems": problems, "unknown_kinds": kinds})
+    else:
+        click.echo(f"{verdict.events:,} events verify, the last as {verdict.head.seq}:{verdict.head.chain}")
+        for note in verdict.notes:
+            click.echo(f"note: {note}")
+        for kind, count in verdict.unknown_kinds.items():
+            click.echo(f"note: {count:,} of kind {kind}, which this version keeps and ignores")
+        for one in verdict.problems:
+            click.echo(f"damaged: {one}")
+    return 0 if verdict.ok else EXIT_DAMAGED
+
+
+def progress(done: int, size: int) -> None:
+    """Show how far a long read is, to a person alone."""
+    if sys.stderr.isatty() and done % 1024 < 256:  # noqa: PLR2004 - one batch in four is often enough
+        end = "\n" if done == size else ""
+        sys.stderr.write(f"\r{done * 100 // max(size, 1)} %{end}")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run the command line and return its exit code; whatever goes wrong is one line on standard error."""
+    try:
+        result = tallybook.main(list(arguments), prog_name="tallybook", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except TallybookError as error:
+        return complain(str(error), error.exit_code)
+    except click.ClickException as error:
+        return complain(f"{error.format_message()} See `tallybook --help`.", EXIT_BAD_INPUT)
+    except (click.Abort, KeyboardInterrupt):
+        return complain("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the answer has had enough; nothing more must be flushed into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return complain(f"{error.filename or 'system'}: {reason(error)}", EXIT_NOT_WRITTEN)
+
+
+def complain(message: str, code: int) -> int:
+    """Print one line on standard error and return the code."""
+    sys.stderr.write(f"tallybook: {' '.join(message.split())}\n")
+    return code

@@ -1,0 +1,191 @@
+"""One function per verb: takes values, returns a value, prints nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ledger import disk
+from ledger.codec import decode
+from ledger.decide import rating_fault, text_fault
+from ledger.errors import EXIT_NO, BadInputError, TallybookError, UnknownPointError
+from ledger.seeds import read_legacy
+from ledger.verify import verify as verify_log
+from projections import audit, history
+from projections.fold import fold
+from projections.render import playbook_bytes, playbook_dict
+from projections.surfaces import playbook_file
+from projections.surfaces import record as recording
+from projections.surfaces import when as moments
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from ledger.recorded import Batch
+    from ledger.verify import Verdict
+    from projections.playbook import Playbook
+    from projections.surfaces.project import Project
+    from projections.surfaces.record import Outcome, Report
+
+RATINGS = ("helpful", "harmful", "neutral")
+MAX_BY_CHARS = 200
+
+
+class DriftError(TallybookError):
+    """``playbook.json`` is not what the ledger says."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, path: Path, what: str) -> None:
+        """Say how it differs."""
+        super().__init__(f"{path}: {what}; `tallybook replay` writes it again, keeping what a hand changed")
+
+
+@attrs.frozen
+class Imported:
+    """What became of a legacy file.
+
+    Attributes:
+        imported: How many entries became seed events.
+        skipped: How many items did not: their text stands already, or they hold no key point.
+        problems: What was odd, as (source, message).
+        repeated: Whether this very file had been imported before.
+    """
+
+    imported: int
+    skipped: int
+    problems: tuple[dict[str, str], ...]
+    repeated: bool
+
+
+def import_file(project: Project, data: bytes, source: str) -> Imported:
+    """Take a legacy playbook into the ledger as seed events; the same file twice adds nothing."""
+    legacy = read_legacy(data, source)
+    request = recording.Request({"import": data, "source": source}, {"rater": "import"})
+    report = recording.write(project, [request])
+    (outcome,) = report.outcomes
+    problems = tuple({"source": one.source, "message": one.message} for one in legacy.problems)
+    skipped = len(legacy.items) + len(legacy.skipped) - len(outcome.added)
+    return Imported(len(outcome.added), skipped, problems, outcome.repeated)
+
+
+def add(project: Project, text: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
+    """Add a new key point."""
+    fault = text_fault(text)
+    if fault is not None:
+        raise BadInputError("TEXT", fault, "nothing was recorded")
+    return _one(recording.write(project, [recording.Request({"new_key_points": [text]}, by, key)]))
+
+
+def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
+    """Rate an entry that stands or stood.
+
+    Raises:
+        BadInputError: The rating is none of RATINGS.
+        UnknownPointError: No entry ever had this name.
+    """
+    evaluation = {"name": name, "rating": rating}
+    fault = rating_fault(evaluation)
+    if fault is not None:
+        raise BadInputError("NAME RATING", fault, "nothing was recorded")
+    if rating not in RATINGS:
+        raise BadInputError(repr(rating), "is no rating", f"give one of {', '.join(RATINGS)}")
+    if name not in now(project).used:
+        raise UnknownPointError(name)
+    return _one(recording.write(project, [recording.Request({"evaluations": [evaluation]}, by, key)]))
+
+
+def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
+    """Record an extraction result as one batch."""
+    return _one(recording.write(project, [recording.Request(payload, by, key)]))
+
+
+def _one(report: Report) -> Outcome:
+    return report.outcomes[0]
+
+
+def now(project: Project) -> Playbook:
+    """Return the playbook as it stands, with what a hand changed in the file and no command has taken in yet."""
+    log = recording.open_log(project)
+    state = recording.current(log)
+    found = playbook_file.examine(project, state, log.read)
+    return playbook_file.with_found(state, found, log.now().at)
+
+
+def at(project: Project, when: str) -> Playbook:
+    """Return the playbook as it stood at a moment."""
+    log = recording.open_log(project)
+    return recording.current(log, moments.resolve(log, when, log.now()))
+
+
+def show(project: Project, when: str | None = None) -> dict[str, Any]:
+    """Return the playbook in the specification's format, now or at a moment."""
+    return playbook_dict(now(project) if when is None else at(project, when))
+
+
+def replay(project: Project) -> Playbook:
+    """Take in what waits and what a hand changed, and write ``playbook.json`` anew from the ledger."""
+    state = recording.write(project, []).state
+    if state is None:
+        raise BadInputError(str(project.ledger), "another process holds the ledger", "try again")
+    return state
+
+
+def replay_bytes(project: Project, when: str | None) -> bytes:
+    """Return the bytes that ``playbook.json`` has at a moment, writing nothing."""
+    return playbook_bytes(recording.current(recording.open_log(project)) if when is None else at(project, when))
+
+
+def write_replay(project: Project, when: str | None, output: Path) -> None:
+    """Write the playbook of a moment to another file than the project's own."""
+    if output.absolute() == project.playbook.absolute():
+        raise BadInputError(str(output), "always shows the ledger's end", "give another file")
+    disk.replace_file(output, replay_bytes(project, when))
+
+
+def check(project: Project) -> None:
+    """Compare ``playbook.json`` with the ledger.
+
+    Raises:
+        DriftError: It is missing, stale, unreadable or changed.
+    """
+    log = recording.open_log(project)
+    state = recording.current(log)
+    data = playbook_file.read_bytes(project.playbook)
+    if data is None:
+        if state.seq:
+            raise DriftError(project.playbook, "is missing")
+        return
+    found = playbook_file.examine(project, state, log.read)
+    if found.unreadable:
+        raise DriftError(project.playbook, "cannot be read as a playbook")
+    if found.events:
+        raise DriftError(project.playbook, "was changed, and no command has taken the change in yet")
+    if data != playbook_bytes(state):
+        raise DriftError(project.playbook, "is older than the ledger")
+
+
+def why(project: Project, name: str, when: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the whole story of an entry: the stable answer, and what is told beside it to people."""
+    log = recording.open_log(project)
+    until = None if when is None else moments.resolve(log, when, log.now())
+    story = fold(audit.audit_view(name), decode(log.read()), until=until)
+    return audit.story_json(story), audit.story_extras(story)
+
+
+def batches(project: Project) -> Iterator[Batch]:
+    """Yield the ledger's batches."""
+    return decode(recording.open_log(project).read())
+
+
+def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the events of the ledger, newest last; with a name, those that concern it."""
+    for batch in batches(project):
+        yield from history.rows(batch, name)
+
+
+def verify(project: Project, progress: Callable[[int, int], None] = lambda _done, _size: None) -> Verdict:
+    """Verify the ledger from its first byte to its last."""
+    return verify_log(recording.open_log(project), progress)

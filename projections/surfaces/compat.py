@@ -1,0 +1,243 @@
+"""The functions of the specification under their own names (where it says ``src/hooks/common.py``).
+
+Code written for the old functions becomes event-sourced by changing its import: load, update, save, in that order,
+append events and lose nothing. Every function is looked up in this module when it is called, so a caller can replace
+one.
+"""
+
+from __future__ import annotations
+
+import copy
+from importlib import resources
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ledger import clock
+from ledger.decide import decide_extraction, read_extraction
+from ledger.events import KeyPoint, PointAdded, PointRated
+from ledger.names import generate_keypoint_name, number_of
+from projections import render
+from projections.playbook import rated
+from projections.prune import SPEC_POLICY
+from projections.surfaces import playbook_file, record
+from projections.surfaces.project import Project, find_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+__all__ = [
+    "format_playbook",
+    "generate_keypoint_name",
+    "get_project_dir",
+    "get_user_claude_dir",
+    "is_diagnostic_mode",
+    "load_playbook",
+    "load_template",
+    "save_diagnostic",
+    "save_playbook",
+    "update_playbook_data",
+]
+
+TEMPLATE = "playbook.txt"
+_TEXT_SHOWN_CHARS = 80
+
+
+class LoadedPlaybook(dict[str, Any]):
+    """A playbook as ``load_playbook`` gives it: a plain dict to its user, that remembers what it came from.
+
+    Attributes:
+        base: The entries as they were loaded or last saved.
+        top: The other top-level keys as they were then.
+        high_water: Highest number of a name that ever stood in the ledger or in this dict.
+        updates: What was applied and not yet saved: (extraction result, text → name given).
+    """
+
+    def __init__(self, document: Mapping[str, Any], high_water: int) -> None:
+        """Take a canonical document."""
+        super().__init__(document)
+        self.base: list[dict[str, Any]] = []
+        self.top: dict[str, Any] = {}
+        self.high_water = 0
+        self.updates: list[tuple[dict[str, Any], dict[str, str]]] = []
+        self.settle(high_water)
+
+    def settle(self, high_water: int) -> None:
+        """Take what stands here now as loaded or saved."""
+        self.base = copy.deepcopy(self["key_points"])
+        self.top = _top(self)
+        self.high_water = high_water
+        self.updates = []
+
+
+def _top(document: Mapping[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy({key: document[key] for key in document if key not in {"key_points", "last_updated"}})
+
+
+def get_project_dir() -> Path:
+    """Return the project's folder: ``CLAUDE_PROJECT_DIR``, else the nearest parent with a ``.claude`` folder."""
+    return find_project().root
+
+
+def get_user_claude_dir() -> Path:
+    """Return the user's own ``~/.claude``."""
+    return Path.home() / ".claude"
+
+
+def is_diagnostic_mode() -> bool:
+    """Say whether the project's ``.claude/diagnostic_mode`` is there."""
+    return (get_project_dir() / ".claude" / "diagnostic_mode").exists()
+
+
+def save_diagnostic(content: str, name: str) -> None:
+    """Write a text to ``.claude/diagnostic/<time>_<name>.txt``."""
+    folder = get_project_dir() / ".claude" / "diagnostic"
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
+    (folder / f"{stamp}_{name}.txt").write_text(content, encoding="utf-8", errors="backslashreplace")
+
+
+def load_template(name: str = TEMPLATE) -> str:
+    """Return a prompt template: the user's in ``~/.claude/prompts``, else the packaged one."""
+    own = get_user_claude_dir() / "prompts" / name
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    return resources.files("prompts").joinpath(name).read_text(encoding="utf-8")
+
+
+def load_playbook() -> dict[str, Any]:
+    """Return the playbook in canonical form, legacy entries migrated (REQ-SCORE-004 to 006).
+
+    It is what ``playbook.json`` says, on top of what came into the ledger since that was written. Nothing is written
+    to the ledger: the next save takes in what was found. Empty where there is neither a readable file nor a ledger.
+
+    Raises:
+        DamagedLedgerError: The ledger is damaged.
+    """
+    project = Project(get_project_dir())
+    log = record.open_log(project)
+    state = record.current(log)
+    found = playbook_file.examine(project, state, log.read)
+    if found.legacy is not None and found.legacy.migrated and is_diagnostic_mode():
+        migrated = found.legacy.migrated
+        summary = json.dumps(migrated, indent=2)
+        # OBS-SCORE-001
+        save_diagnostic(f"Migrated {len(migrated)} playbook entries:\n{summary}", "playbook_migration")
+    state = playbook_file.with_found(state, found, clock.utc_now().at)
+    document = render.playbook_dict(state)
+    if found.legacy is not None and found.events:
+        document["last_updated"] = found.legacy.top_keys.get("last_updated")
+    return LoadedPlaybook(document, state.high_water)
+
+
+def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[str, Any]) -> dict[str, Any]:
+    """Add new key points, count ratings, then drop what the pruning rule condemns (REQ-SCORE-002, -007).
+
+    Args:
+        playbook: A playbook, changed in place; a plain dict needs no ledger.
+        extraction_result: ``{"new_key_points": [...], "evaluations": [...]}``; parts that cannot be used are passed
+            over.
+
+    Returns:
+        The same playbook.
+    """
+    loaded = playbook if isinstance(playbook, LoadedPlaybook) else None
+    payload = {field: list(extraction_result.get(field) or ()) for field in ("new_key_points", "evaluations")}
+    kept, pruned, names = _updated(playbook["key_points"], payload, loaded.high_water if loaded else 0)
+    playbook["key_points"] = kept
+    if loaded is not None:
+        loaded.high_water = max([loaded.high_water, *(number_of(name) or 0 for name in names.values())])
+        loaded.updates.append((copy.deepcopy(payload), names))
+    if pruned and is_diagnostic_mode():
+        # OBS-SCORE-002
+        details = "\n".join(
+            f'  - {entry["name"]}: "{entry["text"][:_TEXT_SHOWN_CHARS]}" '
+            f"(helpful={entry['helpful']}, harmful={entry['harmful']}) reason: {SPEC_POLICY.rule}"
+            for entry in pruned
+        )
+        save_diagnostic(f"Pruned {len(pruned)} key points:\n{details}", "playbook_pruning")
+    return playbook
+
+
+def _updated(
+    entries: list[dict[str, Any]], payload: Mapping[str, Any], high_water: int, wishes: Mapping[str, str] | None = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, str]]:
+    """Return the entries that stay, those that are pruned, and the names given to new texts."""
+    points = {entry["name"]: _point(entry) for entry in entries}
+    highest = max((number_of(name) or 0 for name in points), default=0)
+    extraction = read_extraction(payload, "extraction_result")
+    decision = decide_extraction(extraction, points, max(highest, high_water), wishes)
+    by_name = {entry["name"]: entry for entry in entries}
+    names: dict[str, str] = {}
+    for event in decision.events:
+        if isinstance(event, PointAdded):
+            entry = render.entry(KeyPoint(event.name, event.text or ""))
+            entries = [*entries, entry]
+            by_name[event.name] = entry
+            names[entry["text"]] = event.name
+        elif isinstance(event, PointRated) and event.name in by_name:
+            point = rated(_point(by_name[event.name]), event.rating)
+            by_name[event.name].update(helpful=point.helpful, harmful=point.harmful)
+    pruned = [entry for entry in entries if SPEC_POLICY.condemns(_point(entry))]
+    return [entry for entry in entries if entry not in pruned], pruned, names
+
+
+def _point(entry: Mapping[str, Any]) -> KeyPoint:
+    return KeyPoint(entry["name"], entry["text"], entry.get("helpful", 0), entry.get("harmful", 0))
+
+
+def format_playbook(playbook: Mapping[str, Any]) -> str:
+    """Return the playbook as prompt text (REQ-SCORE-003); empty where it has no entries."""
+    key_points = playbook["key_points"]
+    return render.prompt(key_points, load_template(TEMPLATE)) if key_points else ""
+
+
+def save_playbook(playbook: dict[str, Any]) -> None:
+    """Append what was done to the playbook since it was loaded, and render ``playbook.json``.
+
+    Updates become ratings and new points; what else was changed becomes an edit. A name that another session took
+    meanwhile is changed in the dict, in place. A save that brings no update prunes nothing (INV-SCORE-005). A dict
+    that did not come from ``load_playbook`` counts as an edit of the last rendering.
+
+    Raises:
+        TallybookError: The ledger is damaged or could not be written.
+    """
+    project = Project(get_project_dir())
+    loaded = playbook if isinstance(playbook, LoadedPlaybook) else _adopted(project, playbook)
+    report = record.write(project, _requests(loaded))
+    for outcome in report.outcomes:
+        for entry in loaded["key_points"]:
+            entry["name"] = outcome.renamed.get(entry["name"], entry["name"])
+    if report.state is not None:
+        playbook["last_updated"] = report.state.last_updated
+        loaded.settle(max(loaded.high_water, report.state.high_water))
+    else:
+        loaded.settle(loaded.high_water)
+
+
+def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
+    """Return a plain dict as a change of the last rendering; its entries are shared, not copied."""
+    rendered = playbook_file.last_rendered(project)
+    state = record.current(record.open_log(project), rendered.seq if rendered else None)
+    loaded = LoadedPlaybook(render.playbook_dict(state), state.high_water)
+    loaded.update(playbook)
+    return loaded
+
+
+def _requests(playbook: LoadedPlaybook) -> list[record.Request]:
+    """Return what is to be recorded: each update, then the rest as an edit."""
+    requests = []
+    expected = copy.deepcopy(playbook.base)
+    for payload, names in playbook.updates:
+        requests.append(record.Request({**payload, "names": names}, {"rater": "reflector"}))
+        expected = _updated(expected, payload, 0, names)[0]
+    found = _canonical(playbook["key_points"])
+    top = _top(playbook)
+    if not requests or found != _canonical(expected) or top != playbook.top:
+        edit = {"base": _canonical(expected), "found": found, "top": json.dumps(top) if top != playbook.top else ""}
+        requests.append(record.Request(edit, {"rater": "agent"}))
+    return requests
+
+
+def _canonical(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return [render.entry(_point(entry)) for entry in entries]

@@ -1,0 +1,237 @@
+"""``playbook.json`` on disk: what a hand changed in it, and how a rendering takes its place."""
+
+from __future__ import annotations
+
+import contextlib
+from hashlib import sha256
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ledger import disk
+from ledger.codec import decode
+from ledger.decide import Edit, decide_edit
+from ledger.errors import BadInputError, LockHeldError
+from ledger.events import PlaybookAdopted, PointRated
+from ledger.recorded import Batch, Recorded
+from ledger.seeds import Legacy, read_legacy, seed_events
+from projections.fold import fold
+from projections.playbook import PLAYBOOK, VERSION, Playbook
+from projections.render import playbook_bytes, playbook_dict, read_stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from ledger.errors import Problem
+    from ledger.events import Event
+    from ledger.line import RawBatch
+    from projections.surfaces.project import Project
+
+    Read = Callable[[], Iterator[RawBatch]]
+
+RENDER_WAIT_MS = 250
+_RENDER_ROUNDS = 20
+
+
+@attrs.frozen
+class Rendered:
+    """What was last written to ``playbook.json``.
+
+    Attributes:
+        seq: The moment it shows.
+        sha256: Of its bytes, in hex.
+    """
+
+    seq: int
+    sha256: str
+
+
+@attrs.frozen
+class Found:
+    """What stands in ``playbook.json`` and is not the ledger's own rendering.
+
+    Attributes:
+        events: What it says on top of the ledger; empty where it is merely stale or cannot be read.
+        sha256: Of its bytes; None where there is no file.
+        key: Names this very change, so that it is taken in once.
+        problems: What was odd in it.
+        legacy: The file as it was read, None where it was not.
+        unreadable: Whether it is there and no playbook.
+    """
+
+    events: tuple[Event, ...] = ()
+    sha256: str | None = None
+    key: str | None = None
+    problems: tuple[Problem, ...] = ()
+    legacy: Legacy | None = None
+    unreadable: bool = False
+
+    @property
+    def adopted(self) -> bool:
+        """Say whether it begins the ledger's playbook."""
+        return bool(self.events) and isinstance(self.events[0], PlaybookAdopted)
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """Return a file's bytes, None where there is none; no bytes where there is one that cannot be read."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError:
+        return b""
+
+
+def last_rendered(project: Project) -> Rendered | None:
+    """Return what was last written to ``playbook.json``, None where nobody noted it."""
+    fields = (read_bytes(project.ledger / "rendered") or b"").decode("ascii", "replace").split()
+    return Rendered(int(fields[0]), fields[1]) if len(fields) == 2 and fields[0].isdigit() else None  # noqa: PLR2004
+
+
+def examine(project: Project, state: Playbook, read: Read) -> Found:
+    """Compare ``playbook.json`` with the ledger, writing nothing.
+
+    Args:
+        project: Whose file it is.
+        state: The playbook at the head of the ledger.
+        read: Gives the ledger's batches from the beginning, for a base that lies in the past.
+    """
+    data = read_bytes(project.playbook)
+    if data is None:
+        return Found()
+    digest = sha256(data).hexdigest()
+    rendered = last_rendered(project)
+    if rendered is not None and rendered.sha256 == digest:
+        return Found(sha256=digest)
+    try:
+        # A name that is generated for an entry without one must not be a name that ever stood.
+        legacy = read_legacy(data, project.playbook.name, state.used)
+    except BadInputError:
+        return Found(sha256=digest, unreadable=True)
+    if state.stamp == (0, ""):
+        return Found(seed_events(legacy), digest, f"adopt:{digest}", legacy.problems, legacy)
+    events = _edit_events(legacy, state, rendered, read)
+    return Found(events, digest, f"edit:{legacy.stamp}:{digest}", legacy.problems, legacy)
+
+
+def _base(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read) -> Playbook:
+    """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head."""
+    stamp = read_stamp(legacy.stamp)
+    seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.stamp[0]
+    if seq >= state.stamp[0]:
+        return state
+    base = fold(PLAYBOOK, decode(read()), until=seq)
+    return base if stamp is None or base.stamp == stamp else state
+
+
+def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read) -> tuple[Event, ...]:
+    """Return what a changed file says on top of the ledger, nothing where it says nothing new."""
+    base = _base(legacy, state, rendered, read)
+    found = tuple(item.point for item in legacy.items)
+    before = playbook_dict(base)
+    del before["key_points"], before["last_updated"]
+    top = _top(legacy)
+    changed = legacy.top if top != before else ""
+    if found == tuple(base.points.values()) and not changed:
+        return ()
+    drift = _ratings_since(base, read) if base is not state else {}
+    edit = Edit(tuple(base.points.values()), found, changed, base.stamp[0], legacy.sha256)
+    return decide_edit(edit, state.points, drift, state.high_water).events
+
+
+def _top(legacy: Legacy) -> dict[str, Any]:
+    # A file that an older program wrote may lack the version; that is no change by anybody.
+    top = {"version": VERSION} | legacy.top_keys
+    top.pop("last_updated", None)
+    return top
+
+
+def _ratings_since(base: Playbook, read: Read) -> Mapping[str, tuple[int, int]]:
+    """Count the ratings behind a moment, by name: (helpful, harmful)."""
+    counts: dict[str, tuple[int, int]] = {}
+    for batch in decode(read()):
+        if batch.last <= base.seq:
+            continue
+        for event in batch.events:
+            if isinstance(event, PointRated):
+                helpful, harmful = counts.get(event.name, (0, 0))
+                counts[event.name] = (helpful + (event.rating == "helpful"), harmful + (event.rating == "harmful"))
+    return counts
+
+
+def with_found(state: Playbook, found: Found, at: str) -> Playbook:
+    """Return the playbook as it would stand if what was found were taken in; ``state`` is changed."""
+    if not found.events:
+        return state
+    records = tuple(Recorded(state.seq + index, at, event) for index, event in enumerate(found.events, 1))
+    seq = records[-1].seq
+    return fold(PLAYBOOK, [Batch(seq, "", found.events, lambda: records, state.end)], state)
+
+
+def render(project: Project, state: Playbook, seen: str | None, catch_up: Callable[[Playbook], Playbook]) -> bool:
+    """Write ``playbook.json`` unless it shows a later moment already.
+
+    Args:
+        project: Whose file it is.
+        state: The playbook to write.
+        seen: SHA-256 of the file that was examined; None where there was none.
+        catch_up: Folds on what was appended since, so that writers who could not wait are not left out.
+
+    Returns:
+        False where somebody changed the file since it was examined: it must be examined again.
+
+    Raises:
+        CannotWriteError: The file stands as it was.
+    """
+    fd = disk.open_file(project.ledger / "render.lock", write=True, create=True)
+    try:
+        try:
+            disk.lock(fd, project.ledger / "render.lock", RENDER_WAIT_MS)
+        except LockHeldError:
+            # Whoever holds it looks at the head once more before it lets go.
+            return True
+        for _ in range(_RENDER_ROUNDS):
+            if not _replace(project, state, seen):
+                return False
+            before = state.stamp
+            state = catch_up(state)
+            if state.stamp == before:
+                break
+        return True
+    finally:
+        os.close(fd)
+
+
+def _replace(project: Project, state: Playbook, seen: str | None) -> bool:
+    data = read_bytes(project.playbook)
+    digest = sha256(data).hexdigest() if data is not None else None
+    rendered = last_rendered(project)
+    if rendered is not None and digest == rendered.sha256:
+        if rendered.seq > state.stamp[0]:
+            return True
+    elif digest is not None and digest != seen:
+        return False
+    fresh = playbook_bytes(state)
+    if fresh != data:
+        disk.replace_file(project.playbook, fresh)
+    note = f"{state.stamp[0]} {sha256(fresh).hexdigest()}\n".encode()
+    beside = project.ledger / f".rendered.{os.getpid()}.tmp"
+    # No more than a note that saves comparing: without it the file's own stamp tells what it shows.
+    with contextlib.suppress(OSError):
+        beside.write_bytes(note)
+        beside.replace(project.ledger / "rendered")
+    return True
+
+
+def set_aside(project: Project, at: str) -> Path:
+    """Move an unreadable ``playbook.json`` out of the way, byte for byte, under a dated name."""
+    name = f"{project.playbook.name}.unreadable-{at[:19].replace(':', '').replace('-', '')}"
+    aside = project.playbook.with_name(name)
+    number = 1
+    while aside.exists():
+        number += 1
+        aside = project.playbook.with_name(f"{name}-{number}")
+    project.playbook.rename(aside)
+    return aside

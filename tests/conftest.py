@@ -1,0 +1,100 @@
+"""Fixtures that every test may ask for: a project of its own, its playbook file, and its diagnostics."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import settings
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+# A deadline would make a slow disk a failure; in CI every run tries the same examples.
+settings.register_profile("tallybook", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+settings.load_profile("tallybook")
+
+
+def _enter_home(patch: pytest.MonkeyPatch, home: Path) -> None:
+    patch.setenv("HOME", str(home))
+    patch.setenv("USERPROFILE", str(home))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep every test away from the home and the project of whoever runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
+        patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+        yield
+
+
+@pytest.fixture
+def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the project folder, which holds an empty ``.claude``; the home folder is another, and empty."""
+    _enter_home(monkeypatch, tmp_path_factory.mktemp("home"))
+    (tmp_path / ".claude").mkdir()
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
+    return tmp_path
+
+
+@pytest.fixture
+def new_project(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Path]:
+    """Return what makes a further project and moves CLAUDE_PROJECT_DIR to it: one for each example of a property."""
+
+    def make() -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="project-", dir=project))
+        (folder / ".claude").mkdir()
+        monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(folder))
+        return folder
+
+    return make
+
+
+def _playbook_of(project: Path) -> Path:
+    # The project of now, which may be a later one than the test began with.
+    return Path(os.environ.get("CLAUDE_PROJECT_DIR", project)) / ".claude" / "playbook.json"
+
+
+@pytest.fixture
+def write_playbook(project: Path) -> Callable[[object], Path]:
+    """Return what writes a document as JSON, or bytes as they are, to the project's playbook.json."""
+
+    def write(doc: object) -> Path:
+        path = _playbook_of(project)
+        path.write_bytes(doc if isinstance(doc, bytes) else json.dumps(doc).encode())
+        return path
+
+    return write
+
+
+@pytest.fixture
+def read_playbook(project: Path) -> Callable[[], dict[str, Any]]:
+    """Return what reads the project's playbook.json as it stands on disk."""
+
+    def read() -> dict[str, Any]:
+        doc: dict[str, Any] = json.loads(_playbook_of(project).read_bytes())
+        return doc
+
+    return read
+
+
+@pytest.fixture
+def diagnostic_mode(project: Path) -> None:
+    """Switch the project's diagnostic mode on."""
+    (project / ".claude" / "diagnostic_mode").touch()
+
+
+@pytest.fixture
+def diagnostics(project: Path) -> Callable[[str], list[str]]:
+    """Return what lists the contents of the project's diagnostic files ``*_NAME.txt``, by file name."""
+
+    def read(name: str) -> list[str]:
+        found = sorted((project / ".claude" / "diagnostic").glob(f"*_{name}.txt"))
+        return [path.read_text(encoding="utf-8") for path in found]
+
+    return read

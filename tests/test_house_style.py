@@ -1,0 +1,124 @@
+"""The habits of the house that no linter knows: sizes, docstrings, who asks the clock, what the repository holds."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+import re
+import subprocess
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDERS = ("ledger", "projections", "prompts", "tests")
+MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+PACKAGED = [path for path in MODULES if path.parts[0] != "tests"]
+MAX_LINES = 400
+
+IMPURE = {
+    "datetime.date.today",
+    "datetime.datetime.now",
+    "datetime.datetime.today",
+    "datetime.datetime.utcnow",
+    "os.urandom",
+    "time.time",
+    "time.time_ns",
+    "uuid.uuid1",
+    "uuid.uuid4",
+}
+"""What asks the clock or the random source; time.monotonic only measures a wait and tells no moment."""
+CHANCE = ("random.", "secrets.")
+
+# Written so that this file does not name what it looks for.
+REGISTRY_HOST = re.compile(r"(?i)p[y]pi\.org|python[h]osted\.org|registry\.n[p]mjs|deb\.d[e]bian\.|proxy\.g[o]lang")
+
+
+def parse(path: Path) -> ast.Module:
+    """Return the syntax tree of a module of the repository."""
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
+
+
+def impure_uses(tree: ast.Module) -> list[tuple[int, str]]:
+    """Return line and full name of every use of something impure, whatever name it was imported under."""
+    full: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            full |= {alias.asname or alias.name: alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            full |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+    used = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name | ast.Attribute):
+            first, _, rest = ast.unparse(node).partition(".")
+            used.append((node.lineno, ".".join(filter(None, (full.get(first, first), rest)))))
+    return [(line, name) for line, name in used if name in IMPURE or name.startswith(CHANCE)]
+
+
+def repository_files() -> list[Path]:
+    """Return the files that git keeps or would keep."""
+    try:
+        listed = subprocess.run(
+            ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("git knows no repository here, so nobody can tell which files belong to it")
+    return [Path(name) for name in listed.stdout.split("\0") if name and (ROOT / name).is_file()]
+
+
+@pytest.mark.parametrize("path", MODULES, ids=Path.as_posix)
+def test_a_module_is_short_and_says_what_belongs_in_it(path: Path) -> None:
+    """Every module stays under 400 lines and starts with a docstring."""
+    lines = (ROOT / path).read_text(encoding="utf-8").count("\n")
+    assert lines < MAX_LINES, f"{path}: {lines} lines"
+    assert ast.get_docstring(parse(path)), f"{path}: no docstring"
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parts[0] == "tests"], ids=Path.as_posix)
+def test_every_test_states_the_behaviour(path: Path) -> None:
+    """Every test function has a docstring."""
+    functions = [node for node in ast.walk(parse(path)) if isinstance(node, ast.FunctionDef)]
+    tests = [node for node in functions if node.name.startswith("test_")]
+    assert [] == [f"{path}:{node.lineno}: {node.name}" for node in tests if not ast.get_docstring(node)]
+
+
+@pytest.mark.parametrize("path", PACKAGED, ids=Path.as_posix)
+def test_only_the_clock_asks_for_time_and_chance(path: Path) -> None:
+    """The present moment and random bits come from ledger/clock.py alone."""
+    uses = impure_uses(parse(path))
+    assert bool(uses) == (path.as_posix() == "ledger/clock.py"), f"{path}: {uses}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import time\ntime.time()",
+        "import time as t\nt.time_ns()",
+        "from time import time as now\nnow()",
+        "import datetime\ndatetime.datetime.now()",
+        "from datetime import datetime\ndatetime.now()",
+        "from random import choice\nchoice([1, 2])",
+        "from os import urandom\nclass C:\n    salt = urandom(8)",
+    ],
+)
+def test_a_disguised_clock_is_found(source: str) -> None:
+    """An alias or a plain name does not hide who asks the clock."""
+    assert [] != impure_uses(ast.parse(source))
+
+
+def test_no_file_names_a_package_registry() -> None:
+    """The repository installs from wherever the user's tools point."""
+    found = [
+        path.as_posix()
+        for path in repository_files()
+        if REGISTRY_HOST.search((ROOT / path).read_text(encoding="utf-8", errors="replace"))
+    ]
+    assert [] == found
+
+
+def test_the_visible_folders_are_the_four_of_the_design() -> None:
+    """Beside ledger, projections, prompts and tests there are only files and dot folders."""
+    folders = {path.parts[0] for path in repository_files() if len(path.parts) > 1}
+    assert set(FOLDERS) == {folder for folder in folders if not folder.startswith(".")}

@@ -1,0 +1,130 @@
+"""The names of key points: which are numbered, which is next, which may stand, and who gets which."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.names import generate_keypoint_name, number_of, point_name, usable_name
+from ledger.seeds import Legacy, read_legacy
+from reference_model import point
+
+NAMES = st.one_of(st.integers(0, 1200).map(point_name), st.sampled_from(["kpt_999999999", "kpt_1000000000"]), st.text())
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        ("kpt_001", 1),
+        ("kpt_7", 7),
+        ("kpt_1234", 1234),
+        ("kpt_999999999", 999_999_999),
+        ("kpt_1000000000", None),
+        ("kpt_", None),
+        ("kpt_-1", None),
+        ("kpt_1_0", None),
+        ("kpt_ 1", None),
+        ("kpt_٣", None),
+        ("kpt_²", None),
+        ("KPT_001", None),
+        ("001", None),
+        ("", None),
+    ],
+)
+def test_a_number_is_up_to_nine_ascii_digits_behind_the_prefix(name: str, number: int | None) -> None:
+    """Any other name has no number."""
+    assert number == number_of(name)
+
+
+@pytest.mark.parametrize(
+    ("existing", "generated"),
+    [
+        ([], "kpt_001"),
+        (["my rule"], "kpt_001"),
+        (["kpt_001"], "kpt_002"),
+        (["kpt_007", "kpt_003"], "kpt_008"),
+        (["kpt_999"], "kpt_1000"),
+        (["kpt_1"], "kpt_002"),
+        (["kpt_999999999", "kpt_1000000000"], "kpt_1000000001"),
+    ],
+)
+def test_the_next_name_is_one_more_than_the_highest(existing: list[str], generated: str) -> None:
+    """REQ-SCORE-004: a name is generated from the names that exist."""
+    assert generated == generate_keypoint_name(existing)
+
+
+@given(st.lists(NAMES))
+def test_a_generated_name_is_new_and_usable(existing: list[str]) -> None:
+    """Whatever names there are, hostile ones included, the generated name is none of them."""
+    name = generate_keypoint_name(existing)
+    assert name not in existing
+    assert usable_name(name)
+
+
+@pytest.mark.parametrize("name", ["kpt_001", "my rule", "[x]", "Prüfung", "🎯", " padded ", "n" * 200])
+def test_a_name_that_a_person_gave_can_stand(name: str) -> None:
+    """Names are free in form."""
+    assert usable_name(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", " ", "\u3000", "n" * 201, "a\nb", "a\tb", "\x00", "\x7f", "\x85", "a\u2028b", "a\ud800", None, 1, ["a"]],
+)
+def test_a_name_that_cannot_be_written_on_a_line_is_refused(name: object) -> None:
+    """Empty, blank, too long, with a control character or line separator, half a surrogate pair, or no text."""
+    assert not usable_name(name)
+
+
+def read(*items: object, taken: tuple[str, ...] = ()) -> Legacy:
+    """Return what is read from a playbook of these items."""
+    return read_legacy(json.dumps({"key_points": items}).encode(), taken=taken)
+
+
+def names_of(legacy: Legacy) -> list[str]:
+    """Return the names of a file's entries."""
+    return [item.point.name for item in legacy.items]
+
+
+@pytest.mark.parametrize(
+    ("items", "names"),
+    [
+        (["a", {"name": "kpt_001", "text": "b"}], ["kpt_002", "kpt_001"]),
+        (["a", {"name": "kpt_005", "text": "b"}, "c"], ["kpt_001", "kpt_005", "kpt_006"]),
+        ([{"name": "kpt_005", "text": ""}, "a"], ["kpt_006"]),
+        (["a", {"name": "kpt_001"}], ["kpt_002"]),
+        ([{"name": "kpt_999999999", "text": "a"}, "b", "c"], ["kpt_999999999", "kpt_1000000000", "kpt_1000000001"]),
+        ([{"name": "my rule", "text": "a"}, "b"], ["my rule", "kpt_001"]),
+    ],
+)
+def test_a_generated_name_is_never_one_that_the_file_carries(items: list[object], names: list[str]) -> None:
+    """REQ-SCORE-004: one more than the highest seen so far, and on to a free one where a later item carries that."""
+    assert names == names_of(read(*items))
+
+
+def test_a_taken_name_is_not_generated() -> None:
+    """Names that the caller knows are passed over; one that the file itself carries is kept."""
+    items = ("a", {"name": "kpt_002", "text": "b"})
+    assert ["kpt_004", "kpt_002"] == names_of(read(*items, taken=("kpt_001", "kpt_002", "kpt_003")))
+
+
+def test_a_name_that_stands_twice() -> None:
+    """The first entry keeps the name; the second gets one that nobody carries, and a person hears of it."""
+    legacy = read(point("kpt_001", "a"), point("kpt_001", "b"), point("kpt_002", "c"))
+    assert ["kpt_001", "kpt_003", "kpt_002"] == names_of(legacy)
+    assert ["canonical", "odd", "canonical"] == [item.origin for item in legacy.items]
+    expected = "playbook.json: key_points[1]: name 'kpt_001' is another entry's; it is kpt_003 from now on"
+    assert [expected] == [str(problem) for problem in legacy.problems]
+
+
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "\ud800", None, 7, ["kpt_009"], "n" * 201])
+def test_a_name_that_cannot_stand(name: object) -> None:
+    """A name that is no usable text is replaced, and reported on one line."""
+    legacy = read({**point(text="a"), "name": name})
+    assert (["kpt_001"], "odd") == (names_of(legacy), legacy.items[0].origin)
+    message = str(legacy.problems[-1])
+    assert message.endswith(" cannot stand; it is kpt_001 from now on")
+    assert message.isprintable()

@@ -1,0 +1,399 @@
+"""Reading playbook files of every age: the specification's shapes, the odd ones, and the events they become."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+import json
+from typing import Any
+
+import attrs
+from hypothesis import given, reject
+from hypothesis import strategies as st
+import pytest
+
+from ledger.codec import decode, encode
+from ledger.errors import BadInputError
+from ledger.events import Event, ItemSkipped, PlaybookAdopted, PointSeeded
+from ledger.line import START, Stamp, frame
+from ledger.names import usable_name
+from ledger.seeds import HEADING, MAX_COUNT, Legacy, LegacyItem, read_legacy, seed_events
+from reference_model import book, migrate, point
+
+
+def read(*items: object, **top: object) -> Legacy:
+    """Return what is read from a playbook of these items."""
+    return read_legacy(json.dumps({"key_points": items, **top}).encode())
+
+
+def read_text(text: str) -> Legacy:
+    """Return what is read from a file with this text."""
+    return read_legacy(text.encode())
+
+
+def entries(legacy: Legacy) -> list[dict[str, Any]]:
+    """Return the entries as the specification writes them."""
+    return [attrs.asdict(item.point) for item in legacy.items]
+
+
+def only(legacy: Legacy) -> LegacyItem:
+    """Return the one entry of a file."""
+    (item,) = legacy.items
+    return item
+
+
+def messages(legacy: Legacy) -> list[str]:
+    """Return the problems as a person reads them."""
+    return [str(problem) for problem in legacy.problems]
+
+
+def through_the_ledger(events: tuple[Event, ...]) -> tuple[Event, ...]:
+    """Return events after they were encoded, framed and decoded."""
+    stamp = Stamp(START, "2026-11-21T20:17:03.123456Z", {"rater": "import"}, lambda: "id", lambda: "salt")
+    (batch,) = decode([frame([encode(event) for event in events], stamp)])
+    return tuple(batch.events)
+
+
+NO_PLAYBOOK = "is not a playbook, which is an object with a list of key_points"
+COUNTERS = (
+    dict.fromkeys(["true", "2.7", "-1", '"12a"', '"\u0661"', "null", "[1]", "NaN", "Infinity"], 0)
+    | dict.fromkeys(["9007199254740993", "1e400", "9" * 5000, f'"{"9" * 5000}"'], MAX_COUNT)
+    | {"2.0": 2, "1e2": 100, '"12"': 12, '"+12"': 12}
+)
+"""A counter's JSON → the count that it is read as."""
+
+
+def test_bare_string() -> None:
+    """REQ-SCORE-004, SCN-SCORE-004-01: a string becomes an entry with a generated name and no ratings."""
+    legacy = read("always use type hints")
+    assert [point("kpt_001", "always use type hints")] == entries(legacy)
+    assert ("bare_string", "", ()) == (only(legacy).origin, only(legacy).original, legacy.problems)
+
+
+def test_dict_without_score_or_counters() -> None:
+    """REQ-SCORE-005, SCN-SCORE-005-01: both counters start at 0 and the name is kept."""
+    legacy = read({"name": "kpt_001", "text": "use types"})
+    assert [point("kpt_001", "use types")] == entries(legacy)
+    assert ("dict_no_score", "", ()) == (only(legacy).origin, only(legacy).original, legacy.problems)
+
+
+def test_dict_without_name() -> None:
+    """REQ-SCORE-005, REQ-SCORE-006: a missing name is generated, in every branch, and is no problem."""
+    legacy = read({"text": "a"}, {"text": "b", "score": 1}, {"text": "c", "helpful": 1, "harmful": 0})
+    assert [point("kpt_001", "a"), point("kpt_002", "b", 1), point("kpt_003", "c", 1)] == entries(legacy)
+    assert ['{"text":"a"}', '{"text":"b","score":1}'] == [item.original for item in legacy.items[:2]]
+    assert () == legacy.problems
+
+
+@pytest.mark.parametrize(("score", "helpful", "harmful"), [(5, 5, 0), (0, 0, 0), (-3, 0, 3), (-7, 0, 7)])
+def test_dict_with_score(score: int, helpful: int, harmful: int) -> None:
+    """REQ-SCORE-006, SCN-SCORE-006-01: the contract's table of migration formulas."""
+    legacy = read({"name": "kpt_001", "text": "use types", "score": score})
+    assert [point("kpt_001", "use types", helpful, harmful)] == entries(legacy)
+    assert "dict_with_score" == only(legacy).origin
+    assert {"name": "kpt_001", "text": "use types", "score": score} == json.loads(only(legacy).original)
+    assert () == legacy.problems
+
+
+def test_counters_win_over_a_residual_score() -> None:
+    """SCN-SCORE-006-02: an entry with both counters keeps them, and its score is dropped without a word."""
+    item = {"name": "kpt_001", "text": "use types", "helpful": 3, "harmful": 1, "score": 2}
+    legacy = read(item)
+    assert [point("kpt_001", "use types", 3, 1)] == entries(legacy)
+    assert ("canonical", item) == (only(legacy).origin, json.loads(only(legacy).original))
+    assert ([], ()) == (legacy.migrated, legacy.problems)
+
+
+def test_mixed_formats() -> None:
+    """REQ-SCORE-004, -005, -006: the contract's mixed example, with its top-level keys."""
+    legacy = read(
+        "Use type hints",
+        {"name": "kpt_002", "text": "Prefer pathlib"},
+        {"name": "kpt_003", "text": "Avoid globals", "score": -3},
+        {"name": "kpt_004", "text": "Write tests", "helpful": 8, "harmful": 2},
+        version="1.0",
+        last_updated="2026-01-15T10:00:00",
+    )
+    assert [
+        point("kpt_001", "Use type hints"),
+        point("kpt_002", "Prefer pathlib"),
+        point("kpt_003", "Avoid globals", 0, 3),
+        point("kpt_004", "Write tests", 8, 2),
+    ] == entries(legacy)
+    assert {"version": "1.0", "last_updated": "2026-01-15T10:00:00"} == legacy.top_keys
+    assert ["bare_string", "dict_no_score", "dict_with_score", "canonical"] == [item.origin for item in legacy.items]
+
+
+def test_what_was_migrated() -> None:
+    """OBS-SCORE-001: each migrated entry is listed with what it was and its original score."""
+    legacy = read("a", {"text": "b"}, {"text": "c", "score": -3}, point("kpt_004", "d"), {"text": "e", "score": "7"})
+    assert [
+        {"name": "kpt_001", "from": "bare_string", "original_score": None},
+        {"name": "kpt_002", "from": "dict_no_score", "original_score": None},
+        {"name": "kpt_003", "from": "dict_with_score", "original_score": -3},
+        {"name": "kpt_005", "from": "dict_with_score", "original_score": '"7"'},
+    ] == legacy.migrated
+
+
+@pytest.mark.parametrize(
+    ("counter", "score", "harmful", "migrated"),
+    [("helpful", {}, 0, "dict_no_score"), ("harmful", {"score": -2}, 2, "dict_with_score")],
+)
+def test_one_counter_alone_does_not_count(counter: str, score: dict[str, int], harmful: int, migrated: str) -> None:
+    """REQ-SCORE-005, -006: an entry with one counter takes branch 2 or 3, and what was found is kept and reported."""
+    item = {"name": "kpt_001", "text": "a", counter: 4, **score}
+    legacy = read(item)
+    assert [point("kpt_001", "a", 0, harmful)] == entries(legacy)
+    assert ("one_counter", migrated) == (only(legacy).origin, only(legacy).migrated)
+    assert item == json.loads(only(legacy).original)
+    assert [f"playbook.json: key_points[0]: has {counter} alone, which does not count"] == messages(legacy)
+
+
+@pytest.mark.parametrize(("written", "count"), COUNTERS.items())
+def test_a_counter_of_another_type(written: str, count: int) -> None:
+    """INV-SCORE-001: whatever stands there, the counter is 0 to 2**53; the item is odd, kept as written, reported."""
+    item = f'{{"name":"kpt_001","text":"a","helpful":{written},"harmful":1}}'
+    legacy = read_text(f'{{"key_points":[{item}]}}')
+    assert [point("kpt_001", "a", count, 1)] == entries(legacy)
+    assert ("odd", item) == (only(legacy).origin, only(legacy).original)
+    assert messages(legacy)[-1].startswith("playbook.json: key_points[0]: helpful ")
+    assert messages(legacy)[-1].endswith(f" was read as {count}")
+
+
+@pytest.mark.parametrize(("score", "helpful", "harmful"), [('"-7"', 0, 7), ("2.0", 2, 0), ("null", 0, 0)])
+def test_a_score_of_another_type(score: str, helpful: int, harmful: int) -> None:
+    """INV-SCORE-002: a score that is no integer gives counters in bounds, and the diagnostic shows its JSON."""
+    legacy = read_text(f'{{"key_points":[{{"name":"kpt_001","text":"a","score":{score}}}]}}')
+    assert [point("kpt_001", "a", helpful, harmful)] == entries(legacy)
+    assert ("dict_with_score", score) == (only(legacy).origin, only(legacy).score)
+
+
+def test_keys_that_entries_do_not_have() -> None:
+    """Extra keys stay in the original and are reported."""
+    item = {**point("kpt_001", "a", 1, 2), "tags": ["x"], "note": None}
+    legacy = read(item)
+    assert [point("kpt_001", "a", 1, 2)] == entries(legacy)
+    assert ("odd", item) == (only(legacy).origin, json.loads(only(legacy).original))
+    expected = "playbook.json: key_points[0]: 'tags' and 1 more is no part of an entry; kept in the ledger alone"
+    assert [expected] == messages(legacy)
+
+
+@pytest.mark.parametrize(
+    "item", ["", " \n", 5, 1.5, None, True, ["a"], {}, {"text": ""}, {"text": None}, {"text": 5}, {"name": "kpt_001"}]
+)
+def test_an_item_without_a_text_is_kept_as_evidence(item: object) -> None:
+    """What holds no text is no entry; it is reported, and kept as it was in its place."""
+    legacy = read("a", item, "b")
+    assert ["a", "b"] == [item.point.text for item in legacy.items]
+    (skipped,) = legacy.skipped
+    assert (1, "holds no text") == (skipped.index, skipped.reason)
+    assert item == json.loads(skipped.original or "")
+    assert ["playbook.json: key_points[1]: holds no text; kept in the ledger alone"] == messages(legacy)
+
+
+@pytest.mark.parametrize(
+    ("texts", "text", "flaw"),
+    [
+        (r'"text":"a \ud800 b"', "a \ufffd b", "holds half of a surrogate pair"),
+        ('"text":"a","text":"b"', "b", "repeats a key, of which the last one counts"),
+    ],
+)
+def test_json_that_readers_disagree_on(texts: str, text: str, flaw: str) -> None:
+    """Half a surrogate pair is replaced, of a repeated key the last counts; the original stays as written."""
+    item = f'{{"name":"kpt_001",{texts}}}'
+    legacy = read_text(f'{{"key_points":[{item}]}}')
+    assert [point("kpt_001", text)] == entries(legacy)
+    assert ("odd", item) == (only(legacy).origin, only(legacy).original)
+    assert [f"playbook.json: key_points[0]: {flaw}"] == messages(legacy)
+
+
+def test_sections_of_entries() -> None:
+    """The later shape: entries in order under their sections, names kept, headings kept as evidence."""
+    sections = {"PATTERNS": [point("pat-001", "a", 2, 1), "b"], "OTHERS": [], "more": {"items": ["c"], "why": "d"}}
+    legacy = read_legacy(json.dumps({"version": "2.0", "sections": sections}).encode())
+    assert [point("pat-001", "a", 2, 1), point("kpt_001", "b"), point("kpt_002", "c")] == entries(legacy)
+    assert {"section"} == {item.origin for item in legacy.items}
+    assert ["", '"b"', '"c"'] == [item.original for item in legacy.items]
+    headings = ['{"PATTERNS":[]}', '{"OTHERS":[]}', '{"more":{"items":[],"why":"d"}}']
+    assert [ItemSkipped(i, HEADING, h) for i, h in zip((0, 3, 4), headings, strict=True)] == list(legacy.skipped)
+    assert ({"version": "2.0"}, ()) == (legacy.top_keys, legacy.problems)
+
+
+@pytest.mark.parametrize("key", ["entries", "items", "key_points"])
+def test_a_list_of_sections(key: str) -> None:
+    """Sections may be a list too, of objects with a list of entries each; an entry between them is an entry."""
+    sections = [{"title": "T", key: ["a"]}, {"name": "x", "text": "b"}, 5]
+    legacy = read_legacy(json.dumps({"sections": sections}).encode())
+    assert [point("kpt_001", "a"), point("x", "b")] == entries(legacy)
+    assert [(0, {"title": "T", key: []}), (3, 5)] == [(s.index, json.loads(s.original or "")) for s in legacy.skipped]
+    assert ["playbook.json: sections[2][0]: holds no text; kept in the ledger alone"] == messages(legacy)
+
+
+def test_sections_beside_key_points() -> None:
+    """A list of key_points is the playbook, as the specification has it; sections are then passed on, and reported."""
+    legacy = read("a", sections={"S": ["b"]})
+    assert [point("kpt_001", "a")] == entries(legacy)
+    assert {"sections": {"S": ["b"]}} == legacy.top_keys
+    assert ["playbook.json: sections: not read, as key_points stands beside them; kept as they are"] == messages(legacy)
+
+
+def test_other_top_level_keys() -> None:
+    """They are kept in order and in canonical form; Tallybook's stamp and a byte order mark are none of them."""
+    legacy = read_text(
+        '\ufeff{"version": "1.0", "b": 12345678901234567890, "ledger": "7:ab", "key_points": [], "a": "ü"}'
+    )
+    assert '{"version":"1.0","b":12345678901234567890,"a":"ü"}' == legacy.top
+    assert ("7:ab", ()) == (legacy.stamp, legacy.problems)
+
+
+@pytest.mark.parametrize(
+    ("value", "mended", "reason"),
+    [
+        ("NaN", "NaN", "holds a number that many cannot read"),
+        ("9" * 5000, "9" * 5000, "holds a number that many cannot read"),
+        (r'["\udc00"]', ["\ufffd"], "holds half of a surrogate pair"),
+        ('{"a":1,"a":2}', {"a": 2}, "repeats a key, of which the last one counts"),
+    ],
+)
+def test_a_top_level_key_that_cannot_be_passed_on(value: str, mended: object, reason: str) -> None:
+    """It is mended so that every reader can take it, reported, and kept as it was written."""
+    legacy = read_text(f'{{"x":{value},"key_points":["a"]}}')
+    assert {"x": mended} == legacy.top_keys
+    assert (ItemSkipped(1, reason, f'{{"x":{value}}}'),) == legacy.skipped
+    assert [f"playbook.json: 'x': {reason}; kept in the ledger alone"] == messages(legacy)
+
+
+def test_a_stamp_that_is_none() -> None:
+    """A ``ledger`` key that Tallybook did not write is kept as evidence, as the next rendering puts its own there."""
+    legacy = read("a", ledger=5)
+    assert ({}, None) == (legacy.top_keys, legacy.stamp)
+    assert (ItemSkipped(1, "is not what a playbook has there", '{"ledger":5}'),) == legacy.skipped
+
+
+def test_key_points_that_stand_twice() -> None:
+    """The last list counts, as it did for the old programs; the first is kept as evidence."""
+    legacy = read_text('{"key_points":["a"],"key_points":["b"]}')
+    assert [point("kpt_001", "b")] == entries(legacy)
+    reason = "stands again later, where it counts"
+    assert (ItemSkipped(1, reason, '{"key_points":["a"]}'),) == legacy.skipped
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "is empty"),
+        (b"\xef\xbb\xbf \n", "is empty"),
+        (b"\xff", "is not UTF-8 text, from byte 0 on"),
+        (b'{"a":\n}', "is not JSON: Expecting value at line 2, column 1"),
+        (b"\0\0\0", "is not JSON: Expecting value at line 1, column 1"),
+        (b"[" * 100_000 + b"]" * 100_000, "is nested more than 100 levels deep"),
+        (b'{"key_points":[' + b"[" * 100 + b"]" * 100 + b"]}", "is nested more than 100 levels deep"),
+        (b"5", NO_PLAYBOOK),
+        (b'{"key_points":{}}', NO_PLAYBOOK),
+        (b'["a"]', NO_PLAYBOOK + '; put {"key_points": …} around it'),
+    ],
+)
+def test_what_is_no_playbook(data: bytes, message: str) -> None:
+    """It is refused in one line that names the file and the fault."""
+    with pytest.raises(BadInputError) as caught:
+        read_legacy(data, "old.json")
+    assert f"old.json: {message}" == str(caught.value)
+
+
+def test_ten_thousand_entries() -> None:
+    """REQ-SCORE-004: names stay unique and in order, however long the file is."""
+    legacy = read(*map(str, range(10_000)))
+    assert [f"kpt_{number:03d}" for number in range(1, 10_001)] == [item.point.name for item in legacy.items]
+
+
+def test_seed_events() -> None:
+    """A file is adopted, then its items follow in its order: entries as seeds, the rest as evidence."""
+    data = json.dumps(book({"name": "kpt_004", "text": "a", "score": -7}, 5, "b")).encode()
+    assert (
+        PlaybookAdopted(sha256(data).hexdigest(), 2, '{"version":"1.0","last_updated":null}'),
+        PointSeeded("kpt_004", 0, 7, "dict_with_score", "a", '{"name":"kpt_004","text":"a","score":-7}'),
+        ItemSkipped(1, "holds no text", "5"),
+        PointSeeded("kpt_005", 0, 0, "bare_string", "b", ""),
+    ) == seed_events(read_legacy(data))
+
+
+def test_a_text_longer_than_a_line() -> None:
+    """A seed of 1 MiB comes back from the ledger whole."""
+    events = seed_events(read({"text": "ü" * 2**19, "score": 1}))
+    assert events == through_the_ledger(events)
+
+
+# Surrogates included: JSON can escape what UTF-8 cannot hold.
+TEXTS = st.text(st.characters(), max_size=12)
+JUNK = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+NAMES = st.sampled_from(["kpt_001", "kpt_002", "kpt_003", "my rule", "kpt_999999999", "kpt_1000000000"])
+COUNTS = st.integers(-3, 9) | st.sampled_from([2**53, 2**53 + 1, 10**400, "7", "-3", True, 2.0]) | JUNK
+ENTRY = {"name": NAMES | JUNK, "tags": JUNK} | dict.fromkeys(["helpful", "harmful", "score"], COUNTS)
+ITEMS = TEXTS | st.fixed_dictionaries({"text": TEXTS}, optional=ENTRY) | JUNK
+SECTIONS = st.dictionaries(TEXTS, st.lists(ITEMS, max_size=3) | JUNK, max_size=3) | st.lists(ITEMS, max_size=3)
+TOP: dict[str, st.SearchStrategy[Any]] = {"version": JUNK, "last_updated": JUNK, "ledger": JUNK, "more": JUNK}
+DOCUMENTS = (
+    st.fixed_dictionaries({"key_points": st.lists(ITEMS, max_size=6)}, optional={**TOP, "sections": SECTIONS})
+    | st.fixed_dictionaries({"sections": SECTIONS}, optional={**TOP, "key_points": JUNK})
+    | JUNK
+)
+WELL_FORMED = st.lists(
+    st.text(min_size=1).filter(str.strip)
+    | st.fixed_dictionaries({"text": st.just("a")}, optional={"score": st.integers(-9, 9)})
+    | st.builds(point, text=st.just("b"), helpful=st.integers(0, 9), harmful=st.integers(0, 9)),
+    max_size=8,
+)
+
+
+def read_or_refuse(doc: object) -> Legacy:
+    """Return what is read from any JSON; an example that is no playbook ends here, with one line that says so."""
+    try:
+        return read_legacy(json.dumps(doc).encode())
+    except BadInputError as error:
+        refused = str(error)
+    assert refused.startswith(f"playbook.json: {NO_PLAYBOOK}")
+    return reject()
+
+
+@given(WELL_FORMED)
+def test_a_well_formed_file_is_read_as_the_specification_says(items: list[Any]) -> None:
+    """REQ-SCORE-004, -005, -006: entries and top-level keys equal the plain reference model's."""
+    for index, item in enumerate(items):
+        if isinstance(item, dict) and "helpful" in item:
+            item["name"] = f"kpt_{100 * index + 50:03d}"
+    doc = book(*items, last_updated="2026-01-15T10:00:00", project="x")
+    legacy = read_legacy(json.dumps(doc).encode())
+    assert migrate(doc) == {**legacy.top_keys, "key_points": entries(legacy)}
+    assert () == legacy.problems
+
+
+@given(DOCUMENTS)
+def test_any_json_is_read_or_refused(doc: Any) -> None:
+    """INV-SCORE-001, -002, -004: what is read is canonical, no item is lost, and the events survive the ledger."""
+    legacy = read_or_refuse(doc)
+    names = {item.point.name for item in legacy.items if usable_name(item.point.name)}
+    assert len(legacy.items) == len(names)
+    for item in legacy.items:
+        assert item.point.text.strip()
+        assert all(0 <= count <= MAX_COUNT for count in (item.point.helpful, item.point.harmful))
+    places = sorted([item.index for item in legacy.items] + [skipped.index for skipped in legacy.skipped])
+    assert list(range(len(places))) == places
+    points = doc.get("key_points")
+    assert len(places) >= (len(points) if isinstance(points, list) else 0)
+    assert all(str(problem).isprintable() for problem in legacy.problems)
+    events = seed_events(legacy)
+    assert events == through_the_ledger(events)
+
+
+@given(DOCUMENTS)
+def test_what_was_read_reads_the_same_again(doc: Any) -> None:
+    """INV-SCORE-005: written in the canonical form and read again, entries and version are the same, without a word."""
+    first = read_or_refuse(doc)
+    version = first.top_keys.get("version")
+    again = read(*entries(first), version=version, last_updated=None)
+    assert (entries(first), version) == (entries(again), again.top_keys["version"])
+    assert ((), ()) == (again.problems, again.skipped)
+    assert {("canonical", "", "")} >= {(item.origin, item.original, item.migrated) for item in again.items}

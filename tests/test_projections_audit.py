@@ -1,0 +1,272 @@
+"""The audit view: every name that ever existed can say where it came from, what it was rated, and why it is gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import (
+    PlaybookEdited,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointSeeded,
+    UnknownEvent,
+)
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.audit import Story, audit_view, story_extras, story_json
+from projections.fold import fold
+from projections.playbook import playbook_view
+from projections.prune import Policy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ledger.events import Event
+
+AT = "2026-11-21T20:17:03.123456Z"
+BY = By("reflector", session="s1")
+CLOSED = PlaybookUpdated(0, 0, 0)
+
+
+def history(*batches: Sequence[Event]) -> list[Batch]:
+    """Return batches of these events, with seq from 1, ids such as id-1, and one rater."""
+    made = []
+    seq = 0
+    for events in batches:
+        records = [
+            Recorded(seq + part, AT, event, f"id-{seq + part}", BY, part=(part, len(events)))
+            for part, event in enumerate(events, 1)
+        ]
+        seq += len(events)
+        made.append(batch_of(*records))
+    return made
+
+
+def audit(name: str, *batches: Sequence[Event], until: int | None = None) -> dict[str, Any]:
+    """Return the story of a name behind these batches, as JSON."""
+    return story_json(fold(audit_view(name), history(*batches), until=until))
+
+
+def rated(rating: str, name: str = "kpt_001") -> list[Event]:
+    """Return an update that brings one rating."""
+    return [PointRated(name, rating), PlaybookUpdated(0, 1, 0)]
+
+
+ADDED: list[Event] = [PointAdded("kpt_001", "Mock the clock"), PlaybookUpdated(1, 0, 0)]
+PRUNED = [ADDED, *[rated("harmful")] * 3]
+
+
+def test_a_pruned_entry_names_the_event_and_the_rule_that_pruned_it() -> None:
+    """s1 + kpt_001, then ! ! ! one update each: pruned by the fourth update, 3 harmful > 0 helpful (REQ-SCORE-007)."""
+    by = {"rater": "reflector", "session": "s1"}
+    row = {"at": AT, "by": by}
+    expected = {
+        "name": "kpt_001",
+        "text": "Mock the clock",
+        "status": "pruned",
+        "helpful": 0,
+        "harmful": 3,
+        "rule": "harmful >= 3 AND harmful > helpful",
+        "decided_by": {"seq": 8, "id": "id-8", "at": AT, "by": by},
+        "trail": [
+            row | {"seq": 1, "kind": "point.added", "rating": None, "helpful": 0, "harmful": 0},
+            row | {"seq": 3, "kind": "point.rated", "rating": "harmful", "helpful": 0, "harmful": 1},
+            row | {"seq": 5, "kind": "point.rated", "rating": "harmful", "helpful": 0, "harmful": 2},
+            row | {"seq": 7, "kind": "point.rated", "rating": "harmful", "helpful": 0, "harmful": 3},
+            row | {"seq": 8, "kind": "playbook.updated", "rating": None, "helpful": 0, "harmful": 3},
+        ],
+        "ignored": [],
+    }
+    assert expected == audit("kpt_001", *PRUNED)
+
+
+def test_a_name_never_seen_has_an_empty_story() -> None:
+    """A name that no event ever gave to an entry is unknown, with nothing in its trail."""
+    expected: dict[str, Any] = {
+        "name": "kpt_999",
+        "text": None,
+        "status": "unknown",
+        "helpful": 0,
+        "harmful": 0,
+        "rule": None,
+        "decided_by": None,
+        "trail": [],
+        "ignored": [],
+    }
+    assert expected == audit("kpt_999", *PRUNED)
+
+
+def test_an_update_that_does_not_rate_an_entry_prunes_it_if_it_is_due() -> None:
+    """A legacy entry with harmful 7 stands as seeded, and the next update is what prunes it."""
+    seeded = [PointSeeded("kpt_001", 1, 7, "canonical", "Old", "")]
+    assert "kept" == audit("kpt_001", seeded)["status"]
+    story = audit("kpt_001", seeded, [CLOSED])
+    assert ("pruned", 1, 7, 2) == (story["status"], story["helpful"], story["harmful"], story["decided_by"]["seq"])
+    assert ["point.seeded", "playbook.updated"] == [row["kind"] for row in story["trail"]]
+
+
+def test_a_point_rated_away_by_the_update_that_adds_it_is_pruned_by_it() -> None:
+    """An update that adds a point and rates it harmful three times closes by pruning it."""
+    harmful = PointRated("kpt_001", "harmful")
+    story = audit("kpt_001", [PointAdded("kpt_001", "Bad"), harmful, harmful, harmful, PlaybookUpdated(1, 3, 0)])
+    assert ("pruned", 3, 5) == (story["status"], story["harmful"], story["decided_by"]["seq"])
+
+
+@pytest.mark.parametrize("rating", ["helpful", "harmful", "neutral"])
+def test_a_rating_after_the_prune_changes_nothing(rating: str) -> None:
+    """What comes too late is told as ignored, and neither counts nor decision move."""
+    before = audit("kpt_001", *PRUNED)
+    after = audit("kpt_001", *PRUNED, rated(rating))
+    assert [(9, "point.rated", rating, "already pruned")] == [
+        (row["seq"], row["kind"], row["rating"], row["reason"]) for row in after["ignored"]
+    ]
+    assert before == after | {"ignored": []}
+
+
+@pytest.mark.parametrize("rating", ["neutral", "bogus", "", "Helpful"])
+def test_a_rating_that_is_neither_helpful_nor_harmful_counts_nothing(rating: str) -> None:
+    """It is kept beside the trail with its reason (SCN-SCORE-002-03, SCN-SCORE-002-04)."""
+    story = audit("kpt_001", ADDED, rated(rating))
+    assert [(rating, "counts nothing")] == [(row["rating"], row["reason"]) for row in story["ignored"]]
+    assert ["point.added"] == [row["kind"] for row in story["trail"]]
+
+
+def test_a_rating_before_the_entry_existed_counts_nothing() -> None:
+    """A rating of an unknown name does not count for the entry that gets the name later."""
+    story = audit("kpt_001", rated("harmful"), ADDED)
+    assert ("kept", 0) == (story["status"], story["harmful"])
+    assert ["not in the playbook"] == [row["reason"] for row in story["ignored"]]
+
+
+def test_an_entry_removed_by_hand_is_retired_without_a_rule() -> None:
+    """The removal decides; later ratings find the entry not in the playbook."""
+    removed: list[Event] = [PointRemoved("kpt_001"), PlaybookEdited(2, None, "")]
+    story = audit("kpt_001", ADDED, rated("helpful"), removed, rated("helpful"))
+    assert ("retired", None, 5) == (story["status"], story["rule"], story["decided_by"]["seq"])
+    assert (1, 0) == (story["helpful"], story["harmful"])
+    assert ["not in the playbook"] == [row["reason"] for row in story["ignored"]]
+
+
+def test_a_pruned_entry_that_a_person_puts_back_is_kept_again() -> None:
+    """A revival ends the prune: no rule, no decision, the edit's counts; the trail still tells of the prune."""
+    story = audit("kpt_001", *PRUNED, [PointEdited("kpt_001", 4, 3, "Mock time"), PlaybookEdited(8, None, "")])
+    assert ("kept", None, None) == (story["status"], story["rule"], story["decided_by"])
+    assert ("Mock time", 4, 3) == (story["text"], story["helpful"], story["harmful"])
+    assert ["playbook.updated", "point.edited"] == [row["kind"] for row in story["trail"]][-2:]
+
+
+def test_a_name_that_stands_is_not_added_over() -> None:
+    """An addition or a seed of a name that stands changes nothing, and is told so."""
+    story = audit("kpt_001", ADDED, [PointSeeded("kpt_001", 9, 9, "canonical", "Other", "")])
+    assert ("Mock the clock", 0) == (story["text"], story["helpful"])
+    assert [("point.seeded", None, "already in the playbook")] == [
+        (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
+    ]
+
+
+def test_the_rule_is_that_of_the_policy() -> None:
+    """Under another policy the same history has another end, with that policy's rule."""
+    strict = Policy("strict", floor=1, margin=1)
+    story = fold(audit_view("kpt_001", strict), history(*PRUNED))
+    assert "harmful >= 1 AND harmful > helpful" == story_json(story)["rule"]
+    assert [1, 3, 4] == [step.record.seq for step in story.trail]
+
+
+def test_people_are_told_the_legacy_shape_and_the_lineage() -> None:
+    """Beside the stable shape stand the seed's origin and original, and other names that the text has had."""
+    seeded = [PointSeeded("kpt_001", 0, 3, "dict_with_score", "Twice", '{"score": -3}')]
+    story = fold(audit_view("kpt_001"), history(seeded, [CLOSED], [PointAdded("kpt_002", "Twice"), CLOSED]))
+    expected = {"origin": "dict_with_score", "original": '{"score": -3}', "same_text": ["kpt_002"]}
+    assert expected == story_extras(story)
+
+
+def test_heads_are_decoded_only_in_batches_that_belong_to_the_story() -> None:
+    """A batch about other names, and an update that does not prune the entry, are not asked for who and when."""
+    asked = []
+
+    def lazily(batch: Batch) -> Batch:
+        def recover() -> Sequence[Recorded]:
+            asked.append(batch.last)
+            return batch.records
+
+        return Batch(batch.last, "", batch.events, recover)
+
+    batches = history(ADDED, [PointAdded("kpt_002", "Other"), CLOSED], rated("helpful", "kpt_002"), *PRUNED[1:])
+    fold(audit_view("kpt_001"), [lazily(batch) for batch in batches])
+    assert [2, 8, 10, 12] == asked
+
+
+NAMES = ["kpt_001", "kpt_002", "kpt_003"]
+names = st.sampled_from(NAMES)
+counts = st.integers(0, 5)
+texts = st.sampled_from(["Use types", "Mock the clock"])
+ratings = st.builds(PointRated, names, st.sampled_from(["harmful", "harmful", "helpful", "neutral"]))
+updates = st.tuples(
+    st.lists(st.builds(PointAdded, names, texts), max_size=2), st.lists(ratings, max_size=6), st.just([CLOSED])
+).map(lambda parts: [event for part in parts for event in part])
+seeds = st.lists(st.builds(PointSeeded, names, counts, counts, st.just("canonical"), texts, st.just("")), min_size=1)
+edits = st.lists(
+    st.one_of(st.builds(PointEdited, names, counts, counts, texts), st.builds(PointRemoved, names)), max_size=3
+).map(lambda events: [*events, PlaybookEdited(None, None, "")])
+histories = st.lists(st.one_of(updates, updates, seeds, edits), max_size=8).map(lambda made: history(*made))
+policies = st.builds(Policy, st.just("any"), st.integers(1, 4), st.integers(1, 2))
+
+
+@given(histories, policies)
+def test_the_story_says_kept_exactly_where_the_playbook_has_the_entry(batches: list[Batch], policy: Policy) -> None:
+    """At every prefix and for every name, status and counts agree with the playbook folded to the same place."""
+    for k in range(len(batches) + 1):
+        points = fold(playbook_view(policy), batches[:k]).points
+        for name in NAMES:
+            told = story_json(fold(audit_view(name, policy), batches[:k]))
+            assert (name in points) == (told["status"] == "kept")
+            if name in points:
+                point = points[name]
+                assert (point.text, point.helpful, point.harmful) == (told["text"], told["helpful"], told["harmful"])
+
+
+@given(histories)
+def test_every_event_about_a_name_is_told_once(batches: list[Batch]) -> None:
+    """Trail and ignored hold each event with the name exactly once; what else the trail holds is prunes."""
+    records = [record for batch in batches for record in batch.records]
+    for name in NAMES:
+        told = story_json(fold(audit_view(name), batches))
+        prunes = [row["seq"] for row in told["trail"] if row["kind"] == "playbook.updated"]
+        rows = [row["seq"] for row in told["trail"] + told["ignored"] if row["seq"] not in prunes]
+        assert [record.seq for record in records if getattr(record.event, "name", None) == name] == sorted(rows)
+
+
+@given(histories, st.data())
+def test_a_story_until_a_moment_is_the_story_of_the_batches_before_it(
+    batches: list[Batch], data: st.DataObject
+) -> None:
+    """``until`` shows the first batches only; a moment inside a batch shows the state before it."""
+    until = data.draw(st.integers(0, batches[-1].last if batches else 0))
+    before = [batch for batch in batches if batch.last <= until]
+    view = audit_view("kpt_001")
+    assert fold(view, before) == fold(view, batches, until=until)
+
+
+@given(histories, st.data())
+def test_a_story_told_on_is_the_story_told_at_once(batches: list[Batch], data: st.DataObject) -> None:
+    """Folding on from where an earlier fold ended gives the same story as folding from the beginning."""
+    k = data.draw(st.integers(0, len(batches)))
+    view = audit_view("kpt_001")
+    assert fold(view, batches) == fold(view, batches[k:], fold(view, batches[:k]))
+
+
+@given(histories)
+def test_kinds_from_the_future_change_no_story(batches: list[Batch]) -> None:
+    """Unknown events, alone or in the middle of a batch, leave every story as it was."""
+    unknown = UnknownEvent("point.pinned", 1, '{"name":"kpt_001"}')
+    mixed = [batch_of(*batch.records, Recorded(batch.last, AT, unknown, "id-x", BY)) for batch in batches]
+    alone = batch_of(Recorded(99, AT, unknown, "id-99", BY))
+    expected = story_json(fold(audit_view("kpt_001"), batches))
+    story: Story = fold(audit_view("kpt_001"), [*mixed, alone])
+    assert expected == story_json(story)

@@ -1,0 +1,188 @@
+"""Events as rows for `log`: JSON-ready, chosen by name, and as one line for people."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import attrs
+import pytest
+
+from ledger.events import (
+    EVENT_TYPES,
+    ItemSkipped,
+    LedgerOpened,
+    LogRecovered,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointSeeded,
+    UnknownEvent,
+)
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.history import QUOTE_CHARS, SUMMARIES, about, briefs, row, rows, summary
+
+AT = "2026-11-21T20:17:03.123456Z"
+EXAMPLES: list[Any] = [
+    LedgerOpened("019a9f3e", 1),
+    PlaybookAdopted("ab12", 2, '{"version":"1.0"}'),
+    PointSeeded("kpt_001", 3, 1, "dict_with_score", "Use types", '{"score":2}'),
+    ItemSkipped(4, "is a number", "7"),
+    PointAdded("kpt_004", "Write tests first"),
+    PointRated("kpt_003", "harmful"),
+    PlaybookUpdated(2, 3, 0),
+    PointEdited("kpt_001", 4, 0, "Use type hints"),
+    PointRemoved("kpt_003"),
+    PlaybookOrdered(("kpt_004", "kpt_001")),
+    PlaybookEdited(7, "ab12", ""),
+    LogRecovered(10, 90, "cd34"),
+]
+"""One event of every kind; a new kind needs one here too."""
+
+kinds = pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
+
+
+def recorded(event: Any, **head: Any) -> Recorded:
+    """Return a record of an event by a reflector."""
+    return Recorded(812, AT, event, "019a", By("reflector", session="s1"), **head)
+
+
+def test_a_row_holds_the_whole_head_and_what_the_kind_says() -> None:
+    """A rating is told with kind, version, place in its batch, rater and body; nothing stands for what it lacks."""
+    expected = {
+        "seq": 812,
+        "id": "019a",
+        "at": AT,
+        "kind": "point.rated",
+        "v": 1,
+        "part": [3, 5],
+        "by": {"rater": "reflector", "session": "s1"},
+        "body": {"name": "kpt_003", "rating": "harmful"},
+    }
+    assert expected == row(recorded(PointRated("kpt_003", "harmful"), part=(3, 5)))
+
+
+def test_a_row_has_when_and_key_where_the_event_has_them() -> None:
+    """An imported event that can be delivered twice tells both."""
+    told = row(recorded(PointRemoved("kpt_003"), key="import:1", when="2025-01-01T00:00:00Z"))
+    assert ("import:1", "2025-01-01T00:00:00Z") == (told["key"], told["when"])
+
+
+def test_free_text_stands_beside_the_body() -> None:
+    """Text that can be redacted is no part of the body."""
+    told = row(recorded(PointAdded("kpt_004", "Write tests")))
+    assert ({"name": "kpt_004"}, {"text": "Write tests"}) == (told["body"], told["free"])
+
+
+def test_redacted_text_is_null() -> None:
+    """A kind with free text keeps its place for it when the text is gone."""
+    told = row(recorded(PointSeeded("kpt_001", 3, 1, "canonical", None, None)))
+    assert told["free"] is None
+
+
+def test_an_unknown_kind_is_told_under_its_own_name() -> None:
+    """A kind from the future keeps its kind, version and body."""
+    told = row(recorded(UnknownEvent("point.pinned", 7, '{"name":"kpt_001","why":[1,2]}')))
+    assert ("point.pinned", 7) == (told["kind"], told["v"])
+    assert {"name": "kpt_001", "why": [1, 2]} == told["body"]
+
+
+@kinds
+def test_every_kind_becomes_a_row_of_plain_json(event: Any) -> None:
+    """Each field of each kind stands in body or free, and survives JSON unchanged."""
+    told = row(recorded(event))
+    assert told == json.loads(json.dumps(told))
+    assert EVENT_TYPES[told["kind"]] == (type(event), told["v"])
+    assert {field.name for field in attrs.fields(type(event))} == {*told["body"], *(told.get("free") or {})}
+
+
+def test_the_examples_hold_every_kind() -> None:
+    """The tests here reach each class of the vocabulary."""
+    assert {cls for cls, _ in EVENT_TYPES.values()} == {type(event) for event in EXAMPLES}
+
+
+def test_every_kind_has_a_summary_of_its_own() -> None:
+    """No kind of this version is left to the generic line."""
+    assert {cls for cls, _ in EVENT_TYPES.values()} | {UnknownEvent} == set(SUMMARIES)
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (PointRated("kpt_003", "harmful"), "kpt_003 rated harmful"),
+        (PlaybookUpdated(2, 3, 0), "update closed: 2 added, 3 rated"),
+        (PlaybookUpdated(0, 1, 4), "update closed: 1 rated, 4 ignored"),
+        (PlaybookUpdated(0, 0, 0), "update closed: nothing new"),
+        (PointAdded("kpt_004", "Write\n tests"), 'learned kpt_004 "Write tests"'),
+        (PointAdded("kpt_004", None), "learned kpt_004 [redacted]"),
+        (PointSeeded("kpt_001", 3, 1, "odd", "Use types", ""), 'seeded kpt_001 "Use types" at 3 helpful, 1 harmful'),
+        (PointEdited("kpt_001", 0, 2, "Use types"), 'edited kpt_001 "Use types" to 0 helpful, 2 harmful'),
+        (PlaybookEdited(7, None, ""), "edit closed, of the playbook at event 7"),
+        (PlaybookEdited(None, None, ""), "edit closed"),
+        (UnknownEvent("point.pinned", 2, "{}"), "point.pinned: a kind (v2) that this Tallybook does not know"),
+    ],
+)
+def test_a_summary_says_what_happened(event: Any, expected: str) -> None:
+    """Names, counts and the beginning of a text are what a person looks for."""
+    assert expected == summary(event)
+
+
+@pytest.mark.parametrize("text", ["line\nbreak", "carriage\rreturn", "line\u2028separator", "x" * 10_000])
+def test_a_summary_is_one_short_line(text: str) -> None:
+    """No text breaks the line or fills the screen."""
+    told = summary(PointAdded("kpt_001", text))
+    assert 1 == len(told.splitlines())
+    assert len(told) <= len('learned kpt_001 ""') + QUOTE_CHARS
+
+
+def test_a_kind_without_a_summary_is_told_by_its_fields() -> None:
+    """A kind that was just added reads as its kind and what its body says, until it has a line of its own."""
+
+    @attrs.frozen
+    class PointPinned:
+        name: str
+
+    assert "name kpt_001" == summary(PointPinned("kpt_001")).partition(": ")[2]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("event", "expected"),
+    [
+        (PointRated("kpt_001", "helpful"), True),
+        (PointRated("kpt_0011", "helpful"), False),
+        (PlaybookOrdered(("kpt_002", "kpt_001")), True),
+        (PlaybookOrdered(("kpt_002",)), False),
+        (PlaybookUpdated(1, 1, 0), False),
+        (UnknownEvent("point.pinned", 1, '{"name":"kpt_001"}'), True),
+        (UnknownEvent("point.pinned", 1, '{"name":"kpt_0011"}'), False),
+        (UnknownEvent("notes.taken", 1, '["kpt_001"]'), False),
+    ],
+)
+def test_an_event_is_about_a_name_if_it_has_it_or_places_it(event: Any, expected: bool) -> None:
+    """The name must be the whole name, in a kind that this version knows or one it does not."""
+    assert expected == about(event, "kpt_001")
+
+
+def test_rows_are_chosen_by_name_without_decoding_other_batches() -> None:
+    """A batch that does not name the entry is not asked for who and when."""
+
+    def refuse() -> list[Recorded]:
+        raise AssertionError
+
+    other = Batch(9, "", [PointRated("kpt_002", "helpful")], refuse)
+    mixed = batch_of(recorded(PointRated("kpt_002", "helpful")), recorded(PointRated("kpt_001", "harmful")))
+    assert [] == list(rows(other, "kpt_001"))
+    assert [{"name": "kpt_001", "rating": "harmful"}] == [told["body"] for told in rows(mixed, "kpt_001")]
+
+
+def test_briefs_tell_people_who_when_and_what() -> None:
+    """A brief is the summary with its moment and its rater, for all events of a batch in order."""
+    batch = batch_of(recorded(PointRated("kpt_001", "helpful")), recorded(PlaybookUpdated(0, 1, 0)))
+    head = {"seq": 812, "at": AT, "by": {"rater": "reflector", "session": "s1"}}
+    expected = [head | {"summary": "kpt_001 rated helpful"}, head | {"summary": "update closed: 1 rated"}]
+    assert expected == list(briefs(batch))
