@@ -1,0 +1,37 @@
+"""Every view by name: what it tells, and what makes it. The laws in tests/test_projections_laws.py run over it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from projections.audit import audit_view
+from projections.playbook import playbook_view
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from projections.fold import View
+
+
+@attrs.frozen
+class Listed:
+    """A view in the catalog.
+
+    Attributes:
+        about: What it tells, in one line.
+        make: Makes the view; takes the name of an entry where ``of_entry`` says so, else nothing.
+        of_entry: Whether there is one such view for each entry.
+    """
+
+    about: str
+    make: Callable[..., View[Any]]
+    of_entry: bool = False
+
+
+VIEWS: dict[str, Listed] = {
+    "playbook": Listed("the key points that stand, with their counts", playbook_view),
+    "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
+}
+"""Name → the view. To add one: a module beside this, and a row here."""
