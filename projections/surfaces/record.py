@@ -158,7 +158,7 @@ def _append(
             by = {"rater": "import" if found.adopted else "human"}
             _record(tx, state, Decision(found.events), Request({}, by, found.key))
         taken, problems = _take_in_spool(project, tx, state)
-        outcomes = _perform_all(tx, state, requests, found)
+        outcomes = perform(tx, state, requests, found)
     return Report(outcomes, state, found, (*found.problems, *problems)), taken
 
 
@@ -174,7 +174,7 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
             ]
             for request in requests:
                 check(request.payload)
-            _perform_all(tx, state, requests)
+            perform(tx, state, requests)
         except BadInputError as error:
             problems.append(Problem(f"spool/{one.path.name}", f"{error}; it stays there"))
         else:
@@ -182,7 +182,7 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
     return taken, problems
 
 
-def _perform_all(
+def perform(
     tx: Transaction, state: Playbook, requests: Sequence[Request], found: Found | None = None
 ) -> tuple[Outcome, ...]:
     """Record requests in order; a name that one of them could not keep is changed in those behind it."""
