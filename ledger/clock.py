@@ -11,6 +11,7 @@ import time
 from typing import NamedTuple
 
 MICROSECONDS = 1_000_000
+_IDS_DRAWN = 64
 CLOCK_SLACK_US = 3600 * MICROSECONDS
 
 
@@ -26,11 +27,20 @@ class Now(NamedTuple):
     unix_us: int
 
 
+# The last second that was written out, and its text: within a second only the microseconds change.
+_second: tuple[int, str] = (-1, "")
+
+
 def moment(unix_us: int) -> Now:
     """Return the moment that lies ``unix_us`` microseconds after 1970 began."""
+    global _second  # noqa: PLW0603 - a memo of one entry, replaced whole
     seconds, micros = divmod(unix_us, MICROSECONDS)
-    year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
-    return Now(f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{micros:06d}Z", unix_us)
+    known, text = _second
+    if known != seconds:
+        year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
+        text = f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}."
+        _second = (seconds, text)
+    return Now(f"{text}{micros:06d}Z", unix_us)
 
 
 def utc_now() -> Now:
@@ -59,13 +69,22 @@ def raised(at: str, before: str) -> str:
     return before
 
 
+# Random bytes are drawn for many ids at once; a forked child must not go on with its parent's.
+_noise: list[bytes] = []
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_noise.clear)
+
+
 def new_id(unix_us: int) -> str:
     """Return a fresh UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits."""
-    noise = int.from_bytes(os.urandom(10), "big")
-    high = (unix_us // 1000) << 16 | 0x7000 | noise >> 68
-    low = 0x8000_0000_0000_0000 | noise & 0x3FFF_FFFF_FFFF_FFFF
-    text = f"{high:016x}{low:016x}"
-    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    if not _noise:
+        drawn = os.urandom(10 * _IDS_DRAWN)
+        _noise.extend(drawn[begin : begin + 10] for begin in range(0, len(drawn), 10))
+    noise = _noise.pop().hex()
+    time_hex = f"{unix_us // 1000:012x}"
+    # The variant takes the upper two bits of its digit.
+    variant = "89ab"[int(noise[3], 16) & 3]
+    return f"{time_hex[:8]}-{time_hex[8:]}-7{noise[:3]}-{variant}{noise[4:7]}-{noise[7:19]}"
 
 
 def new_salt() -> str:

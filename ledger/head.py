@@ -74,10 +74,10 @@ def read(fd: int) -> Head | None:
     return decode(os.read(fd, HEAD_BYTES))
 
 
-def write(fd: int, head: Head) -> None:
-    """Write the head in place."""
+def write(fd: int, data: bytes) -> None:
+    """Write the head's bytes in place."""
     if hasattr(os, "pwrite"):
-        os.pwrite(fd, encode(head), 0)
+        os.pwrite(fd, data, 0)
         return
     os.lseek(fd, 0, os.SEEK_SET)
-    os.write(fd, encode(head))
+    os.write(fd, data)

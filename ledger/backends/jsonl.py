@@ -149,6 +149,8 @@ class _Files:
         self.tail: Mark | None = None
         self.head_seen = b""
         self.failures = 0
+        self.path = str(folder / LOG_NAME)
+        self.lock_path = str(folder / "lock")
         self.log = self.lock = self.head = -1
         try:
             self.lock = disk.open_file(folder / "lock", write=True, create=True)
@@ -189,14 +191,15 @@ class Transaction:
             NewerLedgerError: The ledger's format is from the future.
             CannotWriteError: The ledger cannot be opened for writing.
         """
-        files = self._open()
+        files, size = self._open()
         try:
-            size = os.fstat(files.log).st_size
-            seen = read_at(files.head, heads.HEAD_BYTES, 0)
-            if files.tail is not None and seen == files.head_seen and size == files.tail.offset:
-                self.mark = files.tail
+            tail = files.tail
+            if tail is not None and size == tail.offset:
+                # Nobody has appended since this process did. If a flush failed meanwhile, the head tells it when
+                # this transaction comes to move it.
+                self.mark = tail
             else:
-                self._look(files, size, seen)
+                self._look(files, size, read_at(files.head, heads.HEAD_BYTES, 0))
             if self.mark.seq == 0:
                 self._open_ledger()
         except BaseException:
@@ -204,16 +207,17 @@ class Transaction:
             raise
         return self
 
-    def _open(self) -> _Files:
-        """Return the ledger's files with the lock held, opened anew where the log was replaced under us."""
+    def _open(self) -> tuple[_Files, int]:
+        """Return the ledger's files with the lock held, and the log's size; opened anew if the log was replaced."""
         log = self._log
         while True:
             files = log.files or _Files(log.folder)
             log.files = files
-            disk.lock(files.lock, log.folder / "lock", self._wait_ms)
+            disk.lock(files.lock, files.lock_path, self._wait_ms)
             try:
-                if os.stat(log.path).st_ino == files.inode:
-                    return files
+                found = os.stat(files.path)
+                if found.st_ino == files.inode:
+                    return files, found.st_size
             except OSError:
                 pass
             log.close()
@@ -231,8 +235,8 @@ class Transaction:
         if head is not None and head.suspect >= 0:
             recover.write_again(log.path, head.suspect, size)
             head = head._replace(suspect=-1)
-            heads.write(files.head, head)
             seen = heads.encode(head)
+            heads.write(files.head, seen)
         files.failures = head.failures if head is not None else 0
         files.head_seen = seen
         files.tail = self.mark
@@ -277,9 +281,10 @@ class Transaction:
         if plain is not None and self._known(plain):
             self._flush_owed = True
             return None
-        batch = frame(drafts, self._stamp(self.mark, by, plain))
+        stamp = self._stamp(self.mark, by, plain)
+        batch = frame(drafts, stamp)
         self._pending.append(batch)
-        self.mark = batch.mark
+        self.mark = Mark(batch.last, batch.chain, batch.end, stamp.at)
         return batch
 
     def _known(self, key: str) -> bool:
@@ -329,13 +334,17 @@ class Transaction:
         if not self._locked_head(files):
             return
         try:
-            found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0))
-            if found is not None and found.failures != files.failures:
-                raise OutcomeUnknownError(self._log.path, "another writer's flush failed meanwhile")
-            if found is None or found.mark.seq < self.mark.seq:
-                fresh = Head(self.mark, files.boot, -1, files.failures)
-                heads.write(files.head, fresh)
-                files.head_seen = heads.encode(fresh)
+            seen = read_at(files.head, heads.HEAD_BYTES, 0)
+            if seen != files.head_seen:
+                found = heads.decode(seen)
+                if found is not None and found.failures != files.failures:
+                    files.tail = None
+                    raise OutcomeUnknownError(self._log.path, "another writer's flush failed meanwhile")
+                if found is not None and found.mark.seq >= self.mark.seq:
+                    return
+            fresh = heads.encode(Head(self.mark, files.boot, -1, files.failures))
+            heads.write(files.head, fresh)
+            files.head_seen = fresh
         finally:
             disk.unlock(files.head)
 
@@ -347,7 +356,8 @@ class Transaction:
             found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or heads.NO_HEAD
             begin = begin if begin >= 0 else found.mark.offset
             suspect = min(begin, found.suspect) if found.suspect >= 0 else begin
-            heads.write(files.head, found._replace(suspect=suspect, failures=found.failures + 1))
+            failed = found._replace(suspect=suspect, failures=found.failures + 1)
+            heads.write(files.head, heads.encode(failed))
         except OSError as error:
             raise OutcomeUnknownError(self._log.path, disk.reason(error)) from error
         finally:
