@@ -141,7 +141,7 @@ def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
 
 
 def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
-    """Return the event of each line, remembering those that are likely to come again."""
+    """Return the event of each line, decoding those that were not seen before."""
     events: list[Event] = []
     for index, line in enumerate(lines):
         rest = line.partition(SECTION)[2]
@@ -191,9 +191,14 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
     """
     memo: dict[bytes, Event] = {}
     for raw in batches:
-        events: Sequence[Event] = _decode_lines(raw, lines_of(raw.data), memo)
-        if FREE_MARK in raw.data:
-            events = _joined(events)
+        lines = lines_of(raw.data)
+        try:
+            # Most batches hold nothing but what was seen before, and a look into the memo proves and decodes it.
+            events = [memo[line.partition(SECTION)[2]] for line in lines]
+        except KeyError:
+            events = _decode_lines(raw, lines, memo)
+            if FREE_MARK in raw.data:
+                events = _joined(events)
         if raw.first == 1 and isinstance(events[0], LedgerOpened) and events[0].format > FORMAT:
             raise NewerLedgerError("events.jsonl", events[0].format, FORMAT)
         yield Batch(raw.last, raw.chain, events, partial(_records, raw, events), raw.end)

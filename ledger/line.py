@@ -169,7 +169,9 @@ def covered(data: bytes) -> bytes:
 
 def chain_of(previous: str, data: bytes) -> str:
     """Return the chain value of a batch behind ``previous``."""
-    return sha256(previous.encode() + covered(data)).hexdigest()[:CHAIN_CHARS]
+    hasher = sha256(previous.encode())
+    hasher.update(covered(data))
+    return hasher.hexdigest()[:CHAIN_CHARS]
 
 
 def lines_of(data: bytes) -> list[bytes]:

@@ -166,7 +166,9 @@ def record(project: Project, /, *, file: str, as_json: bool, **options: Any) -> 
 
 
 def told(outcome: Outcome, *, as_json: bool) -> None:
-    """Print what became of a request."""
+    """Print what became of a request; what was odd on the way goes to standard error."""
+    for note in outcome.notes:
+        click.echo(f"note: {note}", err=True)
     ignored = [attrs.asdict(one) for one in outcome.ignored]
     if as_json:
         fields = ("seq_from", "seq_to", "added", "pruned")

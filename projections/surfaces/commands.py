@@ -9,7 +9,14 @@ import attrs
 from ledger import disk
 from ledger.codec import decode
 from ledger.decide import rating_fault, text_fault
-from ledger.errors import EXIT_NO, BadInputError, TallybookError, UnknownPointError
+from ledger.errors import (
+    EXIT_NO,
+    BadInputError,
+    CannotWriteError,
+    LockHeldError,
+    TallybookError,
+    UnknownPointError,
+)
 from ledger.seeds import read_legacy
 from ledger.verify import verify as verify_log
 from projections import audit, history
@@ -103,7 +110,11 @@ def record(project: Project, payload: Any, by: Mapping[str, str], key: str | Non
 
 
 def _one(report: Report) -> Outcome:
-    return report.outcomes[0]
+    """Return the outcome of the only request, with what was odd on the way."""
+    notes = [str(problem) for problem in report.problems]
+    if report.unrendered is not None:
+        notes.append(f"recorded, but {report.unrendered}; `tallybook replay` writes it")
+    return attrs.evolve(report.outcomes[0], notes=tuple(notes))
 
 
 def now(project: Project) -> Playbook:
@@ -127,10 +138,12 @@ def show(project: Project, when: str | None = None) -> dict[str, Any]:
 
 def replay(project: Project) -> Playbook:
     """Take in what waits and what a hand changed, and write ``playbook.json`` anew from the ledger."""
-    state = recording.write(project, []).state
-    if state is None:
-        raise BadInputError(str(project.ledger), "another process holds the ledger", "try again")
-    return state
+    report = recording.write(project, [])
+    if report.state is None:
+        raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
+    if report.unrendered is not None:
+        raise CannotWriteError(project.playbook, report.unrendered, "the ledger stands")
+    return report.state
 
 
 def replay_bytes(project: Project, when: str | None) -> bytes:

@@ -10,7 +10,7 @@ import attrs
 from ledger import clock, codec, spool
 from ledger.backends.jsonl import JsonlLog
 from ledger.decide import Decision, Edit, decide_edit, decide_extraction, facts, read_extraction
-from ledger.errors import BadInputError, LockHeldError, Problem
+from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.line import START, Mark
 from ledger.names import Naming
 from ledger.seeds import read_legacy, seed_events
@@ -59,6 +59,7 @@ class Outcome:
         spooled: Whether it waits to be taken in, because another process held the ledger.
         repeated: Whether its key had been recorded before, so that nothing was added.
         renamed: Name in the payload → the name it got.
+        notes: What a person should hear beside it, a line each.
     """
 
     seq_from: int | None = None
@@ -69,6 +70,7 @@ class Outcome:
     spooled: bool = False
     repeated: bool = False
     renamed: Mapping[str, str] = attrs.field(factory=dict)
+    notes: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -80,12 +82,14 @@ class Report:
         state: The playbook afterwards; None where everything was spooled.
         found: What stood in ``playbook.json`` and was taken in first.
         problems: What was odd on the way: items of a file, spooled payloads that cannot be read.
+        unrendered: Why ``playbook.json`` could not be written; None where it was, or where another writer does it.
     """
 
     outcomes: tuple[Outcome, ...]
     state: Playbook | None
     found: Found
     problems: tuple[Problem, ...] = ()
+    unrendered: str | None = None
 
 
 def open_log(project: Project) -> JsonlLog:
@@ -122,7 +126,11 @@ def write(project: Project, requests: Sequence[Request]) -> Report:
                 raise
             return Report(_spool(project, log, requests), None, playbook_file.Found())
         spool.done(waiting)
-        _render(project, log, state, report.found)
+        try:
+            _render(project, log, state, report.found)
+        except CannotWriteError as error:
+            # What was recorded is durable; its projection can be written again at any time.
+            report = attrs.evolve(report, unrendered=str(error))
     return report
 
 

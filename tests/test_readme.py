@@ -1,0 +1,77 @@
+"""The README against the tables in the code: what it lists is what there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import re
+import tomllib
+
+import pytest
+
+from ledger import errors
+from ledger.events import EVENT_TYPES
+from ledger.line import CONTINUED
+from projections.surfaces.cli import tallybook
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def section(heading: str) -> str:
+    """Return the README's text below a heading, up to the next one of any level."""
+    return README.split(f"# {heading}\n", 1)[1].split("\n#", 1)[0]
+
+
+def first_cells(text: str) -> list[str]:
+    """Return the first cell of each row of the tables in a text."""
+    return [row.split("|")[1].strip() for row in text.splitlines() if row.startswith("| ") and "---" not in row]
+
+
+def test_every_verb_is_in_the_reference() -> None:
+    """The table of verbs lists the commands that there are, and no others."""
+    cells = [cell for cell in first_cells(section("Commands")) if cell.startswith("`")]
+    assert sorted(tallybook.commands) == sorted(cell.strip("`").split()[0] for cell in cells)
+
+
+@pytest.mark.parametrize("verb", sorted(tallybook.commands))
+def test_every_option_is_in_the_reference(verb: str) -> None:
+    """An option that only one verb or two have stands in that verb's row."""
+    (cell,) = [c for c in first_cells(section("Commands")) if c.strip("`").split()[0] == verb]
+    known = {"--json", "--rater", "--session", "--agent", "--model", "--key"}
+    options = {opt for param in tallybook.commands[verb].params for opt in param.opts if opt.startswith("--")}
+    assert options - known == set(re.findall(r"--[a-z]+", cell))
+
+
+def test_every_kind_is_in_the_reference() -> None:
+    """The table of kinds lists those that are written, and no others."""
+    named = set(re.findall(r"`([a-z]+\.[a-z]+)`", section("The line")))
+    assert {*EVENT_TYPES, CONTINUED} == named
+
+
+def test_every_exit_code_is_in_the_reference() -> None:
+    """The table of exit codes has every code that an error carries."""
+    codes = {cls.exit_code for cls in vars(errors).values() if isinstance(cls, type) and hasattr(cls, "exit_code")}
+    assert {0, *codes} == {int(cell) for cell in first_cells(section("Commands")) if cell.isdigit()}
+
+
+def test_every_dependency_has_its_reason() -> None:
+    """The table of dependencies names what the package installs, and nothing else."""
+    listed = {cell.strip("`") for cell in first_cells(section("Dependencies")) if cell.startswith("`")}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {re.split(r"[<>=~ ]", name)[0] for name in project["dependencies"]} == listed
+
+
+def test_commands_of_the_first_screen_exist() -> None:
+    """The two commands of the first screen are scripts that the repository ships."""
+    commands = re.findall(r"^sh (\S+)", README[: README.index("## How to")], re.MULTILINE)
+    assert [".ci/demo", ".ci/test"] == commands
+    assert [] == [command for command in commands if not (ROOT / command).is_file()]
+
+
+def test_python_example_runs(project: Path) -> None:
+    """The example of changing old code over runs as it stands, and its rating is an event."""
+    (example,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    (project / ".claude").mkdir(exist_ok=True)
+    (project / ".claude" / "playbook.json").write_text('{"key_points": ["Use type hints"]}', encoding="utf-8")
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - the documentation is what is tested
+    assert '"helpful": 1' in (project / ".claude" / "playbook.json").read_text(encoding="utf-8")
