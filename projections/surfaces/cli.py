@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import os
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 
 from ledger import strict
-from ledger.disk import reason
-from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections import history
-from projections.surfaces import commands
+from projections.surfaces import answers, commands
+from projections.surfaces.answers import answer, complain, guarded, read_input, said_by, told
+from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -23,16 +21,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from projections.surfaces.record import Outcome
-
     Command = Callable[..., Any]
-
-_INTERRUPTED = 130
-
-
-def answer(value: Any) -> None:
-    """Print one JSON answer on one line."""
-    click.echo(json.dumps(value, ensure_ascii=False))
 
 
 def console() -> Console:
@@ -40,16 +29,6 @@ def console() -> Console:
     from projections.surfaces import terminal
 
     return terminal.console_for(sys.stdout)
-
-
-def read_input(file: str) -> tuple[bytes, str]:
-    """Return the bytes of a file, or of standard input for ``-``, and what to call them."""
-    if file == "-":
-        return sys.stdin.buffer.read(strict.MAX_PAYLOAD_BYTES + 1), "standard input"
-    try:
-        return Path(file).read_bytes(), file
-    except OSError as error:
-        raise BadInputError(file, f"cannot be read: {reason(error)}", strict.HINT) from error
 
 
 def as_json(command: Command) -> Command:
@@ -67,26 +46,13 @@ def delivery(rater: str) -> Callable[[Command], Command]:
     """Add the options that say who rates, and what names this delivery."""
 
     def add(command: Command) -> Command:
-        for option in (
-            click.option("--key", help="Names this delivery: recorded once, however often it comes."),
-            click.option("--model", help="Which model judged."),
-            click.option("--agent", help="Which agent."),
-            click.option("--session", help="Id of the session it comes from."),
-            click.option("--rater", default=rater, show_default=True, help="Who rates: human, agent, reflector, …"),
-        ):
-            command = option(command)
+        command = click.option("--key", help=answers.KEY_OPTION)(command)
+        for field, text in reversed(answers.BY_OPTIONS.items()):
+            default = rater if field == "rater" else None
+            command = click.option(f"--{field}", help=text, default=default, show_default=True)(command)
         return command
 
     return add
-
-
-def said_by(options: dict[str, Any]) -> dict[str, str]:
-    """Return who says so, from the options of `delivery`."""
-    by = {field: options[field] for field in ("rater", "session", "agent", "model") if options[field]}
-    for field, value in by.items():
-        if len(value) > commands.MAX_BY_CHARS or not value.isprintable():
-            raise BadInputError(f"--{field}", f"expected at most {commands.MAX_BY_CHARS} printable characters")
-    return by
 
 
 @click.group(
@@ -105,10 +71,7 @@ def tallybook(context: click.Context, folder: str | None) -> None:
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         return
-    project = find_project(folder)
-    if folder and not project.root.is_dir():
-        raise BadInputError(f"--project {folder}", "is no folder")
-    context.obj = project
+    context.obj = find_project(folder, must_exist=True)
 
 
 @tallybook.command("import", epilog="Example: tallybook import .claude/playbook.json")
@@ -156,35 +119,13 @@ def rate(project: Project, /, *, name: str, rating: str, as_json: bool, **option
     epilog='Example: echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
 )
 @click.argument("file", default="-")
-@delivery("reflector")
+@delivery(RECORD_RATER)
 @as_json
 @click.pass_obj
 def record(project: Project, /, *, file: str, as_json: bool, **options: Any) -> None:
     """Record an extraction result, a JSON object, as one batch."""
     data, source = read_input(file)
     told(commands.record(project, strict.loads(data, source), said_by(options), options["key"]), as_json=as_json)
-
-
-def told(outcome: Outcome, *, as_json: bool) -> None:
-    """Print what became of a request; what was odd on the way goes to standard error."""
-    for note in outcome.notes:
-        click.echo(f"note: {note}", err=True)
-    ignored = [attrs.asdict(one) for one in outcome.ignored]
-    if as_json:
-        fields = ("seq_from", "seq_to", "added", "pruned")
-        answer({field: getattr(outcome, field) for field in fields} | {"ignored": ignored, "spooled": outcome.spooled})
-        return
-    if outcome.spooled:
-        click.echo("another process holds the ledger: kept in the spool, the next command takes it in")
-    elif outcome.repeated:
-        click.echo("recorded before under this key; nothing was added")
-    else:
-        parts = [f"recorded as events {outcome.seq_from} to {outcome.seq_to}"]
-        parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
-        parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
-        click.echo("; ".join(parts))
-    for one in outcome.ignored:
-        click.echo(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
 
 
 @tallybook.command(epilog="Example: tallybook replay --at 2d --output before.json")
@@ -297,25 +238,14 @@ def progress(done: int, size: int) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line and return its exit code; whatever goes wrong is one line on standard error."""
-    try:
-        result = tallybook.main(list(arguments), prog_name="tallybook", standalone_mode=False)
-        sys.stdout.flush()
+
+    def work() -> int:
+        try:
+            result = tallybook.main(list(arguments), prog_name="tallybook", standalone_mode=False)
+        except click.Abort:
+            raise KeyboardInterrupt from None
+        except click.ClickException as error:
+            return complain(f"{error.format_message()} See `tallybook --help`.", EXIT_BAD_INPUT)
         return result if isinstance(result, int) else 0
-    except TallybookError as error:
-        return complain(str(error), error.exit_code)
-    except click.ClickException as error:
-        return complain(f"{error.format_message()} See `tallybook --help`.", EXIT_BAD_INPUT)
-    except (click.Abort, KeyboardInterrupt):
-        return complain("interrupted", _INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read the answer has had enough; nothing more must be flushed into the closed pipe.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        return complain(f"{error.filename or 'system'}: {reason(error)}", EXIT_NOT_WRITTEN)
 
-
-def complain(message: str, code: int) -> int:
-    """Print one line on standard error and return the code."""
-    sys.stderr.write(f"tallybook: {' '.join(message.split())}\n")
-    return code
+    return guarded(work)

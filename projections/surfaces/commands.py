@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from projections.surfaces.record import Outcome, Report
 
 RATINGS = ("helpful", "harmful", "neutral")
-MAX_BY_CHARS = 200
 
 
 class DriftError(TallybookError):

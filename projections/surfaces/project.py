@@ -7,6 +7,8 @@ from pathlib import Path
 
 import attrs
 
+from ledger.errors import BadInputError
+
 CLAUDE = ".claude"
 
 
@@ -36,12 +38,17 @@ class Project:
         return self.claude / "ledger"
 
 
-def find_project(given: str | os.PathLike[str] | None = None) -> Project:
+def find_project(given: str | os.PathLike[str] | None = None, *, must_exist: bool = False) -> Project:
     """Return the project that is meant.
 
     It is the one given, else ``CLAUDE_PROJECT_DIR``, else the nearest parent with a ``.claude`` folder (the home
     folder's belongs to the user, not to a project), else the current folder.
+
+    Raises:
+        BadInputError: The one given must exist and is no folder.
     """
+    if given and must_exist and not Path(given).is_dir():
+        raise BadInputError(f"--project {given}", "is no folder")
     named = given or os.environ.get("CLAUDE_PROJECT_DIR")
     if named:
         return Project(Path(named).absolute())

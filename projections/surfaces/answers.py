@@ -1,0 +1,109 @@
+"""What every way into the program shares: reading input, saying what became of it, and errors as one line.
+
+Neither Click nor Rich is loaded here: a script in a pipe does without them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ledger import strict
+from ledger.disk import reason
+from ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from projections.surfaces.record import Outcome
+
+MAX_BY_CHARS = 200
+_INTERRUPTED = 130
+
+BY_OPTIONS = {
+    "rater": "Who rates: human, agent, reflector, …",
+    "session": "Id of the session it comes from.",
+    "agent": "Which agent.",
+    "model": "Which model judged.",
+}
+KEY_OPTION = "Names this delivery: recorded once, however often it comes."
+
+
+def say(text: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{text}\n")
+
+
+def answer(value: Any) -> None:
+    """Print one JSON answer on one line."""
+    say(json.dumps(value, ensure_ascii=False))
+
+
+def complain(message: str, code: int) -> int:
+    """Print one line on standard error and return the code."""
+    sys.stderr.write(f"tallybook: {' '.join(message.split())}\n")
+    return code
+
+
+def read_input(file: str) -> tuple[bytes, str]:
+    """Return the bytes of a file, or of standard input for ``-``, and what to call them."""
+    if file == "-":
+        return sys.stdin.buffer.read(strict.MAX_PAYLOAD_BYTES + 1), "standard input"
+    try:
+        return Path(file).read_bytes(), file
+    except OSError as error:
+        raise BadInputError(file, f"cannot be read: {reason(error)}", strict.HINT) from error
+
+
+def said_by(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return who says so, from the options of BY_OPTIONS."""
+    by = {field: options[field] for field in BY_OPTIONS if options.get(field)}
+    for field, value in by.items():
+        if len(value) > MAX_BY_CHARS or not value.isprintable():
+            raise BadInputError(f"--{field}", f"expected at most {MAX_BY_CHARS} printable characters", strict.HINT)
+    return by
+
+
+def told(outcome: Outcome, *, as_json: bool) -> None:
+    """Print what became of a request; what was odd on the way goes to standard error."""
+    for note in outcome.notes:
+        sys.stderr.write(f"note: {note}\n")
+    if as_json:
+        fields = ("seq_from", "seq_to", "added", "pruned")
+        ignored = [attrs.asdict(one) for one in outcome.ignored]
+        answer({field: getattr(outcome, field) for field in fields} | {"ignored": ignored, "spooled": outcome.spooled})
+        return
+    if outcome.spooled:
+        say("another process holds the ledger: kept in the spool, the next command takes it in")
+    elif outcome.repeated:
+        say("recorded before under this key; nothing was added")
+    else:
+        parts = [f"recorded as events {outcome.seq_from} to {outcome.seq_to}"]
+        parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
+        parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
+        say("; ".join(parts))
+    for one in outcome.ignored:
+        say(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Do the work of a command and return its exit code; whatever goes wrong is one line on standard error."""
+    try:
+        code = work()
+        sys.stdout.flush()
+    except TallybookError as error:
+        return complain(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        return complain("interrupted", _INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the answer has had enough; nothing more must be flushed into the closed pipe.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        return complain(f"{error.filename or 'system'}: {reason(error)}", EXIT_NOT_WRITTEN)
+    return code
