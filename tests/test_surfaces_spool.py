@@ -1,0 +1,129 @@
+"""A held lock: what was sent waits in the spool, and is taken in by the next command, in order and once."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.codec import decode, encode
+from ledger.errors import LockHeldError
+from ledger.events import PointAdded, PointRated
+from projections.surfaces import commands, compat
+from projections.surfaces.project import Project
+from projections.surfaces.record import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
+
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+HUMAN = {"rater": "human"}
+
+
+@contextmanager
+def held(project: Project) -> Iterator[None]:
+    """Let another process hold the ledger's lock."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(project.ledger / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert b"held\n" == holder.stdout.readline()
+    try:
+        yield
+    finally:
+        holder.communicate()
+
+
+@pytest.fixture
+def begun(project: Path) -> Project:
+    """Return a project whose ledger holds one key point."""
+    begun = Project(project)
+    commands.add(begun, "Use type hints", HUMAN)
+    return begun
+
+
+def spooled(project: Project) -> list[Path]:
+    """Return the files that wait, oldest first."""
+    return sorted((project.ledger / "spool").glob("*.json"))
+
+
+def test_a_held_lock_delays_nobody_for_long(begun: Project) -> None:
+    """What is sent while another process holds the ledger is kept in the spool, and said so."""
+    before = (begun.ledger / "events.jsonl").read_bytes()
+    with held(begun):
+        outcome = commands.rate(begun, "kpt_001", "helpful", HUMAN)
+    assert (True, None, None) == (outcome.spooled, outcome.seq_from, outcome.seq_to)
+    assert before == (begun.ledger / "events.jsonl").read_bytes()
+    assert 1 == len(spooled(begun))
+
+
+def test_the_next_command_takes_the_spool_in_first_and_in_order(begun: Project) -> None:
+    """Waiting payloads are recorded before the command's own, by time, with the time they were sent."""
+    with held(begun):
+        commands.add(begun, "First", HUMAN)
+        commands.add(begun, "Second", HUMAN)
+    commands.add(begun, "Third", HUMAN)
+    events = [event for batch in decode(open_log(begun).read()) for event in batch.events]
+    assert ["Use type hints", "First", "Second", "Third"] == [e.text for e in events if isinstance(e, PointAdded)]
+    assert [] == spooled(begun)
+    taken = [record for batch in commands.batches(begun) for record in batch.records if record.when is not None]
+    assert {"kpt_002", "kpt_003"} == {record.event.name for record in taken if isinstance(record.event, PointAdded)}
+    assert all(record.when is not None and record.when <= record.at for record in taken)
+
+
+def test_a_spool_file_that_outlives_its_taking_in_counts_once(begun: Project) -> None:
+    """A crash between the append and the removal of the file doubles nothing."""
+    with held(begun):
+        commands.rate(begun, "kpt_001", "helpful", HUMAN)
+    (waiting,) = spooled(begun)
+    kept = waiting.read_bytes()
+    commands.replay(begun)
+    waiting.write_bytes(kept)
+    state = commands.replay(begun)
+    assert 1 == state.points["kpt_001"].helpful
+    assert [] == spooled(begun)
+
+
+def test_an_unreadable_spool_file_stays_and_is_named(begun: Project) -> None:
+    """A spool file that is no payload stops nobody, and stays where it is."""
+    (begun.ledger / "spool").mkdir()
+    (begun.ledger / "spool" / "2026-junk.json").write_bytes(b'{"id": 1')
+    outcome = commands.rate(begun, "kpt_001", "helpful", HUMAN)
+    assert outcome.seq_from is not None
+    assert ["spool/2026-junk.json: cannot be read: JSONDecodeError; it stays there"] == list(outcome.notes)
+    assert 1 == len(spooled(begun))
+
+
+def test_a_save_under_a_held_lock_keeps_its_updates_together(begun: Project) -> None:
+    """A save that is spooled counts as it would have counted, with a name that another took meanwhile given anew."""
+    ours = compat.load_playbook()
+    compat.update_playbook_data(ours, {"new_key_points": ["Ours"], "evaluations": []})
+    compat.update_playbook_data(ours, {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]})
+    with held(begun):
+        compat.save_playbook(ours)
+    # Somebody who writes through the back end alone takes no spool in, as a hook would not.
+    with open_log(begun).transaction() as tx:
+        tx.append([encode(PointAdded("kpt_002", "Theirs"))], HUMAN)
+    state = commands.replay(begun)
+    assert ("Theirs", 0) == (state.points["kpt_002"].text, state.points["kpt_002"].helpful)
+    assert ("Ours", 1) == (state.points["kpt_003"].text, state.points["kpt_003"].helpful)
+    rated = [e.name for batch in commands.batches(begun) for e in batch.events if isinstance(e, PointRated)]
+    assert ["kpt_003"] == rated
+
+
+def test_an_import_is_not_spooled(begun: Project) -> None:
+    """A file is still there when the lock is free again, so the person is told to try again."""
+    with held(begun), pytest.raises(LockHeldError):
+        commands.import_file(begun, b'{"key_points": ["Other"]}', "other.json")
