@@ -6,12 +6,11 @@ they do not know; so every leaf has a strict hook here, and kinds are looked up 
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
-from cattrs import BaseValidationError, transform_error
-from cattrs.preconf.orjson import make_converter
+from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
+from cattrs.preconf.orjson import OrjsonConverter, make_converter
 import orjson
 
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
@@ -56,11 +55,19 @@ def _optional_int(value: Any, _: Any) -> int | None:
     return None if value is None else _strict_int(value, int)
 
 
-_converter = make_converter(forbid_extra_keys=True)
-_converter.register_structure_hook(int, _strict_int)
-_converter.register_structure_hook(str, _strict_str)
-_converter.register_structure_hook_func(lambda hint: hint == str | None, _optional_str)
-_converter.register_structure_hook_func(lambda hint: hint == int | None, _optional_int)
+def _strict(*, detailed: bool) -> OrjsonConverter:
+    converter = make_converter(forbid_extra_keys=True, detailed_validation=detailed)
+    converter.register_structure_hook(int, _strict_int)
+    converter.register_structure_hook(str, _strict_str)
+    converter.register_structure_hook_func(lambda hint: hint == str | None, _optional_str)
+    converter.register_structure_hook_func(lambda hint: hint == int | None, _optional_int)
+    return converter
+
+
+# The quick one says no, the slow one says why: it is asked only for the message.
+_converter = _strict(detailed=False)
+_explainer = _strict(detailed=True)
+_REFUSALS = (BaseValidationError, ForbiddenExtraKeysError, ValueError, TypeError, KeyError, AttributeError)
 
 for _cls, _ in EVENT_TYPES.values():
     attrs.resolve_types(_cls)
@@ -83,12 +90,24 @@ def encode(event: Event, when: str | None = None) -> Draft:
     kind = KIND_OF[cls]
     fields = _converter.unstructure(event)
     try:
-        _converter.structure(fields, cls)
-    except BaseValidationError as error:
-        raise BadInputError(kind, transform_error(error, path="$")[0]) from error
+        _structure_as(fields, cls)
+    except _REFUSALS as error:
+        raise BadInputError(kind, _told(error, "$")) from error
     names = FREE_FIELDS[cls]
     text = {name: fields.pop(name) or "" for name in names}
     return Draft(kind, EVENT_TYPES[kind][1], fields, text if names else None, when)
+
+
+def _structure_as(fields: dict[str, Any], cls: type[Any]) -> Any:
+    """Return the value of these fields, or raise what says where they do not fit."""
+    try:
+        return _converter.structure(fields, cls)
+    except _REFUSALS:
+        return _explainer.structure(fields, cls)
+
+
+def _told(error: Exception, path: str) -> str:
+    return transform_error(error, path=path)[0] if isinstance(error, BaseValidationError) else str(error)
 
 
 def _structure(kind: str, version: int, fields: dict[str, Any]) -> Event:
@@ -96,7 +115,7 @@ def _structure(kind: str, version: int, fields: dict[str, Any]) -> Event:
     cls, today = EVENT_TYPES[kind]
     for old in range(version, today):
         fields = UPCASTS[kind, old](fields)
-    event: Event = _converter.structure(fields, cls)
+    event: Event = _structure_as(fields, cls)
     return event
 
 
@@ -135,9 +154,9 @@ def _joined(events: Iterable[Event]) -> list[Event]:
 
 
 def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
-    message = transform_error(error, path="$.body")[0] if isinstance(error, BaseValidationError) else str(error)
     seq = raw.first + index
-    return DamagedLedgerError([Problem(f"seq {seq}", f"its chain fits, but no Tallybook wrote this: {message}", seq)])
+    message = f"its chain fits, but no Tallybook wrote this: {_told(error, '$.body')}"
+    return DamagedLedgerError([Problem(f"seq {seq}", message, seq)])
 
 
 def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
@@ -150,8 +169,10 @@ def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event
             try:
                 _, what, free = split_line(line)
                 event = decode_line(what, free)
-            except (BaseValidationError, ValueError, TypeError, KeyError, AttributeError) as error:
+            except _REFUSALS as error:
                 raise _fault(raw, index, error) from error
+            if isinstance(event, LedgerOpened) and event.format > FORMAT:
+                raise NewerLedgerError("events.jsonl", event.format, FORMAT)
             if free is None and len(rest) <= MEMO_BYTES:
                 if len(memo) >= MEMO_ENTRIES:
                     memo.clear()
@@ -171,13 +192,13 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
             continue
         try:
             known: Mapping[str, Any] = orjson.loads(head + b"}")
-            by = _converter.structure(known["by"], By)
+            by = _structure_as(known["by"], By)
             part = (int(known["part"][0]), int(known["part"][1]))
             event = next(heads)
             records.append(
                 Recorded(known["seq"], known["at"], event, known["id"], by, known.get("key"), known.get("when"), part)
             )
-        except (BaseValidationError, ValueError, TypeError, KeyError) as error:
+        except (*_REFUSALS, IndexError, StopIteration) as error:
             raise _fault(raw, index, error) from error
     return records
 
@@ -199,6 +220,4 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
             events = _decode_lines(raw, lines, memo)
             if FREE_MARK in raw.data:
                 events = _joined(events)
-        if raw.first == 1 and isinstance(events[0], LedgerOpened) and events[0].format > FORMAT:
-            raise NewerLedgerError("events.jsonl", events[0].format, FORMAT)
-        yield Batch(raw.last, raw.chain, events, partial(_records, raw, events), raw.end)
+        yield Batch(raw.last, raw.chain, events, _records, raw)

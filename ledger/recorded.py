@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ledger.events import Event
+    from ledger.line import RawBatch
 
 
 @attrs.frozen
@@ -65,27 +66,36 @@ class Batch:
         last: Sequence number of its last line: the name of the moment behind it.
         chain: Its chain value, empty where it comes from no ledger.
         events: Its events in order.
-        end: Offset of the byte behind it in its file, 0 where it comes from no file.
     """
 
-    __slots__ = ("_records", "_recover", "chain", "end", "events", "last")
+    __slots__ = ("_raw", "_records", "_recover", "chain", "events", "last")
 
     def __init__(
-        self, last: int, chain: str, events: Sequence[Event], recover: Callable[[], Sequence[Recorded]], end: int = 0
+        self,
+        last: int,
+        chain: str,
+        events: Sequence[Event],
+        recover: Callable[[Any, Sequence[Event]], Sequence[Recorded]],
+        raw: RawBatch | None = None,
     ) -> None:
-        """Keep the events; ``recover`` gives the records when they are asked for."""
+        """Keep the events; ``recover`` gives the records, from the bytes and the events, when they are asked for."""
         self.last = last
         self.chain = chain
         self.events = events
-        self.end = end
+        self._raw = raw
         self._recover = recover
         self._records: Sequence[Recorded] | None = None
+
+    @property
+    def end(self) -> int:
+        """Return the offset of the byte behind it in its file, 0 where it comes from none."""
+        return 0 if self._raw is None else self._raw.end
 
     @property
     def records(self) -> Sequence[Recorded]:
         """Return each event with its seq, time and rater."""
         if self._records is None:
-            self._records = self._recover()
+            self._records = self._recover(self._raw, self.events)
         return self._records
 
     @property
@@ -96,4 +106,4 @@ class Batch:
 
 def batch_of(*records: Recorded, chain: str = "") -> Batch:
     """Return a batch of records that were built by hand, as tests and what-ifs do."""
-    return Batch(records[-1].seq, chain, tuple(record.event for record in records), lambda: records)
+    return Batch(records[-1].seq, chain, tuple(record.event for record in records), lambda _raw, _events: records)

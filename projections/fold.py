@@ -19,12 +19,17 @@ class State:
     Attributes:
         seq: The last line folded, 0 before the first: the moment this state shows.
         chain: Chain value there, empty before the first batch.
-        end: Offset of the byte behind it, where reading goes on.
+        latest_batch: The last batch folded, None before the first.
     """
 
     seq: int = 0
     chain: str = ""
-    end: int = 0
+    latest_batch: Batch | None = None
+
+    @property
+    def end(self) -> int:
+        """Return the offset of the byte behind what was folded, where reading goes on."""
+        return 0 if self.latest_batch is None else self.latest_batch.end
 
 
 S = TypeVar("S", bound=State)
@@ -74,5 +79,5 @@ def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until:
                 touched = True
         if touched and settle is not None:
             settle(state, batch)
-        state.seq, state.chain, state.end = batch.last, batch.chain, batch.end
+        state.seq, state.chain, state.latest_batch = batch.last, batch.chain, batch
     return state

@@ -14,7 +14,7 @@ from ledger.codec import decode
 from ledger.decide import Edit, decide_edit
 from ledger.errors import BadInputError, LockHeldError
 from ledger.events import PlaybookAdopted, PointRated
-from ledger.recorded import Batch, Recorded
+from ledger.recorded import Recorded, batch_of
 from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, VERSION, Playbook
@@ -166,8 +166,7 @@ def with_found(state: Playbook, found: Found, at: str) -> Playbook:
     if not found.events:
         return state
     records = tuple(Recorded(state.seq + index, at, event) for index, event in enumerate(found.events, 1))
-    seq = records[-1].seq
-    return fold(PLAYBOOK, [Batch(seq, "", found.events, lambda: records, state.end)], state)
+    return fold(PLAYBOOK, [batch_of(*records)], state)
 
 
 def render(project: Project, state: Playbook, seen: str | None, catch_up: Callable[[Playbook], Playbook]) -> bool:
