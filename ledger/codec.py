@@ -6,7 +6,7 @@ they do not know; so every leaf has a strict hook here, and kinds are looked up 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
@@ -14,12 +14,13 @@ from cattrs.preconf.orjson import OrjsonConverter, make_converter
 import orjson
 
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
-from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, TextContinued, UnknownEvent
+from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, UnknownEvent
+from ledger.head_form import head_form
 from ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
 from ledger.recorded import Batch, By, Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ledger.events import Event
     from ledger.line import RawBatch
@@ -47,6 +48,13 @@ def _strict_str(value: Any, _: type) -> str:
     return value
 
 
+def _texts(value: Any, _: Any) -> tuple[str, ...]:
+    # A tuple is how our own classes hold it, a list how JSON gives it.
+    if type(value) not in {list, tuple}:
+        raise TypeError(f"expected list, got {type(value).__name__}")
+    return tuple(_strict_str(one, str) for one in value)
+
+
 def _optional_str(value: Any, _: Any) -> str | None:
     return None if value is None else _strict_str(value, str)
 
@@ -59,6 +67,7 @@ def _strict(*, detailed: bool) -> OrjsonConverter:
     converter = make_converter(forbid_extra_keys=True, detailed_validation=detailed)
     converter.register_structure_hook(int, _strict_int)
     converter.register_structure_hook(str, _strict_str)
+    converter.register_structure_hook_func(lambda hint: hint == tuple[str, ...], _texts)
     converter.register_structure_hook_func(lambda hint: hint == str | None, _optional_str)
     converter.register_structure_hook_func(lambda hint: hint == int | None, _optional_int)
     return converter
@@ -84,12 +93,12 @@ def encode(event: Event, when: str | None = None) -> Draft:
     Raises:
         BadInputError: A field does not have the type or the bound that its class names.
     """
-    if isinstance(event, UnknownEvent | TextContinued):
-        raise BadInputError("event", f"{type(event).__name__} is only ever read")
+    if isinstance(event, UnknownEvent):
+        raise BadInputError(event.kind, "is a kind that this version does not write")
     cls = type(event)
     kind = KIND_OF[cls]
-    fields = _converter.unstructure(event)
     try:
+        fields = attrs.asdict(event, recurse=False)
         _structure_as(fields, cls)
     except _REFUSALS as error:
         raise BadInputError(kind, _told(error, "$")) from error
@@ -119,38 +128,54 @@ def _structure(kind: str, version: int, fields: dict[str, Any]) -> Event:
     return event
 
 
-def decode_line(what: bytes, free: bytes | None) -> Event:
-    """Return the event of one line's sections; a kind or version from the future as an UnknownEvent.
+class _Parsed(NamedTuple):
+    """A line's sections, read: its kind and what it says; ``texts`` is None where there is no text, or no more."""
 
-    Raises:
-        ValueError: The sections are not what a writer of this format writes.
-    """
+    kind: str
+    version: int
+    body: Any
+    texts: dict[str, str] | None
+    redacted: bool
+
+
+def _parse(what: bytes, free: bytes | None) -> _Parsed:
     loaded = orjson.loads(what)
     kind, version, body = loaded["kind"], loaded["v"], loaded["body"]
-    texts: dict[str, Any] = {}
-    if free is not None:
-        texts = orjson.loads(free) or {}
-        texts.pop("salt", None)
+    if type(kind) is not str or type(version) is not int:
+        raise TypeError("expected a text as kind and a number as v")
+    texts = None
+    if free is not None and free != b"null":
+        texts = orjson.loads(free)
+        del texts["salt"]
+    return _Parsed(kind, version, body, texts, free == b"null")
+
+
+def _continue(before: _Parsed | None, line: _Parsed) -> None:
+    """Add a continued text to the line that it continues."""
+    if line.redacted or (before is not None and before.redacted):
+        return
+    texts = before.texts if before is not None else None
+    if texts is None or not line.texts or not line.texts.keys() <= texts.keys():
+        raise ValueError("it continues a text that is not there")
+    for field, more in line.texts.items():
+        texts[field] = _strict_str(texts[field], str) + _strict_str(more, str)
+
+
+def _event(line: _Parsed) -> Event:
+    """Return the event of a line; a kind or version from the future as an UnknownEvent."""
+    kind, version, body, texts, redacted = line
     if kind == CONTINUED:
-        return TextContinued(tuple(texts.items()))
+        raise ValueError("it continues a text that is not there")
     if kind not in EVENT_TYPES or version > EVENT_TYPES[kind][1]:
-        return UnknownEvent(kind, version, dumps(body))
-    if free is not None:
-        texts = dict.fromkeys(FREE_FIELDS[EVENT_TYPES[kind][0]]) | texts
-    return _structure(kind, version, body | texts)
-
-
-def _joined(events: Iterable[Event]) -> list[Event]:
-    """Add continued texts to the events that they continue."""
-    joined: list[Event] = []
-    for event in events:
-        if isinstance(event, TextContinued):
-            before: Any = joined[-1]
-            longer = {field: (getattr(before, field) or "") + more for field, more in event.more}
-            joined[-1] = attrs.evolve(before, **longer)
-        else:
-            joined.append(event)
-    return joined
+        return UnknownEvent(kind, version, dumps(body), None if texts is None else dumps(texts))
+    fields = FREE_FIELDS[EVENT_TYPES[kind][0]]
+    if type(body) is not dict:
+        raise TypeError("expected an object as body")
+    if not body.keys().isdisjoint(fields):
+        raise ValueError("its free text stands in its body")
+    # Where the text was redacted it is gone, and the event stands.
+    said = dict.fromkeys(fields) if redacted else texts or {}
+    return _structure(kind, version, body | said)
 
 
 def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
@@ -160,20 +185,19 @@ def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
 
 
 def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
-    """Return the event of each line, decoding those that were not seen before."""
+    """Return the event of each line of a batch without free text, remembering those that may come again."""
     events: list[Event] = []
     for index, line in enumerate(lines):
         rest = line.partition(SECTION)[2]
         event = memo.get(rest)
         if event is None:
             try:
-                _, what, free = split_line(line)
-                event = decode_line(what, free)
+                event = _event(_parse(split_line(line)[1], None))
             except _REFUSALS as error:
                 raise _fault(raw, index, error) from error
             if isinstance(event, LedgerOpened) and event.format > FORMAT:
                 raise NewerLedgerError("events.jsonl", event.format, FORMAT)
-            if free is None and len(rest) <= MEMO_BYTES:
+            if len(rest) <= MEMO_BYTES:
                 if len(memo) >= MEMO_ENTRIES:
                     memo.clear()
                 memo[rest] = event
@@ -181,26 +205,50 @@ def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event
     return events
 
 
+def _decode_texts(raw: RawBatch, lines: Sequence[bytes]) -> list[Event]:
+    """Return the events of a batch with free text, continued lines joined."""
+    begun: list[tuple[int, _Parsed]] = []
+    events: list[Event] = []
+    for index, line in enumerate(lines):
+        try:
+            _, what, free = split_line(line)
+            parsed = _parse(what, free)
+            if parsed.kind == CONTINUED:
+                _continue(begun[-1][1] if begun else None, parsed)
+            else:
+                begun.append((index, parsed))
+        except _REFUSALS as error:
+            raise _fault(raw, index, error) from error
+    for index, parsed in begun:
+        try:
+            events.append(_event(parsed))
+        except _REFUSALS as error:
+            raise _fault(raw, index, error) from error
+    return events
+
+
 def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
     """Decode who and when of a batch whose events are known."""
     records: list[Recorded] = []
-    heads = iter(events)
+    known = iter(events)
     continued = b'"kind":"%b"' % CONTINUED.encode()
     for index, line in enumerate(lines_of(raw.data)):
         head, _, rest = line.partition(SECTION)
-        if index and rest.startswith(continued):
+        if rest.startswith(continued):
             continue
         try:
-            known: Mapping[str, Any] = orjson.loads(head + b"}")
-            by = _structure_as(known["by"], By)
-            part = (int(known["part"][0]), int(known["part"][1]))
-            event = next(heads)
-            records.append(
-                Recorded(known["seq"], known["at"], event, known["id"], by, known.get("key"), known.get("when"), part)
-            )
-        except (*_REFUSALS, IndexError, StopIteration) as error:
+            records.append(_record(head, next(known)))
+        except (*_REFUSALS, StopIteration) as error:
             raise _fault(raw, index, error) from error
     return records
+
+
+def _record(head: bytes, event: Event) -> Recorded:
+    form = head_form(head)
+    if form is None:
+        raise ValueError("its head is not one that Tallybook writes")
+    by: By = _structure_as(orjson.loads(form.by), By)
+    return Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part)
 
 
 def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
@@ -217,7 +265,5 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
             # Most batches hold nothing but what was seen before, and a look into the memo proves and decodes it.
             events = [memo[line.partition(SECTION)[2]] for line in lines]
         except KeyError:
-            events = _decode_lines(raw, lines, memo)
-            if FREE_MARK in raw.data:
-                events = _joined(events)
+            events = _decode_texts(raw, lines) if FREE_MARK in raw.data else _decode_lines(raw, lines, memo)
         yield Batch(raw.last, raw.chain, events, _records, raw)

@@ -6,7 +6,7 @@ under the ledger's lock.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
 
@@ -21,16 +21,17 @@ from ledger.events import (
     PointRated,
     PointRemoved,
 )
-from ledger.names import MAX_NAME_CHARS, number_of, point_name
+from ledger.names import MAX_NAME_CHARS, free_number, number_of, point_name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from ledger.events import Event
 
 # Far above any advice worth reading; a text from a legacy file may be longer still.
 MAX_TEXT_CHARS = 100_000
 MAX_RATING_CHARS = 100
+MAX_COUNT = 2**53
 # So many names of the longest kind, in four-byte characters, fit a line.
 _NAMES_A_LINE = 60
 
@@ -144,19 +145,32 @@ class Decision:
     renamed: Mapping[str, str] = attrs.field(factory=dict)
 
 
-def decide_extraction(
-    extraction: Extraction, points: Mapping[str, KeyPoint], high_water: int, wishes: Mapping[str, str] | None = None
-) -> Decision:
+@attrs.frozen
+class Known:
+    """What a decision must know of the playbook.
+
+    Attributes:
+        points: The entries that stand, by name.
+        high_water: Highest number that a name ever had, 0 for none.
+        used: Every name that ever stood.
+    """
+
+    points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
+    high_water: int = 0
+    used: Collection[str] = ()
+
+
+def decide_extraction(extraction: Extraction, known: Known, wishes: Mapping[str, str] | None = None) -> Decision:
     """Decide an update: new points first, then ratings, then the close that prunes.
 
     Args:
         extraction: What was sent.
-        points: The entries that stand.
-        high_water: The highest number that a name ever had.
+        known: What stands, and what names were used.
         wishes: Text → the name that a program has given it already; kept if it lies above the high-water mark,
             where no other entry can have it.
     """
-    standing = {point.text: name for name, point in points.items()} if extraction.texts else {}
+    standing = {point.text: name for name, point in known.points.items()} if extraction.texts else {}
+    high_water = known.high_water
     events: list[Event] = []
     ignored = list(extraction.ignored)
     renamed: dict[str, str] = {}
@@ -166,17 +180,18 @@ def decide_extraction(
         if name:
             ignored.append(Ignored(item, f"stands already as {name}", name))
         else:
-            high_water = max(high_water + 1, number_of(wish) or 0)
+            wished = number_of(wish) or 0
+            high_water = wished if wished > high_water else free_number(high_water, known.used)
             standing[text] = name = point_name(high_water)
             events.append(PointAdded(name, text))
         if wish and wish != name:
             renamed[wish] = name
     added = len(events)
-    known = points.keys() | standing.values()
+    names = known.points.keys() | standing.values()
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
         events.append(PointRated(name, rating))
-        if name not in known:
+        if name not in names:
             ignored.append(Ignored(item, "no such entry in the playbook", name))
         elif rating not in {"helpful", "harmful", "neutral"}:
             ignored.append(Ignored(item, f"the rating {rating!r} counts nothing", name))
@@ -203,25 +218,24 @@ class Edit:
     source: str | None = None
 
 
-def decide_edit(
-    edit: Edit, points: Mapping[str, KeyPoint], drift: Mapping[str, tuple[int, int]], high_water: int
-) -> Decision:
+def decide_edit(edit: Edit, known: Known, drift: Mapping[str, tuple[int, int]]) -> Decision:
     """Decide what a changed playbook says on top of what came in since.
 
     Args:
         edit: The change.
-        points: The entries that stand now.
+        known: What stands now, and what names were used.
         drift: Name → what was counted since the base (helpful, harmful); it is added to a changed count, so that no
             rating that came in meanwhile is undone.
-        high_water: The highest number that a name ever had.
 
     Returns:
         One event an entry, then the order if it changed, closed by ``playbook.edited``. It prunes nothing.
     """
+    points, high_water = known.points, known.high_water
     base = {point.name: point for point in edit.base}
     found = {point.name: point for point in edit.found}
     events: list[Event] = [PointRemoved(name) for name in base if name not in found and name in points]
     after = {name: point for name, point in points.items() if name in found or name not in base}
+    taken = {*known.used, *points, *found}
     renamed: dict[str, str] = {}
     for point in edit.found:
         old, now = base.get(point.name), points.get(point.name)
@@ -229,10 +243,9 @@ def decide_edit(
             continue
         name = point.name
         if old is None and now is not None and now.text != point.text:
-            high_water += 1
+            high_water = free_number(high_water, taken)
             renamed[name] = name = point_name(high_water)
             now = None
-        high_water = max(high_water, number_of(name) or 0)
         target = _merged(attrs.evolve(point, name=name), old, now, drift.get(point.name, (0, 0)))
         if target != now:
             events.append(PointEdited(name, target.helpful, target.harmful, target.text))
@@ -271,6 +284,24 @@ def _order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> l
     return [name for name in found if name in standing] + [name for name in after if name not in here]
 
 
-def facts(points: Iterable[Mapping[str, Any]]) -> tuple[KeyPoint, ...]:
-    """Return canonical dicts of entries as values."""
-    return tuple(KeyPoint(point["name"], point["text"], point["helpful"], point["harmful"]) for point in points)
+def read_points(value: object, source: str) -> tuple[KeyPoint, ...]:
+    """Return canonical dicts of entries as values.
+
+    Raises:
+        BadInputError: They are not what REQ-SCORE-001 asks of an entry.
+    """
+    if not isinstance(value, list):
+        raise BadInputError(source, f"expected a list of entries, got {type(value).__name__}")
+    points = []
+    for index, entry in enumerate(value):
+        fields = entry if isinstance(entry, dict) else {}
+        name, text = fields.get("name"), fields.get("text")
+        helpful, harmful = fields.get("helpful"), fields.get("harmful")
+        if not (isinstance(name, str) and name and isinstance(text, str) and _is_count(helpful) and _is_count(harmful)):
+            raise BadInputError(f"{source}[{index}]", "expected an entry with name, text, helpful and harmful")
+        points.append(KeyPoint(name, text, helpful, harmful))
+    return tuple(points)
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return type(value) is int and 0 <= value <= MAX_COUNT

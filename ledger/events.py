@@ -14,6 +14,8 @@ from typing import Any, Final
 import attrs
 
 FREE: Final = "free"
+NOT_NEGATIVE: Final = attrs.validators.ge(0)
+_NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
 
 
 def free() -> Any:
@@ -31,7 +33,7 @@ class LedgerOpened:
     """
 
     ledger: str
-    format: int
+    format: int = attrs.field(validator=NOT_NEGATIVE)
 
 
 @attrs.frozen
@@ -45,7 +47,7 @@ class PlaybookAdopted:
     """
 
     source: str
-    entries: int
+    entries: int = attrs.field(validator=NOT_NEGATIVE)
     top: str | None = free()
 
 
@@ -63,8 +65,8 @@ class PointSeeded:
     """
 
     name: str
-    helpful: int
-    harmful: int
+    helpful: int = attrs.field(validator=NOT_NEGATIVE)
+    harmful: int = attrs.field(validator=NOT_NEGATIVE)
     origin: str
     text: str | None = free()
     original: str | None = free()
@@ -80,7 +82,7 @@ class ItemSkipped:
         original: The item as the file had it, in JSON.
     """
 
-    index: int
+    index: int = attrs.field(validator=NOT_NEGATIVE)
     reason: str
     original: str | None = free()
 
@@ -121,9 +123,9 @@ class PlaybookUpdated:
         ignored: How many parts of it could not be used at all (not a text, not a pair of name and rating).
     """
 
-    added: int
-    rated: int
-    ignored: int
+    added: int = attrs.field(validator=NOT_NEGATIVE)
+    rated: int = attrs.field(validator=NOT_NEGATIVE)
+    ignored: int = attrs.field(validator=NOT_NEGATIVE)
 
 
 @attrs.frozen
@@ -138,8 +140,8 @@ class PointEdited:
     """
 
     name: str
-    helpful: int
-    harmful: int
+    helpful: int = attrs.field(validator=NOT_NEGATIVE)
+    harmful: int = attrs.field(validator=NOT_NEGATIVE)
     text: str | None = free()
 
 
@@ -162,7 +164,7 @@ class PlaybookOrdered:
         names: Names in their order; those that no stretch names follow as they stood.
     """
 
-    names: tuple[str, ...]
+    names: tuple[str, ...] = attrs.field(validator=_NAMES)
 
 
 @attrs.frozen
@@ -190,20 +192,9 @@ class LogRecovered:
         digest: First 16 bytes of the range's SHA-256, in hex.
     """
 
-    begin: int
-    end: int
+    begin: int = attrs.field(validator=NOT_NEGATIVE)
+    end: int = attrs.field(validator=NOT_NEGATIVE)
     digest: str
-
-
-@attrs.frozen
-class TextContinued:
-    """More of a text that was too long for its line: added to the event before it, and seen by no view.
-
-    Attributes:
-        more: Text by field.
-    """
-
-    more: tuple[tuple[str, str], ...]
 
 
 @attrs.frozen
@@ -214,11 +205,13 @@ class UnknownEvent:
         kind: Its kind.
         v: Its version.
         body: Its body, in JSON.
+        free: Its free text by field, in JSON; None where it has none or was redacted.
     """
 
     kind: str
     v: int
     body: str
+    free: str | None = None
 
 
 Event = (
@@ -234,7 +227,6 @@ Event = (
     | PlaybookOrdered
     | PlaybookEdited
     | LogRecovered
-    | TextContinued
     | UnknownEvent
 )
 

@@ -12,8 +12,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
-from ledger.errors import DamagedLedgerError
-from ledger.line import START, Mark, RawBatch, digest, head_field
+from ledger.line import CHAIN_END, START, Mark, RawBatch, digest, key_of
+from ledger.scan import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,7 +26,14 @@ _MAX_KEY_CHARS = 200
 
 def plain(key: str) -> str:
     """Return a key as the ledger writes it: itself if short printable ASCII without quotes, else its digest."""
-    if key.isascii() and key.isprintable() and len(key) <= _MAX_KEY_CHARS and '"' not in key and "\\" not in key:
+    if (
+        key
+        and key.isascii()
+        and key.isprintable()
+        and len(key) <= _MAX_KEY_CHARS
+        and '"' not in key
+        and "\\" not in key
+    ):
         return key
     return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
 
@@ -47,34 +54,36 @@ def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark
     """Return the digests of the keys behind a place, and the place behind them."""
     fresh: list[bytes] = []
     for batch in batches:
-        key = head_field(batch.data[: batch.data.find(b"\t")], b"key")
+        key = key_of(batch.data)
         if key:
             fresh.append(digest(key.encode()).encode())
         mark = Mark(batch.last, batch.chain, batch.end)
     return fresh, mark
 
 
-def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path) -> bool:
+def _fits(mark: Mark, fd: int) -> bool:
+    """Say whether a batch with this mark's chain ends at its offset: is it this log that the cache speaks of?"""
+    tail = mark.chain.encode() + CHAIN_END
+    return mark == START or (mark.offset > len(tail) and read_at(fd, len(tail), mark.offset - len(tail)) == tail)
+
+
+def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd: int) -> bool:
     """Say whether the ledger holds a key; to be asked under its lock.
 
     Args:
         key: A plain key.
         read: Gives the ledger's batches behind a place.
         folder: The ledger's folder.
+        fd: The log, open for reading.
 
     Raises:
         DamagedLedgerError: The log itself cannot be read.
     """
     path = folder / "cache" / "keys"
     data, start = _load(path)
-    try:
-        fresh, mark = _read_on(read(start), start)
-    except DamagedLedgerError:
-        if start == START:
-            raise
-        # The cache may speak of another log than this: ask the log alone.
+    if not _fits(start, fd):
         data, start = _OPENING, START
-        fresh, mark = _read_on(read(start), start)
+    fresh, mark = _read_on(read(start), start)
     if mark != start:
         data += b"".join(entry + b"\n" for entry in fresh)
         data += b"=%d %b %d %08x\n" % (mark.seq, mark.chain.encode(), mark.offset, binascii.crc32(data))

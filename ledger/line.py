@@ -8,9 +8,10 @@ byte that can never stand raw inside a string):
     ⇥"free":{…},                                                                    free text: may be redacted
     ⇥"chain":…}                                                                     on a batch's last line only
 
-``chain`` is the first 16 bytes, in hex, of SHA-256 over the previous chain value and every byte of the batch
-before it, without the free sections, for which ``sum`` stands: it proves. ``crc`` is CRC-32 over the first two
-sections behind it: it names the very line that was changed, once the chain says that one was.
+``chain`` is the first 16 bytes, in hex, of SHA-256 over the previous chain value (32 zeros at first) and every byte
+of the batch before the chain's own section, without the values of ``free``, for which ``sum`` stands: it proves.
+``crc`` is CRC-32 over the first two sections behind it: it names the very line that was changed, once the chain says
+that one was.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ SECTION = b",\t"
 CHAIN_TAIL_BYTES = CHAIN_CHARS + len(CHAIN_END)
 CRC_BYTES = len(b'{"crc":"00000000",')
 CONTINUED = "text.continued"
+BY_FIELDS = ("rater", "session", "agent", "model", "place")
 # Characters of free text a line may carry: JSON needs up to six bytes for one, and the rest of the line has room.
 FREE_CHARS = 10_000
 
@@ -144,10 +146,16 @@ def head_field(line: bytes, field: bytes) -> str:
     return line[start : line.find(b'"', start)].decode("ascii", "replace")
 
 
+def key_of(data: bytes) -> str:
+    """Return the key of a batch, empty where it has none: it stands before the first line's time, or nowhere."""
+    return head_field(data[: max(data.find(b',"at":"'), 0)], b"key")
+
+
 def first_seq(data: bytes) -> int:
     """Return the sequence number of the first line in ``data``, -1 where there is none to read."""
     begin = CRC_BYTES + len(b'"seq":')
-    digits = data[begin : data.find(b",", begin, begin + 24)]
+    end = data.find(b",", begin, begin + 20)
+    digits = data[begin:end] if end > 0 else b""
     return int(digits) if digits.isdigit() else -1
 
 
@@ -157,13 +165,15 @@ def digest(value: bytes) -> str:
 
 
 def covered(data: bytes) -> bytes:
-    """Return the bytes of a batch that its chain covers: all but the free sections."""
+    """Return the bytes of a batch that its chain covers: all but the free values, for which their sums stand."""
     if FREE_MARK not in data:
         return data
-    lines = []
-    for line in data.split(b"\n"):
-        kept, mark, _ = line.partition(FREE_MARK)
-        lines.append(kept + b"}" if mark else line)
+    lines = data.split(b"\n")
+    last = len(lines) - 1
+    for index, line in enumerate(lines):
+        kept, mark, free = line.partition(FREE_MARK)
+        # The brace that closes the line, which on the last line comes with the chain, is no part of the value.
+        lines[index] = kept + mark + (free[-1:] if index < last else b"") if mark else line
     return b"\n".join(lines)
 
 
@@ -203,7 +213,8 @@ def lengthen(drafts: Sequence[Draft]) -> Sequence[Draft]:
             for field, text in free.items()
             for begin in range(0, len(text) or 1, FREE_CHARS)
         ]
-        longer.append(draft._replace(free=pieces[0]))
+        # The first line names every field, so that a field that is missing there is a fault.
+        longer.append(draft._replace(free={**dict.fromkeys(free, ""), **pieces[0]}))
         longer.extend(Draft(CONTINUED, 1, {}, piece, draft.when) for piece in pieces[1:])
     return longer
 
@@ -228,17 +239,28 @@ class Stamp(NamedTuple):
     key: str | None = None
 
 
+def _who(by: Mapping[str, Any]) -> str:
+    """Return who says so as JSON."""
+    for field, value in by.items():
+        if field not in BY_FIELDS or type(value) is not str or not value:
+            raise BadInputError("by", f"{field!r}: {value!r} does not say who", f"it takes {', '.join(BY_FIELDS)}")
+    if "rater" not in by:
+        raise BadInputError("by", "no rater is named", f"it takes {', '.join(BY_FIELDS)}")
+    return _encode(by)
+
+
 def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     """Return the drafts as one batch behind ``stamp.mark``.
 
     Raises:
-        BadInputError: A line or the batch would be too long, or a text is not Unicode (a lone surrogate).
+        BadInputError: A line or the batch would be too long, a text is not Unicode (a lone surrogate), or ``by`` does
+            not say who.
     """
     drafts = lengthen(drafts)
-    by = _encode(stamp.by)
+    by = _who(stamp.by)
     seq = stamp.mark.seq
     size = len(drafts)
-    key = f',"key":{_encode(stamp.key)}' if stamp.key is not None else ""
+    key = f',"key":{_encode(stamp.key)}' if stamp.key else ""
     lines: list[bytes] = []
     proven: list[bytes] = []
     for part, draft in enumerate(drafts, 1):
@@ -260,7 +282,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
         if len(line) + len(free) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES > MAX_LINE_BYTES:
             raise BadInputError("event", f"{draft.kind} would need more than {MAX_LINE_BYTES:,} bytes on its line")
         lines.append(line + free + end)
-        proven.append(line + (b"}" if free else end))
+        proven.append(line + (FREE_MARK if free else b"") + end)
     data = b"\n".join(lines)
     if len(data) > MAX_BATCH_BYTES:
         raise BadInputError("batch", f"{len(data):,} bytes are more than one batch may have ({MAX_BATCH_BYTES:,})")
@@ -271,11 +293,14 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
 def line_fault(line: bytes, seq: int) -> str | None:
     """Say what is wrong with one line of a batch that does not verify, None where it stands for itself."""
     if not line.startswith(b'{"crc":"') or SECTION not in line:
-        return "is not a line of this ledger" if line.strip(b"\0") else "is a hole of NUL bytes"
-    core = line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
-    core = core[CRC_BYTES:].partition(FREE_MARK)[0] if FREE_MARK in core else core[CRC_BYTES:-1]
-    if line[len(b'{"crc":"') : CRC_BYTES - 2] != b"%08x" % binascii.crc32(core):
+        return "is not a line of this ledger" if line.strip(b"\0") or not line else "is a hole of NUL bytes"
+    whole = line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
+    core, free, value = whole.partition(FREE_MARK)
+    core = core[CRC_BYTES:] if free else core[CRC_BYTES:-1]
+    if not whole.endswith(b"}") or not line.startswith(b'{"crc":"%08x",' % binascii.crc32(core)):
         return "was changed: its bytes do not fit its checksum"
+    if free and value != b"null}" and not core.endswith(b'"sum":"%b"' % digest(value[:-1]).encode()):
+        return "its text was changed: it does not fit its digest"
     found = first_seq(line)
     return None if found == seq else f"has seq {found} where {seq} is due: lines were moved, repeated, removed or added"
 

@@ -124,6 +124,8 @@ def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Sta
         OutcomeUnknownError: The line could not be flushed.
     """
     begin = tail.mark.offset
+    # It may know keys of the range that is sealed here; it is built anew from what counts.
+    (path.parent / "cache" / "keys").unlink(missing_ok=True)
     quarantine(fd, begin, size, path.parent / "quarantine")
     # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
     feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b"\n"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 from itertools import pairwise
-import json
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,6 +21,7 @@ from ledger.line import (
     RawBatch,
     covered,
     diagnose,
+    dumps,
     first_seq,
     line_fault,
     sum_fault,
@@ -135,7 +135,7 @@ class Scan:
         begin = self.mark.offset
         position = begin
         while position < self._end:
-            window = read_at(self._fd, _WINDOW_BYTES, position)
+            window = read_at(self._fd, min(_WINDOW_BYTES, self._end - position), position)
             found = window.find(_SEAL)
             while found >= 0:
                 sealed = self._seal_at(position + found)
@@ -149,7 +149,7 @@ class Scan:
     def _seal_at(self, offset: int) -> RawBatch | None:
         """Return the sealing line around ``offset`` if it is whole and seals exactly from here to itself."""
         low = max(offset - MAX_LINE_BYTES, self.mark.offset)
-        around = read_at(self._fd, 2 * MAX_LINE_BYTES, low)
+        around = read_at(self._fd, min(2 * MAX_LINE_BYTES, self._end - low), low)
         start = around.rfind(b"\n", 0, offset - low) + 1
         stop = around.find(b"\n", offset - low) + 1
         data, mark, tail = around[start:stop].partition(CHAIN_MARK)
@@ -159,11 +159,9 @@ class Scan:
         batch = _proven(data, tail, seq, chain, low + start)
         if batch is None:
             return None
-        body = json.loads(data + b"}")["body"]
-        span = (self.mark.offset, batch.offset)
-        if (body["begin"], body["end"]) != span or body["digest"] != range_digest(self._fd, *span):
-            return None
-        return batch
+        begin, end = self.mark.offset, batch.offset
+        seal = {"begin": begin, "end": end, "digest": range_digest(self._fd, begin, end)}
+        return batch if data.endswith(b',"body":' + dumps(seal).encode()) else None
 
     def _explain(self) -> Stop:
         """Say what is wrong at the place where reading stopped."""
@@ -230,7 +228,7 @@ def last_batch_end(fd: int, size: int) -> Mark | None:
     This trusts what stands before it, as a writer may within one boot: the page cache holds what was written, and
     every writer looks at the line before its own.
     """
-    for begin in (max(size - _SHORT_BYTES, 0), max(size - MAX_LINE_BYTES, 0)):
+    for begin in (max(size - _SHORT_BYTES, 0), max(size - MAX_LINE_BYTES - 1, 0)):
         text = read_at(fd, size - begin, begin)
         start = text.rfind(b"\n", 0, -1) + 1
         if start == 0 and begin > 0:

@@ -52,8 +52,9 @@ def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path
     path = folder / FOLDER / f"{at.replace(':', '')}-{id_}.json"
     try:
         data = dumps({"id": id_, "at": at, "requests": requests}).encode()
-    except UnicodeEncodeError as error:
-        raise CannotWriteError(path, "half of a surrogate pair is no Unicode text", "nothing was recorded") from error
+    except ValueError as error:
+        # A number that JSON does not have, or half of a surrogate pair.
+        raise CannotWriteError(path, str(error), "nothing was recorded") from error
     disk.replace_file(path, data)
     return path
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from math import isinf
 from typing import Any
 
 from ledger.errors import BadInputError
 
 MAX_INT = 2**53
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+# As many as 2^53 and a sign have.
+_MAX_DIGITS = 17
 HINT = "nothing was recorded"
 
 
@@ -21,29 +24,20 @@ def loads(data: bytes, source: str) -> Any:
 
     Raises:
         BadInputError: Not UTF-8, not JSON, nested too deeply, or with something that readers disagree about: a key
-            twice in one object, NaN, Infinity, or a whole number beyond 2^53.
+            twice in one object, NaN, Infinity, a number that overflows, or a whole number beyond 2^53.
     """
     if len(data) > MAX_PAYLOAD_BYTES:
         raise BadInputError(source, f"has more than {MAX_PAYLOAD_BYTES:,} bytes", HINT)
-
-    def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
-        value = dict(found)
-        if len(value) < len(found):
-            names = [name for name, _ in found]
-            twice = next(name for name in names if names.count(name) > 1)
-            raise BadInputError(source, f"has the key {twice!r} twice in one object", HINT)
-        return value
-
-    def constant(name: str) -> Any:
-        raise BadInputError(source, f"holds {name}, which is no JSON", HINT)
-
-    def whole(digits: str) -> int:
-        if len(digits) > 17 or abs(int(digits)) > MAX_INT:  # noqa: PLR2004 - more digits than 2^53 and a sign have
-            raise BadInputError(source, f"holds the number {digits[:20]}, beyond 2^53", HINT)
-        return int(digits)
-
     try:
-        return json.loads(data.decode("utf-8"), object_pairs_hook=pairs, parse_constant=constant, parse_int=whole)
+        return json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_int=_whole,
+            parse_float=_broken,
+        )
+    except _RefusedError as error:
+        raise BadInputError(source, str(error), HINT) from error
     except UnicodeDecodeError as error:
         raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on", HINT) from error
     except json.JSONDecodeError as error:
@@ -51,3 +45,32 @@ def loads(data: bytes, source: str) -> Any:
         raise BadInputError(source, what, HINT) from error
     except RecursionError as error:
         raise BadInputError(source, "is nested too deeply", HINT) from error
+
+
+class _RefusedError(Exception):
+    """A part of the JSON that readers disagree about."""
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _RefusedError(f"has the key {twice!r} twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise _RefusedError(f"holds {name}, which is no JSON")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS or abs(int(digits)) > MAX_INT:
+        raise _RefusedError(f"holds the number {digits[:20]}, beyond 2^53")
+    return int(digits)
+
+
+def _broken(digits: str) -> float:
+    if isinf(number := float(digits)):
+        raise _RefusedError(f"holds the number {digits[:20]}, which is too large")
+    return number

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ledger import clock, disk, recover
+from ledger import clock, disk, recover, strict
+from ledger.backends.jsonl import check_format
 from ledger.codec import decode
-from ledger.errors import DamagedLedgerError, Problem
+from ledger.errors import BadInputError, DamagedLedgerError, Problem
 from ledger.events import UnknownEvent
-from ledger.line import START, lines_of
+from ledger.head_form import head_form
+from ledger.line import START, dumps, lines_of, split_line
 from ledger.scan import Scan, read_at
 
 if TYPE_CHECKING:
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from ledger.backends.jsonl import JsonlLog
     from ledger.head import Head
     from ledger.line import Mark, RawBatch
-    from ledger.recorded import Batch, Recorded
+    from ledger.recorded import Batch
+
+_PROVEN_ENTRIES = 65_536
 
 
 @attrs.frozen
@@ -56,8 +60,13 @@ class _Findings:
     kinds: dict[str, int] = attrs.field(factory=dict)
     ids: set[str] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
+    proven: set[bytes] = attrs.field(factory=set)
     at: str = ""
-    line: int = 1
+    good: Mark = START
+
+    def damaged(self, seq: int, message: str) -> None:
+        """Note damage at a line that is there."""
+        self.problems.append(Problem(f"events.jsonl: seq {seq}", message, seq))
 
 
 def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _size: None) -> Verdict:
@@ -66,6 +75,9 @@ def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _
     Args:
         log: The ledger.
         progress: Called now and then with bytes done and bytes in all.
+
+    Raises:
+        NewerLedgerError: The ledger's format is from the future.
     """
     head = log.read_head()
     try:
@@ -75,6 +87,7 @@ def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _
         return Verdict(0, START, lost, (), {})
     findings = _Findings()
     try:
+        check_format(fd, log.path)
         size = os.fstat(fd).st_size
         scan = Scan(fd, START, size, log.path.name)
         try:
@@ -85,7 +98,7 @@ def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _
         _look_at_end(fd, scan, head, size, findings)
     finally:
         os.close(fd)
-    return Verdict(scan.mark.seq, scan.mark, tuple(findings.problems), tuple(findings.notes), findings.kinds)
+    return Verdict(findings.good.seq, findings.good, tuple(findings.problems), tuple(findings.notes), findings.kinds)
 
 
 def _watched(scan: Scan, size: int, findings: _Findings, progress: Callable[[int, int], None]) -> Iterator[RawBatch]:
@@ -95,45 +108,52 @@ def _watched(scan: Scan, size: int, findings: _Findings, progress: Callable[[int
         if sealed is not None and sealed[1] == batch.offset:
             findings.notes.append(f"{sealed[1] - sealed[0]:,} bytes from offset {sealed[0]} on were sealed unread")
         for index, line in enumerate(lines_of(batch.data)):
-            fault = line_is_canonical(line, batch, index)
-            if fault:
-                seq = batch.first + index
-                findings.problems.append(Problem(f"events.jsonl: seq {seq}", fault, seq))
+            _look_at_line(line, batch, index, findings)
         yield batch
+        findings.good = batch.mark
         progress(batch.end, size)
 
 
-def line_is_canonical(line: bytes, batch: RawBatch, index: int) -> str | None:
-    """Say what no writer of this format would have written in a line whose chain fits, None where all is right."""
-    size = batch.last - batch.first + 1
-    if not line.startswith(b'{"crc":"') or b'"seq":%d,"id":"' % (batch.first + index) not in line[:64]:
-        return "its chain fits, but its head is not one that Tallybook writes"
-    if b'"part":[%d,%d],"by":{' % (index + 1, size) not in line:
-        return f"its chain fits, but it does not say that it is part {index + 1} of {size}"
-    return None
+def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
+    """Look at a line that its chain proves: is it one that a writer of this format would have written?"""
+    seq, size = batch.first + index, batch.last - batch.first + 1
+    head, what, _ = split_line(line)
+    form = head_form(head)
+    if form is None or (form.seq, form.part) != (seq, (index + 1, size)):
+        findings.damaged(seq, "its chain fits, but its head is not one that Tallybook writes here")
+        return
+    if what not in findings.proven:
+        if not _is_canonical(what):
+            findings.damaged(seq, "its chain fits, but its body is not canonical JSON")
+        elif len(findings.proven) < _PROVEN_ENTRIES:
+            findings.proven.add(what)
+    if form.id in findings.ids:
+        findings.damaged(seq, f"repeats the id {form.id}")
+    findings.ids.add(form.id)
+    if form.key is not None:
+        if form.key in findings.keys:
+            findings.damaged(seq, f"repeats the key {form.key}")
+        findings.keys.add(form.key)
+    if form.at < findings.at:
+        back_s = (clock.unix_us(findings.at) - clock.unix_us(form.at)) // clock.MICROSECONDS
+        findings.notes.append(f"seq {seq}: the clock stood {back_s:,} s before the line above it")
+    findings.at = form.at
+
+
+def _is_canonical(what: bytes) -> bool:
+    """Say whether JSON is written as the ledger writes it, with nothing that readers disagree about."""
+    try:
+        return dumps(strict.loads(what, "line")).encode() == what
+    except (BadInputError, UnicodeEncodeError):
+        return False
 
 
 def _look(batch: Batch, findings: _Findings) -> None:
+    """Look at what a batch says; its records are decoded, so that a body or a rater that fits no class is found."""
     for record in batch.records:
-        _look_at_record(record, findings)
         if isinstance(record.event, UnknownEvent):
             kind = f"{record.event.kind}/{record.event.v}"
             findings.kinds[kind] = findings.kinds.get(kind, 0) + 1
-
-
-def _look_at_record(record: Recorded, findings: _Findings) -> None:
-    source = f"events.jsonl: seq {record.seq}"
-    if record.id in findings.ids:
-        findings.problems.append(Problem(source, f"repeats the id {record.id}", record.seq))
-    if record.key is not None and record.key in findings.keys:
-        findings.problems.append(Problem(source, f"repeats the key {record.key}", record.seq))
-    findings.ids.add(record.id)
-    if record.key is not None:
-        findings.keys.add(record.key)
-    if record.at < findings.at:
-        back_s = (clock.unix_us(findings.at) - clock.unix_us(record.at)) // clock.MICROSECONDS
-        findings.notes.append(f"seq {record.seq}: the clock stood {back_s:,} s before the line above it")
-    findings.at = record.at
 
 
 def _look_at_end(fd: int, scan: Scan, head: Head | None, size: int, findings: _Findings) -> None:

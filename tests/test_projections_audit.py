@@ -191,7 +191,7 @@ def test_heads_are_decoded_only_in_batches_that_belong_to_the_story() -> None:
     asked = []
 
     def lazily(batch: Batch) -> Batch:
-        def recover() -> Sequence[Recorded]:
+        def recover(*_: object) -> Sequence[Recorded]:
             asked.append(batch.last)
             return batch.records
 

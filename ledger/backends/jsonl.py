@@ -7,6 +7,7 @@ only: hooks append through this module.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING, Self
 
@@ -14,7 +15,7 @@ from ledger import clock, disk, keys, recover
 from ledger import head as heads
 from ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, OutcomeUnknownError
 from ledger.head import Head
-from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame, head_field
+from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame, key_of
 from ledger.scan import Scan, read_at
 
 if TYPE_CHECKING:
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
     from ledger.clock import Now
 
 LOG_NAME = "events.jsonl"
-_HEAD_TRIES = 50
+# Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
+# not be noted would be forgotten, so that is tried for longer.
+_HEAD_TRIES = 1_000
+_REPORT_TRIES = 10_000
 _OPENING_BYTES = 1024
 SYSTEM = {"rater": "tallybook"}
 
@@ -155,7 +159,13 @@ class _Files:
         try:
             self.lock = disk.open_file(folder / "lock", write=True, create=True)
             self.head = disk.open_file(folder / "head", write=True, create=True)
-            self.log = disk.open_file(folder / LOG_NAME, write=True, append=True, create=True)
+            # A log that is gone although bytes of it were acknowledged must not begin anew in silence.
+            head = heads.decode(read_at(self.head, heads.HEAD_BYTES, 0))
+            lost = head is not None and head.mark.offset > 0
+            self.log = disk.open_file(folder / LOG_NAME, write=True, append=True, create=not lost)
+        except FileNotFoundError:
+            self.close()
+            raise DamagedLedgerError([recover.gone(folder / LOG_NAME, head or heads.NO_HEAD)]) from None
         except CannotWriteError:
             self.close()
             raise
@@ -216,7 +226,7 @@ class Transaction:
             disk.lock(files.lock, files.lock_path, self._wait_ms)
             try:
                 found = os.stat(files.path)
-                if found.st_ino == files.inode:
+                if found.st_ino == files.inode and os.fstat(files.lock).st_nlink:
                     return files, found.st_size
             except OSError:
                 pass
@@ -233,13 +243,27 @@ class Transaction:
             batch = self._seal(files, tail, size)
             self.mark, size = batch.mark, batch.end
         if head is not None and head.suspect >= 0:
-            recover.write_again(log.path, head.suspect, size)
-            head = head._replace(suspect=-1)
+            head = self._mend(files, head, size)
             seen = heads.encode(head)
-            heads.write(files.head, seen)
         files.failures = head.failures if head is not None else 0
         files.head_seen = seen
         files.tail = self.mark
+
+    def _mend(self, files: _Files, head: Head, size: int) -> Head:
+        """Hand what a failed flush may have lost to the disk once more, and return the head without the mark."""
+        while True:
+            recover.write_again(self._log.path, head.suspect, size)
+            self._lock_head(files, _REPORT_TRIES)
+            try:
+                found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or head
+                if found.failures == head.failures:
+                    head = found._replace(suspect=-1)
+                    heads.write(files.head, heads.encode(head))
+                    return head
+                # Another flush failed meanwhile: its range wants the same.
+                head = found
+            finally:
+                disk.unlock(files.head)
 
     def _seal(self, files: _Files, tail: recover.Tail, size: int) -> RawBatch:
         try:
@@ -250,7 +274,8 @@ class Transaction:
 
     def _open_ledger(self) -> None:
         """Begin a ledger: its first line says which it is."""
-        (self._log.folder / ".gitignore").write_text("*\n", encoding="ascii")
+        with contextlib.suppress(OSError), (self._log.folder / ".gitignore").open("x", encoding="ascii") as file:
+            file.write("*\n")
         opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
         self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
         disk.flush_folder(self._log.folder)
@@ -288,9 +313,10 @@ class Transaction:
         return batch
 
     def _known(self, key: str) -> bool:
-        if any(head_field(batch.data, b"key") == key for batch in self._pending):
+        if any(key_of(batch.data) == key for batch in self._pending):
             return True
-        return keys.known(key, self._log.read, self._log.folder)
+        files = self._log.files
+        return files is not None and keys.known(key, self._log.read, self._log.folder, files.log)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Write and acknowledge, or, behind an exception, leave everything as it was.
@@ -307,7 +333,7 @@ class Transaction:
         try:
             if kind is None and self._pending:
                 files.tail = None
-                disk.write_all(files.log, b"".join([batch.raw for batch in self._pending]), log.path)
+                self._write(files)
                 files.tail = self.mark
         finally:
             disk.unlock(files.lock)
@@ -318,21 +344,34 @@ class Transaction:
                 files.tail = None
                 self._report_failure(files, begin)
                 raise
-            if self._pending:
-                self._move_head(files)
+            self._move_head(files)
 
-    def _locked_head(self, files: _Files) -> bool:
-        """Take the head's own short lock; a holder that was stopped in it delays nobody for long."""
-        for _ in range(_HEAD_TRIES):
+    def _write(self, files: _Files) -> None:
+        """Write what was appended, in one call."""
+        path = self._log.path
+        try:
+            disk.write_all(files.log, b"".join([batch.raw for batch in self._pending]), path)
+        except CannotWriteError as error:
+            first = self._pending[0]
+            if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
+                raise OutcomeUnknownError(path, f"written in part: {error}") from error
+            raise
+
+    def _lock_head(self, files: _Files, tries: int) -> None:
+        """Take the head's own short lock; a holder that was stopped in it delays nobody for ever.
+
+        Raises:
+            OutcomeUnknownError: It was held all the while.
+        """
+        for _ in range(tries):
             if disk.try_lock(files.head):
-                return True
+                return
             disk.pause()
-        return False
+        raise OutcomeUnknownError(self._log.folder / "head", "held by another process")
 
     def _move_head(self, files: _Files) -> None:
         """Note that everything up to here is acknowledged, never backwards."""
-        if not self._locked_head(files):
-            return
+        self._lock_head(files, _HEAD_TRIES)
         try:
             seen = read_at(files.head, heads.HEAD_BYTES, 0)
             if seen != files.head_seen:
@@ -345,17 +384,19 @@ class Transaction:
             fresh = heads.encode(Head(self.mark, files.boot, -1, files.failures))
             heads.write(files.head, fresh)
             files.head_seen = fresh
+        except OSError as error:
+            raise OutcomeUnknownError(self._log.folder / "head", disk.reason(error)) from error
         finally:
             disk.unlock(files.head)
 
     def _report_failure(self, files: _Files, begin: int) -> None:
         """Note in the head where the bytes begin that the disk may have lost."""
-        if not self._locked_head(files):
-            return
+        self._lock_head(files, _REPORT_TRIES)
         try:
             found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or heads.NO_HEAD
-            begin = begin if begin >= 0 else found.mark.offset
-            suspect = min(begin, found.suspect) if found.suspect >= 0 else begin
+            # What lies between the head and this batch was not confirmed either, and its writer may be dead.
+            places = [place for place in (begin, found.mark.offset, found.suspect) if place >= 0]
+            suspect = min(places)
             failed = found._replace(suspect=suspect, failures=found.failures + 1)
             heads.write(files.head, heads.encode(failed))
         except OSError as error:

@@ -80,12 +80,12 @@ class MemoryTransaction:
         plain = keys.plain(key) if key is not None else None
         if plain is not None and plain in self._log.keys | self._keys:
             return None
-        if plain is not None:
-            self._keys.add(plain)
         now = self._log.now()
         at = clock.raised(now.at, self.mark.at)
         stamp = Stamp(self.mark, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, plain)
         batch = frame(drafts, stamp)
+        if plain is not None:
+            self._keys.add(plain)
         self._pending.append(batch)
         self.mark = batch.mark
         return batch

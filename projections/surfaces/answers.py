@@ -5,6 +5,7 @@ Neither Click nor Rich is loaded here: a script in a pipe does without them.
 
 from __future__ import annotations
 
+from io import TextIOWrapper
 import json
 import os
 from pathlib import Path
@@ -40,8 +41,14 @@ def say(text: str) -> None:
 
 
 def answer(value: Any) -> None:
-    """Print one JSON answer on one line."""
-    say(json.dumps(value, ensure_ascii=False))
+    """Print one JSON answer on one line, in what the stream can carry."""
+    utf = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
+    say(json.dumps(value, ensure_ascii=not utf))
+
+
+def note(text: str) -> None:
+    """Print a line beside the answer, for people."""
+    sys.stderr.write(f"note: {text}\n")
 
 
 def complain(message: str, code: int) -> int:
@@ -62,17 +69,17 @@ def read_input(file: str) -> tuple[bytes, str]:
 
 def said_by(options: Mapping[str, Any]) -> dict[str, str]:
     """Return who says so, from the options of BY_OPTIONS."""
-    by = {field: options[field] for field in BY_OPTIONS if options.get(field)}
+    by = {field: options[field] for field in BY_OPTIONS if options.get(field) is not None}
     for field, value in by.items():
-        if len(value) > MAX_BY_CHARS or not value.isprintable():
-            raise BadInputError(f"--{field}", f"expected at most {MAX_BY_CHARS} printable characters", strict.HINT)
+        if not value.strip() or len(value) > MAX_BY_CHARS or not value.isprintable():
+            raise BadInputError(f"--{field}", f"expected 1 to {MAX_BY_CHARS} printable characters", strict.HINT)
     return by
 
 
 def told(outcome: Outcome, *, as_json: bool) -> None:
     """Print what became of a request; what was odd on the way goes to standard error."""
-    for note in outcome.notes:
-        sys.stderr.write(f"note: {note}\n")
+    for line in outcome.notes:
+        note(line)
     if as_json:
         fields = ("seq_from", "seq_to", "added", "pruned")
         ignored = [attrs.asdict(one) for one in outcome.ignored]
@@ -93,6 +100,10 @@ def told(outcome: Outcome, *, as_json: bool) -> None:
 
 def guarded(work: Callable[[], int]) -> int:
     """Do the work of a command and return its exit code; whatever goes wrong is one line on standard error."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that lacks a character shows its number, rather than nothing at all.
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = work()
         sys.stdout.flush()

@@ -12,7 +12,7 @@ from ledger import strict
 from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections import history
 from projections.surfaces import answers, commands
-from projections.surfaces.answers import answer, complain, guarded, read_input, said_by, told
+from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
 
@@ -188,6 +188,8 @@ def why(project: Project, /, *, name: str, when: str | None, as_json: bool) -> i
         from projections.surfaces import terminal
 
         terminal.story(console(), story, extras)
+    if story["status"] == "unknown" and when is None and name in commands.now(project).points:
+        note("it stands in playbook.json, where a hand put it; the next command that writes takes it in")
     return EXIT_NO if story["status"] == "unknown" else 0
 
 
@@ -241,7 +243,11 @@ def run(arguments: Sequence[str]) -> int:
 
     def work() -> int:
         try:
-            result = tallybook.main(list(arguments), prog_name="tallybook", standalone_mode=False)
+            # Not main(), which would answer a closed pipe by itself, and otherwise than we do.
+            with tallybook.make_context("tallybook", list(arguments)) as context:
+                result = tallybook.invoke(context)
+        except click.exceptions.Exit as done:
+            return done.exit_code
         except click.Abort:
             raise KeyboardInterrupt from None
         except click.ClickException as error:

@@ -25,6 +25,7 @@ from projections.render import playbook_bytes, playbook_dict
 from projections.surfaces import playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
+from projections.surfaces.requests import Import, Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -69,8 +70,7 @@ class Imported:
 def import_file(project: Project, data: bytes, source: str) -> Imported:
     """Take a legacy playbook into the ledger as seed events; the same file twice adds nothing."""
     legacy = read_legacy(data, source)
-    request = recording.Request({"import": data, "source": source}, {"rater": "import"})
-    report = recording.write(project, [request])
+    report = recording.write(project, [Request(Import(data, source), {"rater": "import"})])
     (outcome,) = report.outcomes
     problems = tuple({"source": one.source, "message": one.message} for one in legacy.problems)
     skipped = len(legacy.items) + len(legacy.skipped) - len(outcome.added)
@@ -82,7 +82,7 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
     fault = text_fault(text)
     if fault is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
-    return _one(recording.write(project, [recording.Request({"new_key_points": [text]}, by, key)]))
+    return _one(recording.write(project, [Request(Update({"new_key_points": [text]}), by, key)]))
 
 
 def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
@@ -100,12 +100,12 @@ def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: s
         raise BadInputError(repr(rating), "is no rating", f"give one of {', '.join(RATINGS)}")
     if name not in now(project).used:
         raise UnknownPointError(name)
-    return _one(recording.write(project, [recording.Request({"evaluations": [evaluation]}, by, key)]))
+    return _one(recording.write(project, [Request(Update({"evaluations": [evaluation]}), by, key)]))
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Record an extraction result as one batch."""
-    return _one(recording.write(project, [recording.Request(payload, by, key)]))
+    return _one(recording.write(project, [Request(Update(payload), by, key)]))
 
 
 def _one(report: Report) -> Outcome:
@@ -152,7 +152,7 @@ def replay_bytes(project: Project, when: str | None) -> bytes:
 
 def write_replay(project: Project, when: str | None, output: Path) -> None:
     """Write the playbook of a moment to another file than the project's own."""
-    if output.absolute() == project.playbook.absolute():
+    if output.resolve() == project.playbook.resolve():
         raise BadInputError(str(output), "always shows the ledger's end", "give another file")
     disk.replace_file(output, replay_bytes(project, when))
 

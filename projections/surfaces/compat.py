@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger import clock
-from ledger.decide import decide_extraction, read_extraction
+from ledger.decide import Known, decide_extraction, read_extraction
 from ledger.events import KeyPoint, PointAdded, PointRated
 from ledger.names import generate_keypoint_name, number_of
 from projections import render
@@ -22,9 +22,10 @@ from projections.playbook import rated
 from projections.prune import SPEC_POLICY
 from projections.surfaces import playbook_file, record
 from projections.surfaces.project import Project, find_project
+from projections.surfaces.requests import Change, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 __all__ = [
     "format_playbook",
@@ -71,7 +72,9 @@ class LoadedPlaybook(dict[str, Any]):
 
 
 def _top(document: Mapping[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy({key: document[key] for key in document if key not in {"key_points", "last_updated"}})
+    return copy.deepcopy(
+        {key: document[key] for key in document if key not in {"key_points", "last_updated", render.STAMP}}
+    )
 
 
 def get_project_dir() -> Path:
@@ -166,7 +169,7 @@ def _updated(
     points = {entry["name"]: _point(entry) for entry in entries}
     highest = max((number_of(name) or 0 for name in points), default=0)
     extraction = read_extraction(payload, "extraction_result")
-    decision = decide_extraction(extraction, points, max(highest, high_water), wishes)
+    decision = decide_extraction(extraction, Known(points, max(highest, high_water), points.keys()), wishes)
     by_name = {entry["name"]: entry for entry in entries}
     names: dict[str, str] = {}
     for event in decision.events:
@@ -224,20 +227,16 @@ def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
     return loaded
 
 
-def _requests(playbook: LoadedPlaybook) -> list[record.Request]:
+def _requests(playbook: LoadedPlaybook) -> list[Request]:
     """Return what is to be recorded: each update, then the rest as an edit."""
-    requests = []
+    requests: list[Request] = []
     expected = copy.deepcopy(playbook.base)
     for payload, names in playbook.updates:
-        requests.append(record.Request({**payload, "names": names}, {"rater": "reflector"}))
+        requests.append(Request(Update(payload, names), {"rater": "reflector"}))
         expected = _updated(expected, payload, 0, names)[0]
-    found = _canonical(playbook["key_points"])
+    base, found = tuple(map(_point, expected)), tuple(map(_point, playbook["key_points"]))
     top = _top(playbook)
-    if not requests or found != _canonical(expected) or top != playbook.top:
-        edit = {"base": _canonical(expected), "found": found, "top": json.dumps(top) if top != playbook.top else ""}
-        requests.append(record.Request(edit, {"rater": "agent"}))
+    changed = json.dumps(top) if top != playbook.top else ""
+    if not requests or found != base or changed:
+        requests.append(Request(Change(base, found, changed), {"rater": "agent"}))
     return requests
-
-
-def _canonical(entries: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return [render.entry(_point(entry)) for entry in entries]

@@ -11,9 +11,9 @@ import attrs
 
 from ledger import disk
 from ledger.codec import decode
-from ledger.decide import Edit, decide_edit
-from ledger.errors import BadInputError, LockHeldError
-from ledger.events import PlaybookAdopted, PointRated
+from ledger.decide import Edit, Known, decide_edit
+from ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from ledger.events import ItemSkipped, PlaybookAdopted, PointRated
 from ledger.recorded import Recorded, batch_of
 from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
@@ -90,6 +90,11 @@ def last_rendered(project: Project) -> Rendered | None:
     return Rendered(int(fields[0]), fields[1]) if len(fields) == 2 and fields[0].isdigit() else None  # noqa: PLR2004
 
 
+def adoption_key(data: bytes) -> str:
+    """Return what turns away the second import of a file."""
+    return f"adopt:{sha256(data).hexdigest()}"
+
+
 def examine(project: Project, state: Playbook, read: Read) -> Found:
     """Compare ``playbook.json`` with the ledger, writing nothing.
 
@@ -111,9 +116,11 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
     except BadInputError:
         return Found(sha256=digest, unreadable=True)
     if state.stamp == (0, ""):
-        return Found(seed_events(legacy), digest, f"adopt:{digest}", legacy.problems, legacy)
+        return Found(seed_events(legacy), digest, adoption_key(data), legacy.problems, legacy)
     events = _edit_events(legacy, state, rendered, read)
-    return Found(events, digest, f"edit:{legacy.stamp}:{digest}", legacy.problems, legacy)
+    # The same bytes may be put back after another rendering; the last one makes that another change.
+    since = rendered.seq if rendered is not None else ""
+    return Found(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", legacy.problems, legacy)
 
 
 def _base(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read) -> Playbook:
@@ -134,11 +141,24 @@ def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, rea
     del before["key_points"], before["last_updated"]
     top = _top(legacy)
     changed = legacy.top if top != before else ""
-    if found == tuple(base.points.values()) and not changed:
+    odd = _evidence(legacy)
+    points = tuple(base.points.values())
+    if found == points and not changed and not odd:
         return ()
+    moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
-    edit = Edit(tuple(base.points.values()), found, changed, base.stamp[0], legacy.sha256)
-    return decide_edit(edit, state.points, drift, state.high_water).events
+    edit = Edit(points, found, changed, moment, legacy.sha256)
+    return *odd, *decide_edit(edit, Known(state.points, state.high_water, state.used), drift).events
+
+
+def _evidence(legacy: Legacy) -> tuple[ItemSkipped, ...]:
+    """Return what the file holds beside its entries: it leaves the file when that is rendered, and stays here."""
+    read = (
+        ItemSkipped(item.index, f"{item.point.name} was read from it", item.original)
+        for item in legacy.items
+        if item.original
+    )
+    return (*legacy.skipped, *read)
 
 
 def _top(legacy: Legacy) -> dict[str, Any]:
@@ -149,15 +169,16 @@ def _top(legacy: Legacy) -> dict[str, Any]:
 
 
 def _ratings_since(base: Playbook, read: Read) -> Mapping[str, tuple[int, int]]:
-    """Count the ratings behind a moment, by name: (helpful, harmful)."""
+    """Count the ratings that counted behind a moment, by name: (helpful, harmful). ``base`` is folded on."""
     counts: dict[str, tuple[int, int]] = {}
     for batch in decode(read()):
         if batch.last <= base.seq:
             continue
         for event in batch.events:
-            if isinstance(event, PointRated):
+            if isinstance(event, PointRated) and event.name in base.points:
                 helpful, harmful = counts.get(event.name, (0, 0))
                 counts[event.name] = (helpful + (event.rating == "helpful"), harmful + (event.rating == "harmful"))
+        fold(PLAYBOOK, [batch], base)
     return counts
 
 
@@ -225,12 +246,19 @@ def _replace(project: Project, state: Playbook, seen: str | None) -> bool:
 
 
 def set_aside(project: Project, at: str) -> Path:
-    """Move an unreadable ``playbook.json`` out of the way, byte for byte, under a dated name."""
+    """Move an unreadable ``playbook.json`` out of the way, byte for byte, under a dated name.
+
+    Raises:
+        CannotWriteError: The file stands as it was.
+    """
     name = f"{project.playbook.name}.unreadable-{at[:19].replace(':', '').replace('-', '')}"
     aside = project.playbook.with_name(name)
     number = 1
     while aside.exists():
         number += 1
         aside = project.playbook.with_name(f"{name}-{number}")
-    project.playbook.rename(aside)
+    try:
+        project.playbook.rename(aside)
+    except OSError as error:
+        raise CannotWriteError(project.playbook, disk.reason(error), "the file stands as it was") from error
     return aside

@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 
 from ledger import clock, codec, spool
 from ledger.backends.jsonl import JsonlLog
-from ledger.decide import Decision, Edit, decide_edit, decide_extraction, facts, read_extraction
+from ledger.decide import Decision
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.line import START, Mark
-from ledger.names import Naming
-from ledger.seeds import read_legacy, seed_events
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.surfaces import playbook_file
+from projections.surfaces.requests import Delivery, Import, Request, check, decide, from_wait, to_wait, translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ledger.decide import Ignored
     from ledger.log import Log, Transaction
-    from ledger.seeds import LegacyItem
     from projections.surfaces.playbook_file import Found
     from projections.surfaces.project import Project
-
-
-@attrs.frozen
-class Request:
-    """Something to record as one batch.
-
-    Attributes:
-        payload: JSON-ready: an extraction result, with ``names`` (text → name given) where a program has given
-            names; or an edit, ``{"base": [...], "found": [...]}``; or ``{"import": FILE_TEXT}``.
-        by: Who says so; ``rater`` at least.
-        key: What names this delivery for ever; None where it cannot come twice.
-        when: When it happened, if not now.
-    """
-
-    payload: dict[str, Any]
-    by: Mapping[str, str]
-    key: str | None = None
-    when: str | None = None
 
 
 @attrs.frozen
@@ -116,13 +96,13 @@ def write(project: Project, requests: Sequence[Request]) -> Report:
         TallybookError: The ledger is damaged, or could not be written.
     """
     for request in requests:
-        check(request.payload)
+        check(request)
     with closing(open_log(project)) as log:
         state = current(log)
         try:
             report, waiting = _append(project, log, state, requests)
         except LockHeldError:
-            if any("import" in request.payload for request in requests):
+            if any(isinstance(request.what, Import) for request in requests):
                 raise
             return Report(_spool(project, log, requests), None, playbook_file.Found())
         spool.done(waiting)
@@ -134,24 +114,13 @@ def write(project: Project, requests: Sequence[Request]) -> Report:
     return report
 
 
-def check(payload: dict[str, Any]) -> None:
-    """Refuse what could never be recorded, before anything is opened.
-
-    Raises:
-        BadInputError: It is no extraction result, no edit and no import.
-    """
-    if "import" not in payload and "found" not in payload:
-        read_extraction(payload)
-
-
 def _spool(project: Project, log: JsonlLog, requests: Sequence[Request]) -> tuple[Outcome, ...]:
     """Put requests where the next writer takes them in, so that nobody stands still behind a held lock.
 
     They stay together in one file: a later one may name an entry that an earlier one adds.
     """
     now = log.now()
-    payloads = [{"payload": one.payload, "by": dict(one.by), "key": one.key} for one in requests]
-    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), payloads)
+    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), list(map(to_wait, requests)))
     return tuple(Outcome(spooled=True) for _ in requests)
 
 
@@ -164,7 +133,7 @@ def _append(
         found = playbook_file.examine(project, state, tx.read)
         if found.events:
             by = {"rater": "import" if found.adopted else "human"}
-            _record(tx, state, Decision(found.events), Request({}, by, found.key))
+            _record(tx, state, Decision(found.events), Delivery(by, found.key))
         taken, problems = _take_in_spool(project, tx, state)
         outcomes = perform(tx, state, requests, found)
     return Report(outcomes, state, found, (*found.problems, *problems)), taken
@@ -176,12 +145,8 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
     taken: list[spool.Waiting] = []
     for one in waiting:
         try:
-            requests = [
-                Request(sent["payload"], sent["by"], sent["key"] or f"spool:{one.id}:{index}", one.at)
-                for index, sent in enumerate(one.requests)
-            ]
-            for request in requests:
-                check(request.payload)
+            key = f"spool:{one.id}"
+            requests = [from_wait(sent, f"{key}:{index}", one.at) for index, sent in enumerate(one.requests)]
             perform(tx, state, requests)
         except BadInputError as error:
             problems.append(Problem(f"spool/{one.path.name}", f"{error}; it stays there"))
@@ -197,67 +162,24 @@ def perform(
     outcomes = []
     renamed: dict[str, str] = {}
     for request in requests:
-        payload = _translated(request.payload, renamed) if renamed else request.payload
-        outcomes.append(_perform(tx, state, attrs.evolve(request, payload=payload), found))
+        what = translated(request.what, renamed) if renamed else request.what
+        outcomes.append(_perform(tx, state, attrs.evolve(request, what=what), found))
         renamed |= outcomes[-1].renamed
     return tuple(outcomes)
 
 
-def _translated(payload: dict[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
-    """Return a payload with other names for its entries."""
-    changed = dict(payload)
-    for field in ("evaluations", "base", "found"):
-        changed[field] = [
-            one | {"name": renamed.get(one["name"], one["name"])} if isinstance(one, dict) and "name" in one else one
-            for one in payload.get(field, ())
-        ]
-    return {field: value for field, value in changed.items() if field in payload}
-
-
-def _perform(tx: Transaction, state: Playbook, request: Request, found: Found | None = None) -> Outcome:
+def _perform(tx: Transaction, state: Playbook, request: Request, found: Found | None) -> Outcome:
     """Decide one request on the playbook as it stands under the lock, and record it."""
-    payload = request.payload
-    if "import" in payload:
-        return _import(tx, state, request, found)
-    if "found" in payload:
-        edit = Edit(facts(payload["base"]), facts(payload["found"]), payload.get("top", ""))
-        base = {point.name: point for point in edit.base}
-        drift = {
-            name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
-            for name, now in state.points.items()
-            if name in base
-        }
-        decision = decide_edit(edit, state.points, drift, state.high_water)
-    else:
-        extraction = read_extraction(payload)
-        decision = decide_extraction(extraction, state.points, state.high_water, payload.get("names"))
-    return _record(tx, state, decision, request)
+    key = request.key
+    if isinstance(request.what, Import):
+        key = playbook_file.adoption_key(request.what.data)
+        if found is not None and found.adopted and found.key == key:
+            # The file is the project's own playbook.json, and was taken in a moment ago.
+            return Outcome(1, state.seq, tuple(state.points))
+    return _record(tx, state, decide(request.what, state), Delivery(request.by, key, request.when))
 
 
-def _import(tx: Transaction, state: Playbook, request: Request, found: Found | None) -> Outcome:
-    """Record a legacy file as seed events; entries whose text stands already are left out."""
-    legacy = read_legacy(request.payload["import"], request.payload["source"], state.used)
-    key = f"adopt:{legacy.sha256}"
-    if found is not None and found.adopted and found.key == key:
-        # The file is the project's own playbook.json, and was taken in a moment ago.
-        return Outcome(1, state.seq, tuple(state.points))
-    standing = {point.text for point in state.points.values()}
-    kept = tuple(item for item in legacy.items if item.point.text not in standing)
-    decision = Decision(seed_events(attrs.evolve(legacy, items=_renamed(kept, state))))
-    return _record(tx, state, decision, attrs.evolve(request, key=key))
-
-
-def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
-    """Give new names to entries whose names were used in this ledger before: a name means one entry for ever."""
-    naming = Naming({*state.used, *(item.point.name for item in items)})
-    naming.highest = state.high_water
-    naming.given = set(state.used)
-    return tuple(
-        attrs.evolve(item, point=attrs.evolve(item.point, name=naming.give(item.point.name))) for item in items
-    )
-
-
-def _record(tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
+def _record(tx: Transaction, state: Playbook, decision: Decision, request: Delivery) -> Outcome:
     """Append a decision as one batch and fold it."""
     drafts = [codec.encode(event, request.when) for event in decision.events]
     raw = tx.append(drafts, request.by, request.key)

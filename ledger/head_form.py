@@ -1,0 +1,57 @@
+"""The first section of a line, who and when, taken apart: the one form that a writer gives it, and no other."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+_AT = rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"
+_TEXT = rb'[^"\\\x00-\x1f]+'
+_HEAD = re.compile(
+    rb'\{"crc":"[0-9a-f]{8}","seq":([1-9][0-9]{0,17}),"id":"(' + _TEXT + rb')"'
+    rb'(?:,"key":"(' + _TEXT + rb')")?,"at":"(' + _AT + rb')"(?:,"when":"(' + _AT + rb')")?'
+    rb',"part":\[([1-9][0-9]{0,8}),([1-9][0-9]{0,8})\],"by":(\{.*\})'
+)
+
+
+class HeadForm(NamedTuple):
+    """Who and when, as text.
+
+    Attributes:
+        seq: Sequence number.
+        id: The event's own id.
+        key: The delivery's key, None without one.
+        at: When it was recorded.
+        when: When it happened, None if that was when it was recorded.
+        part: Place and size in its batch.
+        by: Who says so, in JSON.
+    """
+
+    seq: int
+    id: str
+    key: str | None
+    at: str
+    when: str | None
+    part: tuple[int, int]
+    by: bytes
+
+
+def head_form(head: bytes) -> HeadForm | None:
+    """Return a line's first section taken apart, None where no writer of this format wrote it."""
+    found = _HEAD.fullmatch(head)
+    if found is None or (not head.isascii() and not _is_utf8(head)):
+        return None
+    seq, id_, key, at, when, part, size, by = found.groups()
+    return HeadForm(int(seq), id_.decode(), _text(key), at.decode(), _text(when), (int(part), int(size)), by)
+
+
+def _is_utf8(head: bytes) -> bool:
+    try:
+        head.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()

@@ -1,0 +1,203 @@
+"""What can be asked to be recorded, as values: updates, edits and imports; how each is decided, and how it waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ledger.decide import Decision, Edit, Known, decide_edit, decide_extraction, read_extraction, read_points
+from ledger.errors import BadInputError
+from ledger.line import BY_FIELDS
+from ledger.names import Naming
+from ledger.seeds import read_legacy, seed_events
+from projections.render import entry
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ledger.events import KeyPoint
+    from ledger.seeds import LegacyItem
+    from projections.playbook import Playbook
+
+
+@attrs.frozen
+class Update:
+    """An extraction result, as it was sent.
+
+    Attributes:
+        payload: What came from outside; nothing in it is trusted.
+        names: Text → the name that a program has given it already.
+    """
+
+    payload: Any
+    names: Mapping[str, str] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class Change:
+    """A playbook that a program changed beside its updates.
+
+    Attributes:
+        base: The entries before the change.
+        found: The entries after it.
+        top: The other top-level keys as a JSON object, where they were changed; empty elsewhere.
+    """
+
+    base: tuple[KeyPoint, ...]
+    found: tuple[KeyPoint, ...]
+    top: str = ""
+
+
+@attrs.frozen
+class Import:
+    """A legacy file.
+
+    Attributes:
+        data: Its bytes.
+        source: What problems call it.
+    """
+
+    data: bytes
+    source: str
+
+
+@attrs.frozen
+class Delivery:
+    """Who says something, and when.
+
+    Attributes:
+        by: Who says so; ``rater`` at least.
+        key: What names this delivery for ever; None where it cannot come twice.
+        when: When it happened, if not now.
+    """
+
+    by: Mapping[str, str]
+    key: str | None = None
+    when: str | None = None
+
+
+@attrs.frozen
+class Request:
+    """Something to record as one batch.
+
+    Attributes:
+        what: What is to be recorded.
+        by: Who says so; ``rater`` at least.
+        key: What names this delivery for ever; None where it cannot come twice.
+        when: When it happened, if not now.
+    """
+
+    what: Update | Change | Import
+    by: Mapping[str, str]
+    key: str | None = None
+    when: str | None = None
+
+
+def check(request: Request) -> None:
+    """Refuse what could never be recorded, before anything is opened.
+
+    Raises:
+        BadInputError: It is no extraction result, or does not say who.
+    """
+    if isinstance(request.what, Update):
+        read_extraction(request.what.payload)
+    by = request.by
+    named = isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values())
+    if not named or "rater" not in by or not by.keys() <= set(BY_FIELDS):
+        raise BadInputError("by", "does not say who", f"it takes {', '.join(BY_FIELDS)}, none of them empty")
+    if request.key is not None and not request.key:
+        raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+
+
+def decide(what: Update | Change | Import, state: Playbook) -> Decision:
+    """Decide what a request comes to, on the playbook as it stands under the lock."""
+    known = Known(state.points, state.high_water, state.used)
+    if isinstance(what, Import):
+        return Decision(seed_events(_fresh(what, state)))
+    if isinstance(what, Update):
+        return decide_extraction(read_extraction(what.payload), known, what.names)
+    base = {point.name: point for point in what.base}
+    drift = {
+        name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
+        for name, now in state.points.items()
+        if name in base
+    }
+    return decide_edit(Edit(what.base, what.found, what.top), known, drift)
+
+
+def _fresh(what: Import, state: Playbook) -> Any:
+    """Return a legacy file without the entries whose text stands, and with names that were never used here."""
+    legacy = read_legacy(what.data, what.source, state.used)
+    standing = {point.text for point in state.points.values()}
+    kept = tuple(item for item in legacy.items if item.point.text not in standing)
+    return attrs.evolve(legacy, items=_renamed(kept, state))
+
+
+def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
+    """Give new names to entries whose names were used in this ledger before: a name means one entry for ever."""
+    naming = Naming({*state.used, *(item.point.name for item in items)})
+    naming.highest = state.high_water
+    naming.given = set(state.used)
+    return tuple(
+        attrs.evolve(item, point=attrs.evolve(item.point, name=naming.give(item.point.name))) for item in items
+    )
+
+
+def translated(what: Update | Change | Import, renamed: Mapping[str, str]) -> Update | Change | Import:
+    """Return a request with other names for its entries."""
+    if isinstance(what, Change):
+        base, found = (
+            tuple(attrs.evolve(point, name=renamed.get(point.name, point.name)) for point in points)
+            for points in (what.base, what.found)
+        )
+        return attrs.evolve(what, base=base, found=found)
+    if isinstance(what, Update):
+        rated = [
+            one | {"name": renamed.get(one["name"], one["name"])}
+            if isinstance(one, dict) and isinstance(one.get("name"), str)
+            else one
+            for one in what.payload.get("evaluations", ())
+        ]
+        return attrs.evolve(what, payload=what.payload | {"evaluations": rated})
+    return what
+
+
+def to_wait(request: Request) -> dict[str, Any]:
+    """Return a request as JSON, to wait in the spool; an import does not wait."""
+    what = request.what
+    said: dict[str, Any] = {"by": dict(request.by), "key": request.key}
+    if isinstance(what, Update):
+        return said | {"update": what.payload, "names": dict(what.names)}
+    if isinstance(what, Change):
+        return said | {"base": list(map(entry, what.base)), "found": list(map(entry, what.found)), "top": what.top}
+    raise BadInputError("import", "does not wait in the spool")
+
+
+def from_wait(value: Any, key: str, when: str) -> Request:
+    """Return a request that waited.
+
+    Args:
+        value: What `to_wait` returned, as it was read again: anything may stand there.
+        key: The key it gets where it has none, so that it is recorded once.
+        when: When it was sent.
+
+    Raises:
+        BadInputError: It is no request.
+    """
+    fields = value if isinstance(value, dict) else {}
+    given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
+    if "update" in fields:
+        what: Update | Change = Update(fields["update"], _names(names))
+    elif "found" in fields and isinstance(top, str):
+        what = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
+    else:
+        raise BadInputError("request", "is neither an update nor a change")
+    request = Request(what, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
+    check(request)
+    return request
+
+
+def _names(value: object) -> dict[str, str]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {text: name for text, name in pairs if isinstance(name, str)}
