@@ -31,6 +31,9 @@ MAX_INT = 2**53
 # A rating's what-section is some 80 bytes and there are few different ones; long ones are not worth remembering.
 MEMO_ENTRIES = 65_536
 MEMO_BYTES = 256
+# What a line says, before its free section; a sum stands where that does, and nowhere else.
+_WHAT = {"kind", "v", "body"}
+_WHAT_WITH_TEXT = {*_WHAT, "sum"}
 
 UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """(kind, old version) → what lifts its fields to the next version; applied until the version is today's."""
@@ -141,8 +144,10 @@ class _Parsed(NamedTuple):
 def _parse(what: bytes, free: bytes | None) -> _Parsed:
     loaded = orjson.loads(what)
     kind, version, body = loaded["kind"], loaded["v"], loaded["body"]
-    if type(kind) is not str or type(version) is not int:
-        raise TypeError("expected a text as kind and a number as v")
+    if type(kind) is not str or type(version) is not int or version < 1:
+        raise TypeError("expected a text as kind and a number from 1 as v")
+    if loaded.keys() != (_WHAT if free is None else _WHAT_WITH_TEXT):
+        raise ValueError("expected kind, v and body, and a sum where there is free text")
     texts = None
     if free is not None and free != b"null":
         texts = orjson.loads(free)
@@ -152,12 +157,14 @@ def _parse(what: bytes, free: bytes | None) -> _Parsed:
 
 def _continue(before: _Parsed | None, line: _Parsed) -> None:
     """Add a continued text to the line that it continues."""
-    if line.redacted or (before is not None and before.redacted):
-        return
-    texts = before.texts if before is not None else None
-    if texts is None or not line.texts or not line.texts.keys() <= texts.keys():
+    if before is None or not (before.redacted or before.texts) or not (line.redacted or line.texts):
         raise ValueError("it continues a text that is not there")
-    for field, more in line.texts.items():
+    if line.redacted or before.redacted:
+        return
+    texts, added = before.texts or {}, line.texts or {}
+    if not added.keys() <= texts.keys():
+        raise ValueError("it continues a text that is not there")
+    for field, more in added.items():
         texts[field] = _strict_str(texts[field], str) + _strict_str(more, str)
 
 
@@ -175,7 +182,10 @@ def _event(line: _Parsed) -> Event:
         raise ValueError("its free text stands in its body")
     # Where the text was redacted it is gone, and the event stands.
     said = dict.fromkeys(fields) if redacted else texts or {}
-    return _structure(kind, version, body | said)
+    event = _structure(kind, version, body | said)
+    if isinstance(event, LedgerOpened) and event.format > FORMAT:
+        raise NewerLedgerError("events.jsonl", event.format, FORMAT)
+    return event
 
 
 def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
@@ -195,8 +205,6 @@ def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event
                 event = _event(_parse(split_line(line)[1], None))
             except _REFUSALS as error:
                 raise _fault(raw, index, error) from error
-            if isinstance(event, LedgerOpened) and event.format > FORMAT:
-                raise NewerLedgerError("events.jsonl", event.format, FORMAT)
             if len(rest) <= MEMO_BYTES:
                 if len(memo) >= MEMO_ENTRIES:
                     memo.clear()

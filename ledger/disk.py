@@ -64,6 +64,19 @@ def open_file(path: Path | str, *, write: bool, append: bool = False, create: bo
     return fd
 
 
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a regular file of the ledger; a pipe planted in its place is not waited for.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        CannotWriteError: It is no regular file.
+        OSError: It cannot be read.
+    """
+    fd = open_file(path, write=False)
+    with os.fdopen(fd, "rb") as file:
+        return file.read()
+
+
 def make_folder(path: Path) -> None:
     """Create a folder of the ledger and those above it, private to the user, durably.
 
@@ -124,6 +137,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
     Raises:
         CannotWriteError: The old file stands as it was.
+        OutcomeUnknownError: The new one stands, but the disk would not confirm its name.
     """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -136,13 +150,16 @@ def replace_file(path: Path, data: bytes) -> None:
         finally:
             os.close(fd)
         beside.replace(path)
-        flush_folder(path.parent)
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise CannotWriteError(path, reason(error), "the file stands as it was") from error
     except CannotWriteError:
         beside.unlink(missing_ok=True)
         raise
+    try:
+        flush_folder(path.parent)
+    except OSError as error:
+        raise OutcomeUnknownError(path, reason(error)) from error
 
 
 def try_lock(fd: int) -> bool:

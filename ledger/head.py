@@ -15,12 +15,15 @@ import binascii
 import os
 from typing import NamedTuple
 
+from ledger import disk
 from ledger.line import GENESIS, Mark
+from ledger.scan import read_at
 
 HEAD_BYTES = 192
 _MAGIC = b"tallybook-head"
 _VERSION = b"1"
 _FIELDS = 10
+_LOOKS = 5
 
 
 class Head(NamedTuple):
@@ -66,12 +69,18 @@ def decode(data: bytes) -> Head | None:
     return Head(mark, boot, int(parts[7]), int(parts[8]))
 
 
-def read(fd: int) -> Head | None:
-    """Return the head in an open file, None where there is none or it is torn."""
-    if hasattr(os, "pread"):
-        return decode(os.pread(fd, HEAD_BYTES, 0))
-    os.lseek(fd, 0, os.SEEK_SET)
-    return decode(os.read(fd, HEAD_BYTES))
+def read(fd: int) -> tuple[Head | None, bytes]:
+    """Return the head in an open file, None where there is none or it is torn, and its bytes.
+
+    A writer may be at it just now, so what does not decode is looked at again.
+    """
+    for _ in range(_LOOKS):
+        data = read_at(fd, HEAD_BYTES, 0)
+        head = decode(data)
+        if head is not None or not data:
+            break
+        disk.pause()
+    return head, data
 
 
 def write(fd: int, data: bytes) -> None:

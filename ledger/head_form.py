@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import date
+from functools import lru_cache
 import re
 from typing import NamedTuple
 
-_AT = rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{6}Z"
+_AT = rb"[0-9]{4}-[0-9]{2}-[0-9]{2}T(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]\.[0-9]{6}Z"
 _TEXT = rb'[^"\\\x00-\x1f]+'
 _HEAD = re.compile(
     rb'\{"crc":"[0-9a-f]{8}","seq":([1-9][0-9]{0,17}),"id":"(' + _TEXT + rb')"'
@@ -42,6 +44,8 @@ def head_form(head: bytes) -> HeadForm | None:
     if found is None or (not head.isascii() and not _is_utf8(head)):
         return None
     seq, id_, key, at, when, part, size, by = found.groups()
+    if not _is_day(at[:10]) or (when is not None and not _is_day(when[:10])):
+        return None
     return HeadForm(int(seq), id_.decode(), _text(key), at.decode(), _text(when), (int(part), int(size)), by)
 
 
@@ -49,6 +53,16 @@ def _is_utf8(head: bytes) -> bool:
     try:
         head.decode()
     except UnicodeDecodeError:
+        return False
+    return True
+
+
+@lru_cache(maxsize=1024)
+def _is_day(day: bytes) -> bool:
+    """Say whether the calendar has this day: arithmetic with a moment of another would fail."""
+    try:
+        date.fromisoformat(day.decode())
+    except ValueError:
         return False
     return True
 

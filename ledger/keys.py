@@ -12,6 +12,8 @@ import contextlib
 import os
 from typing import TYPE_CHECKING
 
+from ledger import disk
+from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.line import CHAIN_END, START, Mark, RawBatch, digest, key_of
 from ledger.scan import read_at
 
@@ -40,8 +42,8 @@ def plain(key: str) -> str:
 
 def _load(path: Path) -> tuple[bytes, Mark]:
     """Return the part of the cache that proves itself, and the place up to which it speaks."""
-    with contextlib.suppress(OSError, ValueError):
-        data = path.read_bytes()
+    with contextlib.suppress(OSError, ValueError, CannotWriteError):
+        data = disk.read_file(path)
         cut = data.rfind(b"\n=") + 1
         fields = data[cut + 1 :].split()
         whole = cut and data.endswith(b"\n") and data.startswith(_OPENING) and len(fields) == _MARK_FIELDS
@@ -83,7 +85,14 @@ def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd
     data, start = _load(path)
     if not _fits(start, fd):
         data, start = _OPENING, START
-    fresh, mark = _read_on(read(start), start)
+    try:
+        fresh, mark = _read_on(read(start), start)
+    except DamagedLedgerError:
+        if start == START:
+            raise
+        # The cache ends within a range that was sealed since: ask the log alone.
+        data, start = _OPENING, START
+        fresh, mark = _read_on(read(start), start)
     if mark != start:
         data += b"".join(entry + b"\n" for entry in fresh)
         data += b"=%d %b %d %08x\n" % (mark.seq, mark.chain.encode(), mark.offset, binascii.crc32(data))

@@ -228,7 +228,8 @@ class Stamp(NamedTuple):
         by: Who says so; keys in the order they are written.
         new_id: Gives a fresh id for each line.
         new_salt: Gives a fresh salt for each free section.
-        key: What turns away a second delivery of the same batch; None where there can be none.
+        key: What turns away a second delivery of the same batch, printable ASCII without quotes or backslashes; None
+            where there can be none.
     """
 
     mark: Mark
@@ -249,18 +250,28 @@ def _who(by: Mapping[str, Any]) -> str:
     return _encode(by)
 
 
+def _delivery(key: str | None) -> str:
+    """Return a key as its place in the first line's head, empty without one."""
+    if not key:
+        return ""
+    # Readers find a key by the quotes around it, so nothing in it may need an escape.
+    if not (key.isascii() and key.isprintable()) or '"' in key or "\\" in key:
+        raise BadInputError("key", f"{key!a} is not printable ASCII without quotes", "keys.plain() gives one that is")
+    return f',"key":"{key}"'
+
+
 def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     """Return the drafts as one batch behind ``stamp.mark``.
 
     Raises:
-        BadInputError: A line or the batch would be too long, a text is not Unicode (a lone surrogate), or ``by`` does
-            not say who.
+        BadInputError: A line or the batch would be too long, a text is not Unicode (a lone surrogate), the key is not
+            a plain one, or ``by`` does not say who.
     """
     drafts = lengthen(drafts)
     by = _who(stamp.by)
     seq = stamp.mark.seq
     size = len(drafts)
-    key = f',"key":{_encode(stamp.key)}' if stamp.key else ""
+    key = _delivery(stamp.key)
     lines: list[bytes] = []
     proven: list[bytes] = []
     for part, draft in enumerate(drafts, 1):

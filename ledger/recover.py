@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ledger import disk
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
-from ledger.line import CHAIN_MARK, START, Draft, Mark, RawBatch, Stamp, frame
+from ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, START, Draft, Mark, RawBatch, Stamp, frame
 from ledger.scan import Scan, Stop, last_batch_end, line_number, range_digest, read_at
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _BLOCK_BYTES = 4096
+_HEX = frozenset(b"0123456789abcdef")
 _COPY_BYTES = 1024 * 1024
 
 
@@ -58,10 +59,27 @@ def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
     position = stop.mark.offset
     while position < size:
         window = read_at(fd, _COPY_BYTES, position)
-        if CHAIN_MARK in window or not window:
+        if not window or _holds_an_end(window):
             return not window
-        position += max(len(window) - len(CHAIN_MARK), 1)
+        # An end may lie across two windows.
+        position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)
     return True
+
+
+def _holds_an_end(window: bytes) -> bool:
+    """Say whether the end of a batch stands in these bytes: a chain mark, a whole value and the end of a line."""
+    found = window.find(CHAIN_MARK)
+    while found >= 0:
+        tail = window[found + len(CHAIN_MARK) :][:CHAIN_TAIL_BYTES]
+        if len(tail) == CHAIN_TAIL_BYTES and tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS]):
+            return True
+        found = window.find(CHAIN_MARK, found + 1)
+    return False
+
+
+def _has_holes(fd: int, begin: int, end: int) -> bool:
+    """Say whether NUL bytes stand in a range, as where a file system was lost and mounted again within one boot."""
+    return end - begin > _COPY_BYTES or b"\0" in read_at(fd, end - begin, begin)
 
 
 def find_tail(fd: int, path: Path, size: int, head: Head | None, boot: str) -> Tail:
@@ -76,7 +94,7 @@ def find_tail(fd: int, path: Path, size: int, head: Head | None, boot: str) -> T
     if head is not None and head.suspect < 0:
         if size == head.mark.offset:
             return Tail(head.mark, None)
-        if boot and head.boot == boot:
+        if boot and head.boot == boot and not _has_holes(fd, head.mark.offset, size):
             mark = last_batch_end(fd, size)
             if mark is not None:
                 return Tail(mark, None)
@@ -100,13 +118,14 @@ def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
     disk.make_folder(folder)
     copy = folder / f"{begin}-{end}.bin"
     try:
-        out = os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        out = disk.open_file(copy, write=True, create=True)
         try:
+            os.ftruncate(out, 0)
             for offset in range(begin, end, _BLOCK_BYTES):
                 block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)
                 if block.strip(b"\0"):
                     os.lseek(out, offset - begin, os.SEEK_SET)
-                    os.write(out, block)
+                    disk.write_all(out, block, copy)
             os.ftruncate(out, end - begin)
             os.fsync(out)
         finally:
@@ -128,7 +147,8 @@ def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Sta
     (path.parent / "cache" / "keys").unlink(missing_ok=True)
     quarantine(fd, begin, size, path.parent / "quarantine")
     # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
-    feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b"\n"
+    # The blank keeps a batch that lacks nothing but that from becoming whole, behind which nothing is due.
+    feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b" \n"
     if feed:
         disk.write_all(fd, feed, path)
     end = size + len(feed)
@@ -151,7 +171,7 @@ def write_again(path: Path, begin: int, end: int) -> None:
         for offset in range(begin, end, _COPY_BYTES):
             data = read_at(fd, min(_COPY_BYTES, end - offset), offset)
             os.lseek(fd, offset, os.SEEK_SET)
-            os.write(fd, data)
+            disk.write_all(fd, data, path)
         disk.flush(fd, path)
     except OutcomeUnknownError:
         raise

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 CHUNK_BYTES = 128 * 1024
 _WINDOW_BYTES = 1024 * 1024
 # The last line of most batches is far shorter; a longer one is read again with room for any line.
-_SHORT_BYTES = 4096
+_SHORT_BYTES = 1024
 _TELLING_BYTES = 4 * 1024 * 1024
 # Of a batch that are not its data: the chain's mark, value and end.
 _FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES

@@ -27,7 +27,7 @@ class Waiting(NamedTuple):
         path: Their file; removed once what it holds is durable.
         id: Its own id, under which they are taken in once.
         at: When they were sent, UTC.
-        requests: What was sent, undecided: ``{"payload", "by", "key"}`` each.
+        requests: What was sent, undecided, as ``requests.to_wait`` writes it.
     """
 
     path: Path
@@ -70,11 +70,11 @@ def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
     for name in names:
         path = folder / FOLDER / name
         try:
-            one = json.loads(path.read_bytes())
+            one = json.loads(disk.read_file(path))
             found.append(Waiting(path, one["id"], one["at"], one["requests"]))
         except FileNotFoundError:
             continue  # Another process took it in meanwhile.
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, CannotWriteError) as error:
             problems.append(Problem(f"{FOLDER}/{name}", f"cannot be read: {type(error).__name__}; it stays there"))
     return found, problems
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ledger import clock, disk, recover, strict
-from ledger.backends.jsonl import check_format
 from ledger.codec import decode
 from ledger.errors import BadInputError, DamagedLedgerError, Problem
 from ledger.events import UnknownEvent
 from ledger.head_form import head_form
-from ledger.line import START, dumps, lines_of, split_line
+from ledger.line import START, dumps, line_fault, lines_of, split_line
+from ledger.reader import check_format
 from ledger.scan import Scan, read_at
 
 if TYPE_CHECKING:
@@ -110,23 +110,21 @@ def _watched(scan: Scan, size: int, findings: _Findings, progress: Callable[[int
         for index, line in enumerate(lines_of(batch.data)):
             _look_at_line(line, batch, index, findings)
         yield batch
-        findings.good = batch.mark
+        if not findings.problems:
+            findings.good = batch.mark
         progress(batch.end, size)
 
 
 def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
     """Look at a line that its chain proves: is it one that a writer of this format would have written?"""
     seq, size = batch.first + index, batch.last - batch.first + 1
-    head, what, _ = split_line(line)
+    head, what, free = split_line(line)
     form = head_form(head)
-    if form is None or (form.seq, form.part) != (seq, (index + 1, size)):
+    if form is None or (form.seq, form.part) != (seq, (index + 1, size)) or line_fault(line, seq) is not None:
         findings.damaged(seq, "its chain fits, but its head is not one that Tallybook writes here")
         return
-    if what not in findings.proven:
-        if not _is_canonical(what):
-            findings.damaged(seq, "its chain fits, but its body is not canonical JSON")
-        elif len(findings.proven) < _PROVEN_ENTRIES:
-            findings.proven.add(what)
+    if not (_is_proven(form.by, findings) and _is_proven(what, findings) and (free is None or _is_canonical(free))):
+        findings.damaged(seq, "its chain fits, but it is not canonical JSON")
     if form.id in findings.ids:
         findings.damaged(seq, f"repeats the id {form.id}")
     findings.ids.add(form.id)
@@ -140,10 +138,20 @@ def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings)
     findings.at = form.at
 
 
-def _is_canonical(what: bytes) -> bool:
+def _is_proven(value: bytes, findings: _Findings) -> bool:
+    """Say whether JSON that may come again is canonical, remembering what is."""
+    if value in findings.proven:
+        return True
+    canonical = _is_canonical(value)
+    if canonical and len(findings.proven) < _PROVEN_ENTRIES:
+        findings.proven.add(value)
+    return canonical
+
+
+def _is_canonical(value: bytes) -> bool:
     """Say whether JSON is written as the ledger writes it, with nothing that readers disagree about."""
     try:
-        return dumps(strict.loads(what, "line")).encode() == what
+        return dumps(strict.loads(value, "line")).encode() == value
     except (BadInputError, UnicodeEncodeError):
         return False
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Self
 
 from ledger import clock, disk, keys, recover
 from ledger import head as heads
-from ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, OutcomeUnknownError
+from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, OutcomeUnknownError
 from ledger.head import Head
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame, key_of
-from ledger.scan import Scan, read_at
+from ledger.reader import Reading, check_format
+from ledger.scan import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,7 +31,6 @@ LOG_NAME = "events.jsonl"
 # not be noted would be forgotten, so that is tried for longer.
 _HEAD_TRIES = 1_000
 _REPORT_TRIES = 10_000
-_OPENING_BYTES = 1024
 SYSTEM = {"rater": "tallybook"}
 
 
@@ -71,13 +71,13 @@ class JsonlLog:
         except FileNotFoundError:
             return None
         try:
-            return heads.read(fd)
+            return heads.read(fd)[0]
         finally:
             os.close(fd)
 
-    def scan(self, after: Mark = START) -> _Reading:
+    def scan(self, after: Mark = START) -> Reading:
         """Open the log for reading behind a place; never writes, needs no lock."""
-        return _Reading(self.path, self.read_head(), after)
+        return Reading(self.path, self.read_head(), after)
 
     def read(self, after: Mark = START) -> Iterator[RawBatch]:
         """Yield every batch behind a place, each verified.
@@ -96,53 +96,6 @@ class JsonlLog:
         return Transaction(self, wait_ms)
 
 
-class _Reading:
-    """The log, opened for reading up to the end it has now."""
-
-    def __init__(self, path: Path, head: Head | None, after: Mark) -> None:
-        self._path = path
-        self._head = head
-        self._after = after
-        self._fd = -1
-
-    def __enter__(self) -> Self:
-        try:
-            self._fd = disk.open_file(self._path, write=False)
-        except FileNotFoundError:
-            if self._head is not None and self._head.mark.offset:
-                raise DamagedLedgerError([recover.gone(self._path, self._head)]) from None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-
-    def __iter__(self) -> Iterator[RawBatch]:
-        if self._fd < 0:
-            return
-        # The head was read before the size is: what it acknowledges must lie within the file.
-        size = os.fstat(self._fd).st_size
-        if self._head is not None and size < self._head.mark.offset:
-            raise recover.truncated(self._path.name, self._fd, size, self._head)
-        check_format(self._fd, self._path)
-        scan = Scan(self._fd, self._after, size, self._path.name)
-        yield from scan
-        if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
-            raise DamagedLedgerError([scan.stop.problem])
-
-
-def check_format(fd: int, path: Path) -> None:
-    """Refuse a ledger whose first line names a format from the future.
-
-    Raises:
-        NewerLedgerError: It does.
-    """
-    line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
-    number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
-    if number.isdigit() and int(number) > FORMAT:
-        raise NewerLedgerError(path.name, int(number), FORMAT)
-
-
 class _Files:
     """The files of a ledger, open for writing; what the last transaction of this process left is remembered."""
 
@@ -153,14 +106,16 @@ class _Files:
         self.tail: Mark | None = None
         self.head_seen = b""
         self.failures = 0
+        self.busy = False
         self.path = str(folder / LOG_NAME)
         self.lock_path = str(folder / "lock")
         self.log = self.lock = self.head = -1
+        head: Head | None = None
         try:
             self.lock = disk.open_file(folder / "lock", write=True, create=True)
             self.head = disk.open_file(folder / "head", write=True, create=True)
             # A log that is gone although bytes of it were acknowledged must not begin anew in silence.
-            head = heads.decode(read_at(self.head, heads.HEAD_BYTES, 0))
+            head, _ = heads.read(self.head)
             lost = head is not None and head.mark.offset > 0
             self.log = disk.open_file(folder / LOG_NAME, write=True, append=True, create=not lost)
         except FileNotFoundError:
@@ -171,7 +126,13 @@ class _Files:
             raise
         self.inode = os.fstat(self.log).st_ino
 
+    def release(self) -> None:
+        """Give the lock back."""
+        self.busy = False
+        disk.unlock(self.lock)
+
     def close(self) -> None:
+        """Close every file."""
         for fd in (self.log, self.head, self.lock):
             if fd >= 0:
                 os.close(fd)
@@ -190,6 +151,8 @@ class Transaction:
         self._wait_ms = wait_ms
         self._pending: list[RawBatch] = []
         self._flush_owed = False
+        # Verified up to here when the lock was taken: what is known where the head is torn.
+        self._opened = START
         self.mark = START
 
     def __enter__(self) -> Self:
@@ -209,17 +172,20 @@ class Transaction:
                 # this transaction comes to move it.
                 self.mark = tail
             else:
-                self._look(files, size, read_at(files.head, heads.HEAD_BYTES, 0))
+                self._look(files, size)
+            self._opened = self.mark
             if self.mark.seq == 0:
                 self._open_ledger()
         except BaseException:
-            disk.unlock(files.lock)
+            files.release()
             raise
         return self
 
     def _open(self) -> tuple[_Files, int]:
         """Return the ledger's files with the lock held, and the log's size; opened anew if the log was replaced."""
         log = self._log
+        if log.files is not None and log.files.busy:
+            raise RuntimeError("a transaction of this log is open; a log is for one thread, and one at a time")
         while True:
             files = log.files or _Files(log.folder)
             log.files = files
@@ -227,16 +193,18 @@ class Transaction:
             try:
                 found = os.stat(files.path)
                 if found.st_ino == files.inode and os.fstat(files.lock).st_nlink:
+                    files.busy = True
                     return files, found.st_size
             except OSError:
                 pass
             log.close()
 
-    def _look(self, files: _Files, size: int, seen: bytes) -> None:
+    def _look(self, files: _Files, size: int) -> None:
         """Find the end of the log, seal what a crash left there, write again what a flush lost."""
         log = self._log
-        head = heads.decode(seen)
-        check_format(files.log, log.path)
+        head, seen = heads.read(files.head)
+        if files.tail is None:
+            check_format(files.log, log.path)
         tail = recover.find_tail(files.log, log.path, size, head, files.boot)
         self.mark = tail.mark
         if tail.stop is not None:
@@ -300,8 +268,10 @@ class Transaction:
             The batch with its seqs, or None where the key has been here before: nothing is added.
 
         Raises:
-            BadInputError: A text is too long or no Unicode text.
+            BadInputError: There is no event, a text is too long or no Unicode text, or ``by`` does not say who.
         """
+        if not drafts:
+            raise BadInputError("batch", "has no event")
         plain = keys.plain(key) if key is not None else None
         if plain is not None and self._known(plain):
             self._flush_owed = True
@@ -336,7 +306,7 @@ class Transaction:
                 self._write(files)
                 files.tail = self.mark
         finally:
-            disk.unlock(files.lock)
+            files.release()
         if kind is None and (self._pending or self._flush_owed):
             try:
                 disk.flush(files.log, log.path)
@@ -383,6 +353,9 @@ class Transaction:
                     return
             fresh = heads.encode(Head(self.mark, files.boot, -1, files.failures))
             heads.write(files.head, fresh)
+            if heads.decode(seen) is None:
+                # The first head of a ledger: without it a crash could not be told from damage.
+                disk.flush(files.head, self._log.folder / "head")
             files.head_seen = fresh
         except OSError as error:
             raise OutcomeUnknownError(self._log.folder / "head", disk.reason(error)) from error
@@ -393,7 +366,7 @@ class Transaction:
         """Note in the head where the bytes begin that the disk may have lost."""
         self._lock_head(files, _REPORT_TRIES)
         try:
-            found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or heads.NO_HEAD
+            found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or Head(self._opened, files.boot)
             # What lies between the head and this batch was not confirmed either, and its writer may be dead.
             places = [place for place in (begin, found.mark.offset, found.suspect) if place >= 0]
             suspect = min(places)

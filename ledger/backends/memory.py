@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Self
 
 from ledger import clock, keys
 from ledger.backends.jsonl import SYSTEM
+from ledger.errors import BadInputError
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
 
 if TYPE_CHECKING:
@@ -77,6 +78,8 @@ class MemoryTransaction:
 
     def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
         """Add a batch, or return None where its key has been here before."""
+        if not drafts:
+            raise BadInputError("batch", "has no event")
         plain = keys.plain(key) if key is not None else None
         if plain is not None and plain in self._log.keys | self._keys:
             return None

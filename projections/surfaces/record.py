@@ -15,7 +15,7 @@ from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.surfaces import playbook_file
-from projections.surfaces.requests import Delivery, Import, Request, check, decide, from_wait, to_wait, translated
+from projections.surfaces.requests import Delivery, Import, Request, all_from_wait, check, decide, to_wait, translated
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -145,9 +145,7 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
     taken: list[spool.Waiting] = []
     for one in waiting:
         try:
-            key = f"spool:{one.id}"
-            requests = [from_wait(sent, f"{key}:{index}", one.at) for index, sent in enumerate(one.requests)]
-            perform(tx, state, requests)
+            perform(tx, state, all_from_wait(one.requests, f"spool:{one.id}", one.at))
         except BadInputError as error:
             problems.append(Problem(f"spool/{one.path.name}", f"{error}; it stays there"))
         else:

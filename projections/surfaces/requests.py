@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from ledger import clock, strict
 from ledger.decide import Decision, Edit, Known, decide_edit, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
-from ledger.line import BY_FIELDS
+from ledger.line import BY_FIELDS, dumps
 from ledger.names import Naming
 from ledger.seeds import read_legacy, seed_events
 from projections.render import entry
@@ -98,16 +99,29 @@ def check(request: Request) -> None:
     """Refuse what could never be recorded, before anything is opened.
 
     Raises:
-        BadInputError: It is no extraction result, or does not say who.
+        BadInputError: It is no extraction result, brings top-level keys that no file could hold, or does not say who.
     """
     if isinstance(request.what, Update):
         read_extraction(request.what.payload)
+    elif isinstance(request.what, Change) and request.what.top:
+        _check_top(request.what.top)
     by = request.by
     named = isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values())
     if not named or "rater" not in by or not by.keys() <= set(BY_FIELDS):
         raise BadInputError("by", "does not say who", f"it takes {', '.join(BY_FIELDS)}, none of them empty")
     if request.key is not None and not request.key:
         raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+
+
+def _check_top(top: str) -> None:
+    """Refuse top-level keys that could be recorded and never be rendered."""
+    value = strict.loads(top.encode("utf-8", "surrogatepass"), "top")
+    if not isinstance(value, dict):
+        raise BadInputError("top", f"expected an object, got {type(value).__name__}", strict.HINT)
+    try:
+        dumps(value).encode()
+    except UnicodeEncodeError as error:
+        raise BadInputError("top", "holds half of a surrogate pair, which is no Unicode text", strict.HINT) from error
 
 
 def decide(what: Update | Change | Import, state: Playbook) -> Decision:
@@ -174,17 +188,34 @@ def to_wait(request: Request) -> dict[str, Any]:
     raise BadInputError("import", "does not wait in the spool")
 
 
-def from_wait(value: Any, key: str, when: str) -> Request:
+def all_from_wait(values: Any, key: str, when: Any) -> list[Request]:
+    """Return the requests of one spool file.
+
+    Args:
+        values: A list of what `to_wait` returned, as it was read again: anything may stand there.
+        key: Names the file, so that each request is recorded once.
+        when: When they were sent: anything, too.
+
+    Raises:
+        BadInputError: One of them is no request, or they are no list; none of them is to be recorded.
+    """
+    if not isinstance(values, list):
+        raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
+    return [from_wait(value, f"{key}:{index}", when) for index, value in enumerate(values)]
+
+
+def from_wait(value: Any, key: str, when: Any) -> Request:
     """Return a request that waited.
 
     Args:
         value: What `to_wait` returned, as it was read again: anything may stand there.
         key: The key it gets where it has none, so that it is recorded once.
-        when: When it was sent.
+        when: When it was sent: anything, too.
 
     Raises:
         BadInputError: It is no request.
     """
+    _check_moment(when)
     fields = value if isinstance(value, dict) else {}
     given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
     if "update" in fields:
@@ -196,6 +227,16 @@ def from_wait(value: Any, key: str, when: str) -> Request:
     request = Request(what, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
     check(request)
     return request
+
+
+def _check_moment(when: Any) -> None:
+    """Refuse what the ledger would not write as a moment: it would stand on the line as damage for ever."""
+    try:
+        fits = isinstance(when, str) and clock.moment(clock.unix_us(when)).at == when
+    except (ValueError, OverflowError, OSError):
+        fits = False
+    if not fits:
+        raise BadInputError("at", "is no moment as the ledger writes it")
 
 
 def _names(value: object) -> dict[str, str]:

@@ -1,0 +1,79 @@
+"""The log as its readers meet it: what was acknowledged or damage, and nothing behind a torn end. Standard library."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Self
+
+from ledger import disk, recover
+from ledger.errors import DamagedLedgerError, NewerLedgerError
+from ledger.line import FORMAT
+from ledger.scan import Scan, read_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ledger.head import Head
+    from ledger.line import Mark, RawBatch
+
+_OPENING_BYTES = 1024
+
+
+class Reading:
+    """The log, opened for reading up to the end it has now. It needs no lock and writes nothing."""
+
+    def __init__(self, path: Path, head: Head | None, after: Mark) -> None:
+        """Read behind a place; ``head`` was read before, so what it acknowledges must lie within the file."""
+        self._path = path
+        self._head = head
+        self._after = after
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        """Open the file.
+
+        Raises:
+            DamagedLedgerError: It is gone, although bytes of it were acknowledged.
+        """
+        try:
+            self._fd = disk.open_file(self._path, write=False)
+        except FileNotFoundError:
+            if self._head is not None and self._head.mark.offset:
+                raise DamagedLedgerError([recover.gone(self._path, self._head)]) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def __iter__(self) -> Iterator[RawBatch]:
+        """Yield each batch, verified.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are gone or changed.
+            NewerLedgerError: The ledger's format is from the future.
+        """
+        if self._fd < 0:
+            return
+        size = os.fstat(self._fd).st_size
+        if self._head is not None and size < self._head.mark.offset:
+            raise recover.truncated(self._path.name, self._fd, size, self._head)
+        check_format(self._fd, self._path)
+        scan = Scan(self._fd, self._after, size, self._path.name)
+        yield from scan
+        if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
+            raise DamagedLedgerError([scan.stop.problem])
+
+
+def check_format(fd: int, path: Path) -> None:
+    """Refuse a ledger whose first line names a format from the future.
+
+    Raises:
+        NewerLedgerError: It does.
+    """
+    line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
+    number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
+    if number.isdigit() and int(number) > FORMAT:
+        raise NewerLedgerError(path.name, int(number), FORMAT)

@@ -1,0 +1,92 @@
+"""The command: measure the rows asked for, print one table of ratios. Nothing is judged."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+import platform
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from benchmarks import append, formats, replay, rivals
+from benchmarks.table import NoRivalError, Row, Setting, render
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
+    "append": append.rows,
+    "append-batch": append.batch,
+    "many": append.many,
+    "rewrite": append.rewrite,
+    "replay": replay.rows,
+    "replay-different": replay.different,
+    "memory": replay.memory,
+    "eventsourcing": rivals.rows,
+    "formats": formats.rows,
+}
+"""Name of a row → what measures it; some measure against more than one rival."""
+EVENTS = 1_000_000
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is less than 1")
+    return number
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; all where none is named")
+    parser.add_argument("--events", type=_at_least_one, default=EVENTS, help="longest ledger that is replayed")
+    parser.add_argument("--repeats", type=_at_least_one, help="pairs for each row; its own number where not given")
+    parser.add_argument("--folder", type=Path, default=Path(), help="where files are made, on the disk to be measured")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
+    asked = parser.parse_args(words)
+    unknown = [name for name in asked.rows if name not in ROWS]
+    if unknown:
+        parser.error(f"no such row: {', '.join(unknown)}")
+    return asked
+
+
+def measure(names: Sequence[str], setting: Setting, rows: list[Row], left_out: list[str]) -> None:
+    """Add each row measured to ``rows``, and why others were not to ``left_out``."""
+    for name in names:
+        print(f"measuring {name}", file=sys.stderr, flush=True)
+        try:
+            rows.extend(ROWS[name](setting))
+        except NoRivalError as missing:
+            left_out.append(str(missing))
+
+
+def tell(rows: Sequence[Row], left_out: Sequence[str], file: Path | None) -> None:
+    """Print the table, and write its figures to a file if one was asked for."""
+    print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}\n")
+    print(render(rows, left_out), end="")
+    if file is not None:
+        told = {"rows": [row.as_json() for row in rows], "left_out": left_out}
+        file.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure what the command line asks for, and print it; what was measured is told even if it ends early."""
+    asked = parse(words)
+    rows: list[Row] = []
+    left_out: list[str] = []
+    with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=asked.folder) as folder:
+        # Where the folder is a repository, git is not to see a million events.
+        (Path(folder) / ".gitignore").write_text("*\n", encoding="ascii")
+        try:
+            measure(
+                asked.rows or list(ROWS), Setting(Path(folder).resolve(), asked.events, asked.repeats), rows, left_out
+            )
+        finally:
+            tell(rows, left_out, asked.json)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,145 @@
+"""Rows ``append``, ``append-batch``, ``rewrite`` and ``many``: what it costs until a rating is durable."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, closing
+from importlib.util import find_spec
+import json
+import os
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.data import alike, text_of
+from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+from benchmarks.worker import BY, RATING, Worker, append_rating
+from ledger.backends.jsonl import JsonlLog
+from ledger.disk import flush_data, write_all
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from ledger.line import Draft
+
+PAIRS = 15
+BLOCK = 200
+REWRITE_BLOCK = 20
+OLD_ENTRIES = 2_000
+WRITERS = 16
+RATINGS_EACH = 50
+MANY_PAIRS = 5
+MICROSECONDS = 1_000_000
+
+
+def _block(step: Callable[[], object], times: int) -> Callable[[], float]:
+    """Return what does a step so many times and says how many seconds each took."""
+
+    def run() -> float:
+        begin = perf_counter()
+        for _ in range(times):
+            step()
+        return (perf_counter() - begin) / times
+
+    return run
+
+
+def _append(log: JsonlLog, drafts: Sequence[Draft]) -> int:
+    with log.transaction() as tx:
+        batch = tx.append(drafts, BY)
+    return len(batch.raw) if batch is not None else 0
+
+
+def _against_bare(setting: Setting, name: str, what: str, drafts: Sequence[Draft]) -> Iterator[Row]:
+    """Measure durable appends through the library against the floor: as many bytes, written and flushed."""
+    path = setting.folder / f"{name}.bare"
+    with closing(JsonlLog(setting.folder / name)) as log, path.open("ab", buffering=0) as file:
+        _append(log, drafts)
+        line = b"x" * (_append(log, drafts) - 1) + b"\n"
+
+        def bare() -> None:
+            os.write(file.fileno(), line)
+            flush_data(file.fileno())
+
+        ours, theirs = _block(lambda: _append(log, drafts), BLOCK), _block(bare, BLOCK)
+        ours()
+        theirs()
+        taken = alternate(ours, theirs, setting.pairs(PAIRS))
+    against = f"os.write of as many bytes ({len(line):,}) and {flush_data.__name__}"
+    yield Row(name, what, against, faster(taken), *medians(taken, MICROSECONDS), "µs", f"blocks of {BLOCK}")
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    """Measure one rating."""
+    yield from _against_bare(setting, "append", "one rating, durable, by a process that stays", [RATING])
+
+
+def batch(setting: Setting) -> Iterator[Row]:
+    """Measure an update: five ratings and what closes them."""
+    yield from _against_bare(setting, "append-batch", "a batch of six events, likewise", next(alike()))
+
+
+def _rewriting(path: Path) -> Callable[[], None]:
+    """Return what records one rating the old way: read the whole file, count, write the whole file."""
+    points: list[dict[str, Any]] = [
+        {"name": f"kpt_{n:03d}", "text": text_of(n), "helpful": 0, "harmful": 0} for n in range(1, OLD_ENTRIES + 1)
+    ]
+    path.write_text(json.dumps({"version": "1.0", "key_points": points}, indent=2), encoding="utf-8")
+    beside = path.with_suffix(".tmp")
+
+    def rate() -> None:
+        playbook = json.loads(path.read_bytes())
+        next(one for one in playbook["key_points"] if one["name"] == "kpt_007")["helpful"] += 1
+        with beside.open("wb", buffering=0) as file:
+            write_all(file.fileno(), json.dumps(playbook, indent=2).encode(), beside)
+            os.fsync(file.fileno())
+        beside.replace(path)
+
+    return rate
+
+
+def rewrite(setting: Setting) -> Iterator[Row]:
+    """Measure one rating, appended, against one that rewrites a playbook of 2,000 entries."""
+    with closing(JsonlLog(setting.folder / "rewrite")) as log:
+        _append(log, [RATING])
+        ours = _block(lambda: _append(log, [RATING]), REWRITE_BLOCK)
+        theirs = _block(_rewriting(setting.folder / "rewrite.json"), REWRITE_BLOCK)
+        taken = alternate(ours, theirs, setting.pairs(PAIRS))
+    against = f"rewriting a playbook.json of {OLD_ENTRIES:,} entries: load, count, write, fsync, rename"
+    note = "the append alone, without rendering playbook.json from it"
+    yield Row("rewrite", "one rating, appended", against, faster(taken), *medians(taken, MICROSECONDS), "µs", note)
+
+
+def _together(job: str, *words: object) -> Callable[[], float]:
+    """Return what starts all writers, lets them go at once, and says how many seconds the last one took."""
+
+    def run() -> float:
+        with ExitStack() as stack:
+            workers = [stack.enter_context(Worker(job, *words)) for _ in range(WRITERS)]
+            for one in workers:
+                one.ready()
+            begin = perf_counter()
+            for one in workers:
+                one.go()
+            written = sum(one.answer()["events"] for one in workers)
+            return (perf_counter() - begin) / written
+
+    return run
+
+
+def many(setting: Setting) -> Iterator[Row]:
+    """Measure sixteen writers at once against one lock around write and flush.
+
+    Raises:
+        NoRivalError: The system has no ``flock``.
+    """
+    if find_spec("fcntl") is None:
+        raise NoRivalError("many: the system has no flock")
+    folder = setting.folder / "many"
+    with closing(JsonlLog(folder)) as log:
+        size = append_rating(log)
+    ours = _together("append", folder, RATINGS_EACH)
+    theirs = _together("one-lock", setting.folder / "many.bare", RATINGS_EACH, size)
+    taken = alternate(ours, theirs, setting.pairs(MANY_PAIRS))
+    what = f"{WRITERS} processes, {RATINGS_EACH} ratings each"
+    against = f"{WRITERS} processes, one lock around write and {flush_data.__name__}"
+    yield Row("many", what, against, faster(taken), *medians(taken, MICROSECONDS), "µs a rating")

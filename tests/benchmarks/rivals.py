@@ -1,0 +1,88 @@
+"""Row ``eventsourcing``: rebuilding from a recorder of that library against a replay, event for event."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+from benchmarks import worker
+from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ENTRIES = 200
+PAIRS = 3
+# It rebuilds some 30,000 events a second and writes them no faster; a million would take minutes.
+MAX_EVENTS = 100_000
+MICROSECONDS = 1_000_000
+
+
+def prepare(database: str, events: int) -> Callable[[], int]:
+    """Fill a recorder with rated entries.
+
+    Args:
+        database: File of an SQLite database; empty for the library's recorder in memory.
+        events: How many events to record, shared among ENTRIES aggregates.
+
+    Returns:
+        What rebuilds every aggregate from its events, and says how many events there were.
+    """
+    from eventsourcing.application import Application  # noqa: PLC0415 - an extra that need not be there
+    from eventsourcing.domain import Aggregate, event  # noqa: PLC0415 - as above
+
+    class Point(Aggregate):
+        def __init__(self, text: str) -> None:
+            self.text = text
+            self.helpful = 0
+            self.harmful = 0
+
+        @event("Rated")
+        def rate(self, rating: str) -> None:
+            self.helpful += rating == "helpful"
+            self.harmful += rating == "harmful"
+
+    sqlite = {"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": database}
+    app: Application[Any] = Application(env=sqlite if database else {})
+    ids = []
+    for number in range(ENTRIES):
+        point = Point(f"Read the whole traceback of area {number} before you change a line.")
+        for index in range(max(events // ENTRIES - 1, 1)):
+            point.rate("harmful" if index % 10 == 0 else "helpful")
+        app.save(point)
+        ids.append(point.id)
+
+    def rebuild() -> int:
+        return sum(app.repository.get(one).version for one in ids)
+
+    return rebuild
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    """Measure a replay against the library's recorder in memory, then against its SQLite.
+
+    Raises:
+        NoRivalError: The library is not installed.
+    """
+    if find_spec("eventsourcing") is None:
+        raise NoRivalError("eventsourcing: the library is not installed (it comes with the extra `bench`)")
+    events = min(setting.events, MAX_EVENTS)
+    ledger = setting.folder / f"alike-{events}"
+    worker.once("build", ledger, "alike", events)
+    recorders = {"in memory": "", "in SQLite": str(setting.folder / "eventsourcing.db")}
+    for name, database in recorders.items():
+        with worker.Worker("eventsourcing", database, events) as rival:
+            rival.ready()
+
+            def theirs(rival: worker.Worker = rival) -> float:
+                rival.go()
+                return _per_event(rival.answer())
+
+            taken = alternate(lambda: _per_event(worker.once("replay", ledger)), theirs, setting.pairs(PAIRS))
+        what = f"cold replay of {events:,} events in a file, chain verified"
+        against = f"eventsourcing rebuilding {ENTRIES} aggregates from as many, {name}"
+        yield Row("eventsourcing", what, against, faster(taken), *medians(taken, MICROSECONDS), "µs an event")
+
+
+def _per_event(answer: dict[str, float]) -> float:
+    return answer["seconds"] / answer["events"]

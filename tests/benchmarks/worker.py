@@ -1,0 +1,203 @@
+"""What must be measured in a process of its own: fresh memory, clean caches, or several at once.
+
+A worker prepares, says that it is ready, and does its job once for every line it is sent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING, Self
+
+from benchmarks import data, rivals
+from ledger.backends.jsonl import LOG_NAME, JsonlLog
+from ledger.codec import decode, encode
+from ledger.disk import flush_data
+from ledger.events import PointRated
+from projections.fold import fold
+from projections.playbook import PLAYBOOK
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    Answer = Mapping[str, float]
+    Job = Callable[[], Answer]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STATUS = Path("/proc/self/status")
+READY = "ready"
+BY = {"rater": "reflector", "session": "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"}
+RATING = encode(PointRated("kpt_007", "helpful"))
+# Sixteen writers at once: here none of them may go to the spool.
+PATIENCE_MS = 60_000
+KIB = 1024
+
+
+def peak_mib() -> float:
+    """Return the most memory that this process ever held, in MiB; NaN where the system does not say."""
+    # Not ru_maxrss where it can be helped: Linux lets a process inherit the peak of the one that started it.
+    if STATUS.exists():
+        return int(STATUS.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0]) / KIB
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return float("nan")
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return most / KIB / KIB if sys.platform == "darwin" else most / KIB
+
+
+def _timed(job: Callable[[], int]) -> Job:
+    """Return a job that answers how long it took, how many events it saw, and the peak of memory."""
+
+    def run() -> Answer:
+        begin = perf_counter()
+        events = job()
+        return {"seconds": perf_counter() - begin, "events": events, "peak_mib": peak_mib()}
+
+    return run
+
+
+def _build(folder: str, kind: str, events: str) -> Job:
+    def build() -> int:
+        data.build(Path(folder), kind, int(events))
+        return 0
+
+    return _timed(build)
+
+
+def _replay(folder: str) -> Job:
+    return _timed(lambda: fold(PLAYBOOK, decode(JsonlLog(Path(folder)).read())).seq)
+
+
+def _json_bytes(folder: str) -> Job:
+    def load() -> int:
+        loads, number = json.loads, 0
+        with (Path(folder) / LOG_NAME).open("rb") as file:
+            for number, line in enumerate(file, 1):  # noqa: B007 - the number of the last is the answer
+                loads(line)
+        return number
+
+    return _timed(load)
+
+
+def _json_text(folder: str) -> Job:
+    def load() -> int:
+        loads, number = json.loads, 0
+        with (Path(folder) / LOG_NAME).open(encoding="utf-8", newline="\n") as file:
+            for number, line in enumerate(file, 1):  # noqa: B007 - as above
+                loads(line)
+        return number
+
+    return _timed(load)
+
+
+def append_rating(log: JsonlLog) -> int:
+    """Record one rating durably; return how many bytes it took."""
+    with log.transaction(PATIENCE_MS) as tx:
+        batch = tx.append([RATING], BY)
+    return len(batch.raw) if batch is not None else 0
+
+
+def _append(folder: str, ratings: str) -> Job:
+    log = JsonlLog(Path(folder))
+
+    def append() -> int:
+        return sum(append_rating(log) > 0 for _ in range(int(ratings)))
+
+    return _timed(append)
+
+
+def _one_lock(path: str, ratings: str, size: str) -> Job:
+    import fcntl  # noqa: PLC0415 - not on Windows, where nobody asks for this
+
+    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    line = b"x" * (int(size) - 1) + b"\n"
+
+    def append() -> int:
+        for _ in range(int(ratings)):
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            os.write(fd, line)
+            flush_data(fd)
+            fcntl.flock(fd, fcntl.LOCK_UN)
+        return int(ratings)
+
+    return _timed(append)
+
+
+def _eventsourcing(database: str, events: str) -> Job:
+    return _timed(rivals.prepare(database, int(events)))
+
+
+JOBS: dict[str, Callable[..., Job]] = {
+    "append": _append,
+    "build": _build,
+    "eventsourcing": _eventsourcing,
+    "json-bytes": _json_bytes,
+    "json-text": _json_text,
+    "one-lock": _one_lock,
+    "replay": _replay,
+}
+"""Name of a job → what prepares it from its arguments."""
+
+
+class Worker:
+    """A process that has prepared a job and waits for the word."""
+
+    def __init__(self, job: str, *words: object) -> None:
+        """Start it."""
+        command = [sys.executable, "-m", "tests.benchmarks.worker", job, *map(str, words)]
+        self._process = subprocess.Popen(
+            command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+        )
+
+    def __enter__(self) -> Self:
+        """Return the worker."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Send it home and wait for it."""
+        self._process.communicate()
+
+    def _line(self) -> str:
+        line = self._process.stdout.readline() if self._process.stdout is not None else ""
+        if not line:
+            raise ChildProcessError(f"the worker ended with {self._process.wait()}")
+        return line
+
+    def ready(self) -> None:
+        """Wait until it has prepared its job."""
+        self._line()
+
+    def go(self) -> None:
+        """Let it do its job once."""
+        if self._process.stdin is not None:
+            self._process.stdin.write("go\n")
+
+    def answer(self) -> dict[str, float]:
+        """Wait for what it came to."""
+        told: dict[str, float] = json.loads(self._line())
+        return told
+
+
+def once(job: str, *words: object) -> dict[str, float]:
+    """Do a job once in a fresh process."""
+    with Worker(job, *words) as worker:
+        worker.ready()
+        worker.go()
+        return worker.answer()
+
+
+def main() -> None:
+    """Prepare the job that the command line names, and do it once for every line read."""
+    job = JOBS[sys.argv[1]](*sys.argv[2:])
+    print(READY, flush=True)
+    for _ in sys.stdin:
+        print(json.dumps(job()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""The benchmarks still run, row by row and at the smallest size; what they measure is nobody's to judge here."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+import json
+from math import isfinite
+from pathlib import Path
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from benchmarks.table import Row, Setting, alternate, faster, render
+
+ROOT = Path(__file__).resolve().parent.parent
+LINES = {
+    "append": 1,
+    "append-batch": 1,
+    "many": 1,
+    "rewrite": 1,
+    "replay": 1,
+    "replay-different": 1,
+    "memory": 2,
+    "eventsourcing": 2,
+    "formats": 3,
+}
+"""Row → how many lines of the table it has."""
+RIVALS = {"many": "fcntl", "memory": "resource", "eventsourcing": "eventsourcing"}
+"""Row → the module without which it has no rival or no measure."""
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the benchmarks on 600 events, one pair a row, with a folder of their own."""
+    command = [sys.executable, "-m", "tests.benchmarks", *words]
+    sizes = ["--events", "600", "--repeats", "1", "--folder", str(folder), "--json", str(folder / "figures.json")]
+    return subprocess.run([*command, *sizes], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def numbers(row: dict[str, Any]) -> list[float]:
+    """Return every figure of a row."""
+    return [*row["ratios"], *(row[field] for field in ("ratio", "low", "high", "ours", "theirs"))]
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_a_row_prints_its_ratios(name: str, tmp_path: Path) -> None:
+    """Every row comes out with finite positive figures, or says that its rival is missing, and clears up."""
+    done = run(tmp_path, name)
+    assert 0 == done.returncode, done.stderr
+    told = json.loads((tmp_path / "figures.json").read_text(encoding="utf-8"))
+    here = find_spec(RIVALS[name]) is not None if name in RIVALS else True
+    assert [name] * (LINES[name] if here else 0) == [row["name"] for row in told["rows"]]
+    assert (0 if here else 1) == len(told["left_out"])
+    assert [] == [figure for row in told["rows"] for figure in numbers(row) if not (isfinite(figure) and figure > 0)]
+    assert len(told["rows"]) == done.stdout.count(f"\n| {name} ")
+    assert ["figures.json"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_an_unknown_row_is_named(tmp_path: Path) -> None:
+    """A row that does not exist ends the command before anything is measured."""
+    done = run(tmp_path, "apend")
+    assert 2 == done.returncode
+    assert "no such row: apend" in done.stderr
+
+
+def test_pairs_alternate() -> None:
+    """Each side goes first as often as the other, and every pair stays (ours, theirs)."""
+    order: list[float] = []
+
+    def side(value: float) -> float:
+        order.append(value)
+        return value
+
+    assert [(1.0, 2.0)] * 4 == alternate(lambda: side(1.0), lambda: side(2.0), 4)
+    assert [1.0, 2.0, 2.0, 1.0, 1.0, 2.0, 2.0, 1.0] == order
+
+
+def test_a_ratio_above_one_means_faster() -> None:
+    """Half the rival's time is twice as fast."""
+    assert (2.0, 0.5) == faster([(1.0, 2.0), (2.0, 1.0)])
+
+
+def test_the_table_tells_median_spread_and_both_sides(tmp_path: Path) -> None:
+    """A line holds what, against what, the median ratio, its spread, and both medians with their unit."""
+    row = Row("append", "one", "bare", (0.8, 0.9, 1.2), 250.0, 225.0, "µs", "quiet")
+    lines = render([row], ["memory: unknown here"]).splitlines()
+    assert ["append", "one", "bare", "0.90", "0.80 to 1.20", "250 µs", "225 µs"] == [
+        cell.strip() for cell in lines[2].strip("|").split("|")
+    ]
+    assert ["- append, one: quiet", "- left out: memory: unknown here"] == lines[-2:]
+    assert (7, 1) == (Setting(tmp_path, 600).pairs(7), Setting(tmp_path, 600, 1).pairs(7))

@@ -1,0 +1,135 @@
+"""Moments as the ledger writes them, a clock that runs back, and ids that sort by time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+import os
+from pathlib import Path
+import subprocess
+import sys
+from uuid import RFC_4122, UUID
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger import clock
+from ledger.clock import CLOCK_SLACK_US, MICROSECONDS, moment, raised, unix_us
+
+# From 1970 to the end of 9999, the last year of four digits.
+MOMENTS = st.integers(0, 253_402_300_799_999_999)
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@given(MOMENTS)
+def test_a_moment_is_written_in_utc_with_microseconds(us: int) -> None:
+    """The text is what the calendar says, always of the same length, and can be read back."""
+    now = moment(us)
+    assert (EPOCH + timedelta(microseconds=us)).strftime("%Y-%m-%dT%H:%M:%S.%fZ").rjust(27, "0") == now.at
+    assert (us, us) == (now.unix_us, unix_us(now.at))
+
+
+@given(MOMENTS, st.integers(-3 * MICROSECONDS, 3 * MICROSECONDS))
+def test_texts_sort_as_moments_do(us: int, step: int) -> None:
+    """Comparing the texts compares the moments, within a second and across it."""
+    other = min(max(us + step, 0), 253_402_300_799_999_999)
+    assert (us < other) == (moment(us).at < moment(other).at)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "2026-11-21",
+        "2026-11-21T20:17:03Z",
+        "2026-11-21T20:17:03.123Z",
+        "2026-11-21T20:17:03.12345Z",
+        "2026-11-21T20:17:03.123456",
+        "2026-11-21T20:17:03 123456Z",
+        "2026-11-21T20:17:03.123456+02:00",
+        "2026-11-21T20:17:03.1_3456Z",
+        "2026-11-21T20:17:03.+12345Z",
+        "2026-11-21 20:17:03.123456Z",
+        "2026-13-21T20:17:03.123456Z",
+        "2026-1-021T20:17:03.123456Z",
+    ],
+)
+def test_a_moment_that_is_written_otherwise_is_refused(text: str) -> None:
+    """Only the ledger's own form is read; nothing is guessed."""
+    with pytest.raises(ValueError, match=r".+"):
+        unix_us(text)
+
+
+@given(MOMENTS, st.integers(-3 * CLOCK_SLACK_US, 3 * CLOCK_SLACK_US))
+def test_a_clock_that_fell_behind_is_raised_within_an_hour(us: int, drift: int) -> None:
+    """Up to an hour behind, the line before it gives the time; further behind, or ahead, the clock does."""
+    before = min(max(us + drift, 0), 253_402_300_799_999_999)
+    behind = before - us
+    expected = before if 0 < behind <= CLOCK_SLACK_US else us
+    assert moment(expected).at == raised(moment(us).at, moment(before).at)
+
+
+@pytest.mark.parametrize(("behind", "lifted"), [(CLOCK_SLACK_US, True), (CLOCK_SLACK_US + 1, False)])
+def test_an_hour_is_the_limit(behind: int, lifted: bool) -> None:
+    """An hour is still raised, a microsecond more is written as read."""
+    us = 1_800_000_000 * MICROSECONDS
+    assert moment(us + behind * lifted).at == raised(moment(us).at, moment(us + behind).at)
+
+
+def test_the_first_line_has_nothing_before_it() -> None:
+    """Where no time stands before, the clock's is taken."""
+    assert moment(0).at == raised(moment(0).at, "")
+
+
+def test_the_present_is_now() -> None:
+    """The present moment lies between two readings of another clock."""
+    before = datetime.now(UTC)
+    now = clock.utc_now()
+    assert before <= EPOCH + timedelta(microseconds=now.unix_us) <= datetime.now(UTC)
+    assert now.unix_us == unix_us(now.at)
+
+
+@given(MOMENTS)
+def test_an_id_is_a_uuid_of_version_7(us: int) -> None:
+    """RFC 9562: milliseconds in the first 48 bits, version 7, the RFC's variant, canonical text."""
+    text = clock.new_id(us)
+    uuid = UUID(text)
+    assert text == str(uuid)
+    assert (7, RFC_4122, us // 1000) == (uuid.version, uuid.variant, uuid.int >> 80)
+
+
+def test_every_random_bit_of_an_id_is_random() -> None:
+    """No id comes twice, and each of the 74 random bits is sometimes set and sometimes not."""
+    ids = [UUID(clock.new_id(0)).int for _ in range(1000)]
+    assert 1000 == len(set(ids))
+    ever, always = 0, ~0
+    for one in ids:
+        ever |= one
+        always &= one
+    assert 74 == (ever & ~always & (1 << 128) - 1).bit_count()
+
+
+FORK = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from ledger.clock import new_id
+new_id(0)
+child = os.fork()
+os.write(1, b"".join(new_id(0).encode() + b"\\n" for _ in range(100)))
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only a forked process could go on with its parent's random bytes")
+def test_a_forked_process_gives_ids_of_its_own() -> None:
+    """Parent and child never give the same id, although both go on from the same memory."""
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run([sys.executable, "-I", "-c", FORK, str(root)], capture_output=True, text=True, check=True)
+    assert 200 == len(set(done.stdout.split()))
+
+
+def test_a_salt_has_64_random_bits() -> None:
+    """A salt is 16 hex digits, and none comes twice."""
+    salts = {clock.new_salt() for _ in range(1000)}
+    assert (1000, {16}) == (len(salts), {len(bytes.fromhex(salt)) * 2 for salt in salts})

@@ -1,0 +1,126 @@
+"""A writer killed before each of its system calls: what it had acknowledged is there, whole and once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import cache
+from pathlib import Path
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.backends.jsonl import JsonlLog
+from ledger.verify import verify
+from test_ledger_log import append, lines, names
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ROOT = Path(__file__).resolve().parent.parent
+CALLS = ("write", "fdatasync", "pwrite64", "flock", "openat", "fsync", "rename", "mkdir")
+NAMES = ["a", "b", "c"]
+WRITER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from ledger.backends.jsonl import JsonlLog
+from ledger.line import Draft
+log = JsonlLog(Path(sys.argv[2]))
+os.write(1, b"begin ")
+for name in "abc":
+    with log.transaction() as tx:
+        tx.append([Draft("point.rated", 1, {"name": name, "rating": "helpful"})] * 2, {"rater": "test"}, name)
+    os.write(1, name.encode())
+"""
+# A bad end behind the head, so that recovery is killed at each of its calls too.
+TORN = b'{"crc":"00000000","seq":4,"id":"torn'
+
+
+def run(folder: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    """Run the writer under strace."""
+    writer = [sys.executable, "-I", "-S", "-B", "-c", WRITER, str(ROOT), str(folder)]
+    return subprocess.run(
+        ["strace", "-f", "-qq", *options, *writer], capture_output=True, check=False, env={"PYTHONHASHSEED": "0"}
+    )
+
+
+@cache
+def why_not() -> str:
+    """Return why writers cannot be killed in this way here, nothing where they can."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    tried = subprocess.run(["strace", "-qq", "-e", "trace=none", "true"], capture_output=True, check=False)
+    return "" if tried.returncode == 0 else "this system does not let strace trace a process"
+
+
+def begun(folder: Path, torn: bytes) -> None:
+    """Make a ledger with one acknowledged rating and a bad end; without one, leave it to the writer to begin."""
+    if torn:
+        log = JsonlLog(folder)
+        append(log, "old", "old", key="old")
+        log.close()
+        with log.path.open("ab") as file:
+            file.write(torn)
+
+
+def moments(folder: Path, trace: Path) -> list[tuple[str, int]]:
+    """Return each call that a whole run makes once it has begun: its name, and its number since the process began."""
+    options = ["-o", str(trace), "-e", f"trace={','.join(CALLS)}"]
+    assert b"begin abc" == run(folder, options).stdout
+    seen: Counter[str] = Counter()
+    found: list[tuple[str, int]] = []
+    has_begun = False
+    for line in trace.read_text(errors="replace").splitlines():
+        name = re.search(r"(?:^|\s)([a-z0-9]+)\(", line)
+        if name is None or name[1] not in CALLS:
+            continue
+        seen[name[1]] += 1
+        if has_begun:
+            found.append((name[1], seen[name[1]]))
+        has_begun = has_begun or '"begin "' in line
+    return found
+
+
+def assert_whole(folder: Path, acknowledged: list[str], before: list[str]) -> None:
+    """See that what was acknowledged is there, that nothing is there twice, and that it all can be delivered again."""
+    log = JsonlLog(folder)
+    stood = names(log)
+    expected = [name for name in [*before, *NAMES] for _ in range(2)]
+    assert expected[: len(stood)] == stood
+    assert len(stood) >= 2 * (len(before) + len(acknowledged))
+    assert len(stood) % 2 == 0
+    for name in NAMES:
+        append(log, name, name, key=name)
+    assert expected == names(log)
+    append(log, "end")
+    read = lines(log)
+    assert list(range(1, len(read) + 1)) == [line["seq"] for line in read]
+    verdict = verify(log)
+    assert () == verdict.problems
+    log.close()
+
+
+@pytest.mark.parametrize("torn", [b"", TORN], ids=["new", "torn"])
+def test_a_writer_killed_at_any_call_loses_nothing(tmp_path: Path, torn: bytes) -> None:
+    """Every acknowledged batch reads, none is there in part or twice, the chain is whole, and the log goes on."""
+    if why_not():
+        pytest.skip(why_not())
+    whole = tmp_path / "whole" / "ledger"
+    begun(whole, torn)
+    killed_at = moments(whole, tmp_path / "trace")
+    assert {"write", "fdatasync", "pwrite64", "flock", "openat"} <= {call for call, _ in killed_at}
+    before = ["old"] if torn else []
+    for call, number in killed_at:
+        folder = tmp_path / f"{call}-{number}" / "ledger"
+        begun(folder, torn)
+        inject = f"inject={call}:signal=KILL:when={number}"
+        killed = run(folder, ["-o", "/dev/null", "-e", f"trace={call}", "-e", inject])
+        assert (-signal.SIGKILL, b"begin ") == (killed.returncode, killed.stdout[:6]), (call, number)
+        acknowledged = list(killed.stdout[6:].decode())
+        assert NAMES[: len(acknowledged)] == acknowledged
+        assert_whole(folder, acknowledged, before)

@@ -1,0 +1,56 @@
+"""The vocabulary as a table: every class has its row, every row can be written, read and lifted."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, get_args
+
+import attrs
+import pytest
+
+from ledger.codec import UPCASTS
+from ledger.events import EVENT_TYPES, FREE, KIND_OF, Event, UnknownEvent
+from ledger.line import CONTINUED
+
+CLASSES = [cls for cls, _ in EVENT_TYPES.values()]
+
+
+def test_every_event_has_one_row() -> None:
+    """What can be an event is what the table names, and the one that is only ever read."""
+    assert {*CLASSES, UnknownEvent} == set(get_args(Event))
+    assert len(CLASSES) == len(set(CLASSES))
+    assert {cls: kind for kind, (cls, _) in EVENT_TYPES.items()} == KIND_OF
+    assert CONTINUED not in EVENT_TYPES
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_a_kind_is_a_plain_literal(kind: str) -> None:
+    """A kind is a noun and what became of it, and stands on the line unquoted and unescaped."""
+    assert re.fullmatch(r"[a-z]+\.[a-z]+", kind)
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_every_old_version_can_be_lifted(kind: str) -> None:
+    """Versions count from 1, and each one before today's has its upcast."""
+    _, today = EVENT_TYPES[kind]
+    assert today >= 1
+    assert [] == [version for version in range(1, today) if (kind, version) not in UPCASTS]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_free_text_may_be_gone(cls: type[Any]) -> None:
+    """Every free field is a text or, once redacted, None; the class says what each field means."""
+    for field in attrs.fields(cls):
+        assert (str | None) == field.type or FREE not in field.metadata
+        assert f"        {field.name}: " in (cls.__doc__ or "")
+
+
+@pytest.mark.parametrize("cls", [*CLASSES, UnknownEvent])
+def test_an_event_never_changes(cls: type[Any]) -> None:
+    """Events are frozen and can be counted, compared and remembered by what they say."""
+    names = [field.name for field in attrs.fields(cls)]
+    with attrs.validators.disabled():
+        event, same = cls(**dict.fromkeys(names, "x")), cls(*["x"] * len(names))
+    assert {event} == {same}
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        setattr(event, names[0], "y")

@@ -1,0 +1,206 @@
+"""The ledger of the first release, in golden.jsonl: read as it was meant then, and written again byte for byte.
+
+Lines of golden.jsonl are never changed and never removed, only added behind the last: somebody's ledger has lines
+like them. A new kind or version is added as a further batch there and as a further row of BATCHES here.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import count
+import json
+from pathlib import Path
+import re
+from typing import Any
+
+import attrs
+import pytest
+
+from ledger.codec import decode, encode
+from ledger.events import (
+    EVENT_TYPES,
+    Event,
+    ItemSkipped,
+    LedgerOpened,
+    LogRecovered,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointSeeded,
+    UnknownEvent,
+)
+from ledger.line import START, Draft, Mark, RawBatch, Stamp, frame
+from ledger.recorded import By
+from ledger.scan import Scan
+from test_ledger_line import Read
+
+GOLDEN = Path(__file__).with_name("golden.jsonl")
+SOURCE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+# 10,026 characters: ten thousand on its own line, the rest on a line that continues it.
+LONG = "Prefer " + "0123456789" * 1000 + '\n\t"…" and \u2028 such, \U0001f600'
+TORN = b'{"crc":"00000000","seq":14,"id":"0192aaaa-0000-7000-8000-00000000000e","at":"2026-11-2\n'
+
+
+@attrs.frozen
+class Golden:
+    """A batch of the golden ledger.
+
+    Attributes:
+        at: When it was recorded.
+        by: Who said so.
+        events: What it says.
+        key: Its key, None without one.
+        when: When its events happened, None where that was when they were recorded.
+    """
+
+    at: str
+    by: dict[str, str]
+    events: tuple[Event, ...]
+    key: str | None = None
+    when: str | None = None
+
+
+BATCHES = [
+    Golden(
+        "2026-11-21T20:17:03.123456Z",
+        {"rater": "tallybook"},
+        (LedgerOpened("0192aaaa-0000-7000-8000-0000000000ff", 1),),
+    ),
+    Golden(
+        "2026-11-21T20:17:03.123456Z",
+        {"rater": "import"},
+        (
+            PlaybookAdopted(SOURCE, 1, '{"version":"1.0","last_updated":null}'),
+            PointSeeded("kpt_001", 2, 0, "dict_with_score", LONG, '{"text":"…","score":2}'),
+            ItemSkipped(1, "holds no text", '{"name":"kpt_002","text":""}'),
+        ),
+        key=f"import:{SOURCE}",
+    ),
+    Golden(
+        "2026-11-21T20:18:00.000000Z",
+        {"rater": "reflector", "session": "5f1c2f0e", "agent": "main", "model": "m-1", "place": "transcript:12-40"},
+        (PointAdded("kpt_002", "Use type hints"), PointRated("kpt_001", "helpful"), PlaybookUpdated(1, 1, 0)),
+        key="session 5f1c2f0e: {12, [40]}",
+        when="2026-11-21T20:17:59.999999Z",
+    ),
+    Golden(
+        "2026-11-22T00:00:00.000000Z",
+        {"rater": "human"},
+        (
+            PointEdited("kpt_002", 1, 0, "Prefer short texts"),
+            PointRemoved("kpt_001"),
+            PlaybookOrdered(("kpt_003", "kpt_002")),
+            PlaybookEdited(9, SOURCE, ""),
+        ),
+    ),
+    Golden(
+        "2026-11-22T00:00:01.000000Z",
+        {"rater": "tallybook"},
+        (LogRecovered(14423, 14510, "157f816e9c2ff9e0f317bcce4c38dad7"),),
+    ),
+    Golden(
+        "2026-11-22T00:00:02.000000Z",
+        {"rater": "human"},
+        (
+            UnknownEvent(
+                "point.starred",
+                3,
+                '{"name":"kpt_002","stars":5}',
+                '{"why":"a text of a kind that is not known"}',
+            ),
+            PlaybookEdited(None, None, ""),
+        ),
+    ),
+]
+UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})
+
+
+def golden_read() -> Read:
+    """Return what a scan of the golden ledger comes to."""
+    with GOLDEN.open("rb") as file:
+        scan = Scan(file.fileno(), START, GOLDEN.stat().st_size)
+        return Read(list(scan), scan.stop, scan.sealed)
+
+
+def framed(golden: Golden, mark: Mark) -> RawBatch:
+    """Return a batch framed anew, with the ids and salts of the golden ledger."""
+    drafts = [UNKNOWN if isinstance(event, UnknownEvent) else encode(event, golden.when) for event in golden.events]
+    ids, salts = count(mark.seq + 1), count(mark.seq + 1)
+    return frame(
+        drafts,
+        Stamp(
+            mark,
+            golden.at,
+            golden.by,
+            lambda: f"0192aaaa-0000-7000-8000-{next(ids):012x}",
+            lambda: f"5a17{next(salts):012x}",
+            golden.key,
+        ),
+    )
+
+
+def lines() -> list[dict[str, Any]]:
+    """Return the lines of the golden ledger, read by json alone; the torn one left out."""
+    return [json.loads(line) for line in GOLDEN.read_bytes().split(b"\n") if line not in {b"", TORN[:-1]}]
+
+
+def test_the_golden_ledger_is_whole() -> None:
+    """Every line verifies, and its one torn range is sealed."""
+    found = golden_read()
+    recovered = found.batches[4]
+    assert (None, [(found.batches[3].end, recovered.offset)]) == (found.stop, found.sealed)
+    assert TORN == GOLDEN.read_bytes()[found.batches[3].end : recovered.offset]
+    assert sha256(TORN).hexdigest()[:32] == json.loads(recovered.raw)["body"]["digest"]
+
+
+def test_the_golden_ledger_says_what_it_always_said() -> None:
+    """Each batch decodes to the events that are written out above, with the same who, when and key."""
+    found = list(decode(golden_read().batches))
+    assert [golden.events for golden in BATCHES] == [tuple(batch.events) for batch in found]
+    for golden, batch in zip(BATCHES, found, strict=True):
+        first = batch.records[0]
+        assert (golden.at, golden.key, golden.when) == (first.at, first.key, first.when)
+        assert {By(**golden.by)} == {record.by for record in batch.records}
+
+
+@pytest.mark.parametrize("index", range(len(BATCHES)))
+def test_the_golden_ledger_is_written_again_byte_for_byte(index: int) -> None:
+    """The same events with the same stamp give the same bytes; a batch of an older version is only read."""
+    batches = golden_read().batches
+    batch, known = batches[index], {kind: today for kind, (_, today) in EVENT_TYPES.items()}
+    if all(known.get(line["kind"], line["v"]) == line["v"] for line in map(json.loads, batch.raw.splitlines())):
+        before = batches[index - 1].mark if index else START
+        assert batch.raw == framed(BATCHES[index], before._replace(offset=batch.offset)).raw
+
+
+def test_every_kind_and_version_has_its_golden_line() -> None:
+    """A kind or a version without a line in golden.jsonl could change unnoticed."""
+    wanted = {(kind, version) for kind, (_, today) in EVENT_TYPES.items() for version in range(1, today + 1)}
+    assert wanted | {("text.continued", 1), ("point.starred", 3)} == {(line["kind"], line["v"]) for line in lines()}
+
+
+@pytest.mark.parametrize("index", range(len(BATCHES)))
+def test_the_chain_follows_its_documented_rule(index: int) -> None:
+    """Worked out by hand: SHA-256 over the previous value and the batch before its chain, but for the free values."""
+    data = GOLDEN.read_bytes().replace(TORN, b"")
+    parts = re.split(rb',\t"chain":"([0-9a-f]{32})"\}\n', data)
+    batches, chains = parts[0:-1:2], [b"0" * 32, *parts[1::2]]
+    proven = re.sub(rb'(?<=,\t"free":)(null|\{.*?\})(?=\}?(\n|$))', b"", batches[index])
+    assert (b"", len(BATCHES)) == (parts[-1], len(batches))
+    assert chains[index + 1].decode() == sha256(chains[index] + proven).hexdigest()[:32]
+
+
+def test_the_sums_and_checksums_follow_their_documented_rules() -> None:
+    """Worked out by hand: each free value proves itself by its sum, salt included."""
+    for text, line in zip(
+        GOLDEN.read_text(encoding="utf-8").replace(TORN.decode(), "").split("\n"), lines(), strict=False
+    ):
+        free = re.search(r',\t"free":(\{.*?\})\}?(,\t"chain":"[0-9a-f]{32}"\})?$', text)
+        assert ("free" in line) == (free is not None)
+        if free is not None:
+            assert line["sum"] == sha256(free[1].encode()).hexdigest()[:32]

@@ -1,0 +1,285 @@
+"""The head: its bytes, how it moves, and how a failed flush is remembered in it."""
+
+from __future__ import annotations
+
+import errno
+import os
+from threading import Event, Thread
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger import disk, recover
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import OutcomeUnknownError
+from ledger.head import HEAD_BYTES, NO_HEAD, Head, decode, encode
+from ledger.line import Mark
+from test_ledger_log import append, names
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+AT = "2026-11-21T20:17:03.123456Z"
+BOOT = "1aba49b0-3fbf-4ff9-b018-7bef56e53e09"
+COUNTS = st.integers(0, 2**53)
+CHAINS = st.text("0123456789abcdef", min_size=32, max_size=32)
+HEADS = st.builds(
+    Head,
+    st.builds(Mark, COUNTS, CHAINS, COUNTS, st.sampled_from(["", AT])),
+    st.sampled_from(["", BOOT]),
+    st.integers(-1, 2**53),
+    st.integers(0, 2**31),
+)
+EXAMPLE = Head(Mark(812, "0123456789abcdef" * 2, 234_567, AT), BOOT, -1, 0)
+
+
+class Killed(BaseException):
+    """Stands for a process that ends at once: nothing of ours catches it."""
+
+
+class Flushes:
+    """Stands in for the disk's flush: the n-th call does what the n-th step says, any later one nothing."""
+
+    def __init__(self, *steps: Callable[[], object]) -> None:
+        """Take what the calls are to do."""
+        self.steps = list(steps)
+
+    def __call__(self, _: int) -> None:
+        """Do the next step."""
+        if self.steps:
+            self.steps.pop(0)()
+
+
+def fail() -> None:
+    """Fail as a disk does."""
+    raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+
+def die() -> None:
+    """End the process."""
+    raise Killed
+
+
+def append_failing(log: JsonlLog, *some: str, key: str | None = None) -> None:
+    """Append what is told to be of unknown outcome."""
+    with pytest.raises(OutcomeUnknownError):
+        append(log, *some, key=key)
+
+
+def head_of(log: JsonlLog) -> Head:
+    """Return the head as it stands on disk."""
+    return log.read_head() or NO_HEAD
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> JsonlLog:
+    """Return a ledger with one acknowledged batch."""
+    opened = JsonlLog(tmp_path / "ledger")
+    append(opened, "first")
+    return opened
+
+
+@pytest.fixture
+def other(log: JsonlLog) -> JsonlLog:
+    """Return the same ledger as another process opens it."""
+    return JsonlLog(log.folder)
+
+
+@pytest.fixture
+def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """Return the list of the ranges that are written again from now on."""
+    ranges: list[tuple[int, int]] = []
+    real = recover.write_again
+
+    def write_again(path: Path, begin: int, end: int) -> None:
+        ranges.append((begin, end))
+        real(path, begin, end)
+
+    monkeypatch.setattr(recover, "write_again", write_again)
+    return ranges
+
+
+@given(HEADS)
+def test_a_head_reads_as_it_was_written(head: Head) -> None:
+    """Whatever it says, it fills its fixed size and comes back."""
+    assert HEAD_BYTES == len(encode(head))
+    assert head == decode(encode(head))
+
+
+def test_a_changed_bit_never_makes_another_head() -> None:
+    """Every flipped bit is noticed, or does not matter (white space is white space)."""
+    data = bytearray(encode(EXAMPLE))
+    for bit in range(8 * len(data)):
+        data[bit // 8] ^= 1 << bit % 8
+        assert decode(bytes(data)) in {None, EXAMPLE}, bit
+        data[bit // 8] ^= 1 << bit % 8
+
+
+@pytest.mark.parametrize("filler", [b"", b"\0", b" "])
+def test_a_torn_head_is_none(filler: bytes) -> None:
+    """A head that ends early tells nothing, unless all that is missing is its padding."""
+    data = encode(EXAMPLE)
+    said = len(data.rstrip())
+    torn = [decode(data[:cut] + filler * (HEAD_BYTES - cut)) for cut in range(said)]
+    assert {None} == set(torn)
+
+
+def test_a_head_between_two_writes_is_none() -> None:
+    """The beginning of one head and the end of another make no head."""
+    new = encode(EXAMPLE._replace(mark=Mark(813, "f" * 32, 234_999, AT)))
+    mixed = [decode(new[:cut] + encode(EXAMPLE)[cut:]) for cut in range(HEAD_BYTES)]
+    assert {None, EXAMPLE, decode(new)} >= set(mixed)
+
+
+def test_the_head_names_boot_place_and_chain(log: JsonlLog) -> None:
+    """Behind an append it stands at the end of the file, with no failure in it."""
+    batch = append(log, "a")
+    assert batch is not None
+    assert Head(batch.mark, disk.boot_id(), -1, 0) == log.read_head()
+    assert log.path.stat().st_size == batch.end
+
+
+def test_the_head_is_moved_behind_the_flush_only(
+    log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While a batch is being flushed it is not acknowledged."""
+    before = other.head()
+    seen: list[Mark] = []
+    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: seen.append(other.head())))
+    append(log, "a")
+    assert [before] == seen
+    assert before.seq + 1 == other.head().seq
+
+
+def test_the_head_never_goes_back(log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer whose flush took longer than that of a later one leaves the later one's head."""
+    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append(other, "late")))
+    append(log, "slow")
+    assert ["first", "slow", "late"] == names(log)
+    assert list(log.read())[-1].mark == log.head()
+
+
+@pytest.mark.parametrize("torn", [b"", b"\0" * HEAD_BYTES, b"tallybook-head 1 2 "])
+def test_a_torn_head_is_written_anew(log: JsonlLog, torn: bytes) -> None:
+    """Without a head the whole log is read, and the next append writes a whole one."""
+    (log.folder / "head").write_bytes(torn)
+    assert ["first"] == names(log)
+    append(log, "a")
+    assert list(log.read())[-1].mark == log.head()
+
+
+def test_a_failed_flush_is_an_unknown_outcome(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is never acknowledged, the head stays, and notes where the bytes begin that the disk may have lost."""
+    before = head_of(log)
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
+    append_failing(log, "a")
+    assert (before.mark, before.mark.offset, 1) == (head_of(log).mark, head_of(log).suspect, head_of(log).failures)
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_the_next_writer_writes_a_failed_range_again(
+    log: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, *, resident: bool
+) -> None:
+    """It hands the bytes to the disk once more before it appends, and only then takes the mark away."""
+    begin = head_of(log).mark.offset
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
+    append_failing(log, "a")
+    end = log.path.stat().st_size
+    append(log if resident else JsonlLog(log.folder), "b")
+    assert [(begin, end)] == rewritten
+    assert ["first", "a", "b"] == names(log)
+    assert (-1, 4) == (head_of(log).suspect, head_of(log).mark.seq)
+
+
+def test_a_range_that_fails_again_stays_suspect(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk refuses, nothing is appended and the mark stays."""
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail, fail))
+    append_failing(log, "a")
+    suspect = head_of(log).suspect
+    append_failing(log, "b")
+    assert (["first", "a"], suspect) == (names(log), head_of(log).suspect)
+    append(log, "c")
+    assert (["first", "a", "c"], -1) == (names(log), head_of(log).suspect)
+
+
+def test_a_writer_in_flight_hears_of_anothers_failure(
+    log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own flush may have been told nothing, as the system tells an error once, so its outcome is unknown too."""
+    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append_failing(other, "b"), fail))
+    append_failing(log, "a")
+    append(log, "c")
+    assert ["first", "a", "b", "c"] == names(log)
+
+
+def test_a_turned_away_writer_in_flight_hears_of_anothers_failure(
+    log: JsonlLog, other: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it is told was recorded before may be just what that flush has lost."""
+
+    def deliver_again() -> None:
+        append_failing(JsonlLog(log.folder), "a", key="k")
+        fail()
+
+    monkeypatch.setattr(disk, "flush_data", Flushes(deliver_again, lambda: append_failing(other, "b"), fail))
+    append_failing(log, "a", key="k")
+
+
+def test_bytes_of_a_writer_that_died_before_its_flush_are_suspect_too(
+    log: JsonlLog, other: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A failed flush speaks of everything behind the head, not of the failing writer's own batch alone."""
+    begin = head_of(log).mark.offset
+    monkeypatch.setattr(disk, "flush_data", Flushes(die, fail))
+    with pytest.raises(Killed):
+        append(other, "killed")
+    append_failing(log, "a")
+    append(log, "b")
+    assert begin == rewritten[0][0]
+
+
+def test_a_failure_told_while_an_earlier_one_is_mended_is_not_lost(
+    log: JsonlLog, other: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second writer, in flight since before the first failure, reports its own: its range is written again too."""
+    reached, go = Event(), Event()
+
+    def wait() -> None:
+        reached.set()
+        go.wait()
+        fail()
+
+    slow = Thread(target=append_failing, args=(other, "slow"), daemon=True)
+
+    def report_meanwhile() -> None:
+        go.set()
+        slow.join(5)  # It ends at once, unless reporting waits for this writer; then it ends behind it.
+
+    monkeypatch.setattr(disk, "flush_data", Flushes(wait, fail, report_meanwhile))
+    begin = head_of(log).mark.offset
+    slow.start()
+    reached.wait()
+    append_failing(log, "a")
+    append(log, "b")
+    slow.join()
+    append(log, "c")
+    assert (begin, 2) == (min(first for first, _ in rewritten), head_of(log).failures)
+
+
+def test_a_failure_is_noted_though_the_head_is_busy(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other writers that hold the head's short lock again and again do not make a failed flush forgotten."""
+    busy = iter([False] * 100)
+    real = disk.try_lock
+
+    def fail_and_be_busy() -> None:
+        monkeypatch.setattr(disk, "try_lock", lambda fd: next(busy, True) and real(fd))
+        monkeypatch.setattr(disk, "pause", lambda: None)
+        fail()
+
+    begin = head_of(log).mark.offset
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail_and_be_busy))
+    append_failing(log, "a")
+    assert begin == head_of(log).suspect

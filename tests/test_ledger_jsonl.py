@@ -1,0 +1,315 @@
+"""The file and its many writers: stale state, planted files, a held lock, and a disk that refuses."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import errno
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import disk
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import (
+    CannotWriteError,
+    DamagedLedgerError,
+    LockHeldError,
+    NewerLedgerError,
+    OutcomeUnknownError,
+)
+from test_ledger_log import BY, append, lines, names, rated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+WANTED = ["events.jsonl", "head", "lock"]
+HOLDER = """
+import fcntl, sys
+held = open(sys.argv[1], "rb+")
+fcntl.flock(held, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+HOOK = """
+import sys
+from pathlib import Path
+from ledger.backends.jsonl import JsonlLog
+from ledger.line import Draft
+with JsonlLog(Path(sys.argv[1])).transaction() as tx:
+    tx.append([Draft("point.rated", 1, {"name": "a", "rating": "helpful"})], {"rater": "agent"}, "k")
+slow = {"attrs", "attr", "cattrs", "cattr", "orjson", "click", "rich", "datetime", "uuid"}
+print(sorted(slow & sys.modules.keys()))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return where the ledger is going to be."""
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def log(folder: Path) -> Iterator[JsonlLog]:
+    """Return a ledger that holds one acknowledged rating, and whose files stay open."""
+    opened = JsonlLog(folder)
+    append(opened, "first")
+    yield opened
+    opened.close()
+
+
+@contextmanager
+def unprivileged() -> Iterator[None]:
+    """Take away the administrator's right to write everywhere, if the tests run with it."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
+
+
+def full_after(room: int) -> Callable[[int, bytes], int]:
+    """Return a stand-in for a full disk: the log takes ``room`` more bytes in a short write, then nothing."""
+    left = [room]
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        taken = real(fd, data[: left[0]])
+        left[0] -= taken
+        if not taken:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return taken
+
+    return write
+
+
+def test_writers_take_turns(log: JsonlLog) -> None:
+    """Two objects on one folder notice each other's batches, whichever wrote last, and make one chain."""
+    other = JsonlLog(log.folder)
+    for turn in range(6):
+        append((log, other)[turn % 2], f"a{turn}")
+        append((log, other)[turn // 2 % 2], f"b{turn}")
+    assert names(log)[1:] == [f"{name}{turn}" for turn in range(6) for name in "ab"]
+    assert list(range(1, 15)) == [line["seq"] for line in lines(other)]
+
+
+def test_nobody_else_writes_during_a_transaction(log: JsonlLog) -> None:
+    """Inside a transaction another object is told that the lock is held, and may append once it ended."""
+    other = JsonlLog(log.folder)
+    with log.transaction() as tx:
+        tx.append(rated("a"), BY)
+        with pytest.raises(LockHeldError):
+            other.transaction(wait_ms=0).__enter__()
+    append(other, "b")
+    assert ["first", "a", "b"] == names(log)
+
+
+def test_several_batches_are_flushed_once(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One transaction is one flush, however many batches it appends."""
+    flushed: list[int] = []
+    monkeypatch.setattr(disk, "flush_data", flushed.append)
+    with log.transaction() as tx:
+        for name in "abc":
+            tx.append(rated(name), BY)
+    assert 1 == len(flushed)
+
+
+def test_a_turned_away_batch_is_flushed_too(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first delivery may not be durable yet, so the second is acknowledged behind a flush of its own."""
+    append(log, "a", key="k")
+    flushed: list[int] = []
+    monkeypatch.setattr(disk, "flush_data", flushed.append)
+    assert append(log, "a", key="k") is None
+    assert 1 == len(flushed)
+
+
+def test_a_log_replaced_under_a_writer_is_opened_anew(log: JsonlLog) -> None:
+    """After a rename over the log a writer with open files writes to the file that has the name now."""
+    copy = log.folder / "copy"
+    shutil.copyfile(log.path, copy)
+    copy.rename(log.path)
+    append(log, "a")
+    assert ["first", "a"] == names(JsonlLog(log.folder))
+
+
+def test_a_lock_deleted_under_a_writer_is_noticed(log: JsonlLog) -> None:
+    """Who deletes the lock, which the message about a held lock names, does not let two writers in at once."""
+    (log.folder / "lock").unlink()
+    with JsonlLog(log.folder).transaction() as tx:
+        tx.append(rated("a"), BY)
+        with pytest.raises(LockHeldError):
+            log.transaction(wait_ms=0).__enter__()
+    append(log, "b")
+    assert ["first", "a", "b"] == names(log)
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_a_deleted_log_is_damage(log: JsonlLog, *, resident: bool) -> None:
+    """While the head stands, a missing log is refused by readers and writers, and none is created in its place."""
+    log.path.unlink()
+    other = log if resident else JsonlLog(log.folder)
+    for act in (lambda: list(other.read()), other.transaction().__enter__):
+        with pytest.raises(DamagedLedgerError):
+            act()
+    assert other.exists()
+    assert not log.path.exists()
+
+
+def test_a_later_format_is_refused(log: JsonlLog) -> None:
+    """A ledger from the future is neither read nor written, and stays as it is."""
+    later = log.path.read_bytes().replace(b'"format":1}', b'"format":2}')
+    log.path.write_bytes(later)
+    other = JsonlLog(log.folder)
+    (log.folder / "head").unlink()
+    for act in (lambda: list(other.read()), other.transaction().__enter__):
+        with pytest.raises(NewerLedgerError):
+            act()
+    assert later == log.path.read_bytes()
+
+
+def test_a_read_only_folder_is_read_and_not_written() -> None:
+    """Reading needs no right to write, and a writer says in one line that it has none."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "ledger"
+        append(JsonlLog(folder), "a")
+        for path in (Path(name), folder):
+            path.chmod(0o555)
+        for path in folder.iterdir():
+            path.chmod(0o444)
+        log = JsonlLog(folder)
+        with unprivileged():
+            assert ["a"] == names(log)
+            with pytest.raises(CannotWriteError):
+                append(log, "b")
+        assert ["a"] == names(log)
+        for path in (Path(name), folder):
+            path.chmod(0o755)
+
+
+def test_a_folder_that_cannot_be_created_is_refused() -> None:
+    """Where the project is read-only there is no ledger afterwards, and one line says so."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o555)
+        with unprivileged(), pytest.raises(CannotWriteError):
+            append(JsonlLog(Path(name) / ".claude" / "ledger"), "a")
+        assert [] == list(Path(name).iterdir())
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_planted_link_is_not_followed(folder: Path, tmp_path: Path, name: str) -> None:
+    """A symbolic link in place of a file of the ledger is refused, and what it points to is not touched."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    with pytest.raises(CannotWriteError):
+        append(JsonlLog(folder), "a")
+    assert "precious" == victim.read_text()
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_a_dangling_link_creates_nothing(folder: Path, tmp_path: Path, name: str) -> None:
+    """A link to nowhere is refused as well, and nothing comes to be where it points."""
+    folder.mkdir()
+    (folder / name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CannotWriteError):
+        append(JsonlLog(folder), "a")
+    assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
+@pytest.mark.parametrize("name", WANTED)
+def test_what_is_no_file_is_refused(folder: Path, name: str, plant: Callable[[Path], None]) -> None:
+    """A pipe or a folder in place of a file is refused, and nobody waits for the other end of the pipe."""
+    folder.mkdir()
+    plant(folder / name)
+    with pytest.raises(CannotWriteError):
+        append(JsonlLog(folder), "a")
+
+
+def test_a_link_in_place_of_gitignore_is_not_followed(folder: Path, tmp_path: Path) -> None:
+    """The file that hides the ledger from git is not written through a link either."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder.mkdir()
+    (folder / ".gitignore").symlink_to(victim)
+    try:
+        append(JsonlLog(folder), "a")
+    except CannotWriteError:
+        assert not names(JsonlLog(folder))
+    assert "precious" == victim.read_text()
+
+
+def test_a_lock_held_by_a_process_goes_with_it(log: JsonlLog) -> None:
+    """A writer gives up behind its wait while another process holds the lock, and gets it once that was killed."""
+    command = [sys.executable, "-c", HOLDER, str(log.folder / "lock")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert b"held\n" == holder.stdout.readline()
+        with pytest.raises(LockHeldError, match="held by another process for 20 ms"):
+            log.transaction(wait_ms=20).__enter__()
+        holder.kill()
+        holder.wait()
+    append(log, "a")
+    assert ["first", "a"] == names(log)
+
+
+def test_a_hook_loads_the_standard_library_only(folder: Path) -> None:
+    """Appending in a process of its own, key and all, loads no library and none of the slow modules."""
+    done = subprocess.run(
+        [sys.executable, "-c", HOOK, str(folder)], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert "[]\n" == done.stdout
+    assert ["a"] == names(JsonlLog(folder))
+
+
+@pytest.mark.parametrize("room", [0, 1, 200])
+def test_a_full_disk_records_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+    """A stand-in for a full disk takes a part of the batch: nobody reads it, and once there is room the log goes on."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full_after(room))
+        with pytest.raises(CannotWriteError, match="No space left"):
+            append(log, "lost", "lost")
+    assert ["first"] == names(log)
+    append(log, "a")
+    assert ["first", "a"] == names(JsonlLog(log.folder))
+
+
+def append_two(log: JsonlLog) -> None:
+    """Append two batches in one transaction."""
+    with log.transaction() as tx:
+        tx.append(rated("a"), BY)
+        tx.append(rated("b"), BY)
+
+
+@pytest.mark.parametrize("spare", [0, 1, 100])
+def test_a_disk_that_fills_between_two_batches_is_told_as_it_is(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, spare: int
+) -> None:
+    """Who hears that nothing was recorded tries again: so where the first batch did fit, he must not hear that."""
+    first = append(log, "a")
+    assert first is not None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", full_after(len(first.raw) + spare))
+        with pytest.raises((CannotWriteError, OutcomeUnknownError)) as told:
+            append_two(log)
+    assert told.type is OutcomeUnknownError or ["first", "a"] == names(JsonlLog(log.folder))
+
+
+def test_a_full_disk_that_refuses_the_head_is_told_in_one_line(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for a disk with room for the batch, but none for a new head: one of our errors, not the system's."""
+
+    def refuse(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with pytest.raises(OutcomeUnknownError):
+        append(JsonlLog(folder), "a")

@@ -1,0 +1,194 @@
+"""The cache of keys: it may be gone, torn, stale or another ledger's, and never changes which delivery counts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger import disk, keys
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import DamagedLedgerError
+from test_ledger_log import BY, append, names, rated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> JsonlLog:
+    """Return a ledger that holds the keys k0 to k4."""
+    opened = JsonlLog(tmp_path / "ledger")
+    for number in range(5):
+        append(opened, f"a{number}", key=f"k{number}")
+    return opened
+
+
+def cache(log: JsonlLog) -> Path:
+    """Return where the cache is."""
+    return log.folder / "cache" / "keys"
+
+
+def power_cut(log: JsonlLog, log_bytes: bytes, head_bytes: bytes) -> JsonlLog:
+    """Put the ledger back to what the disk held, and return it as it is opened after the restart; the cache stays."""
+    log.close()
+    log.path.write_bytes(log_bytes)
+    (log.folder / "head").write_bytes(head_bytes)
+    return JsonlLog(log.folder)
+
+
+def assert_only_the_five_are_known(log: JsonlLog) -> None:
+    """Deliver all keys again and one more: only that one is recorded."""
+    known = [append(log, "again", key=f"k{number}") is None for number in range(5)]
+    assert [True] * 5 == known
+    assert append(log, "new", key="k5") is not None
+    assert ["a0", "a1", "a2", "a3", "a4", "new"] == names(log)
+
+
+@given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=200))
+def test_a_short_plain_key_is_written_as_it_is(key: str) -> None:
+    """Letters and digits need no digest."""
+    assert key == keys.plain(key)
+
+
+@given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))
+def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
+    """What is written is short printable ASCII that needs no escape, and no two keys share it."""
+    assert (one == two) == (keys.plain(one) == keys.plain(two))
+    for plain in (keys.plain(one), keys.plain(two)):
+        assert plain.isascii()
+        assert plain.isprintable() or not plain
+        assert len(plain) <= 200
+        assert not {'"', "\\"} & set(plain)
+
+
+def test_the_cache_is_written_by_the_first_key_that_is_asked_for(log: JsonlLog) -> None:
+    """It speaks up to the batch before that one."""
+    lines = cache(log).read_bytes().splitlines()
+    assert b"tallybook-keys 1" == lines[0]
+    assert 4 == sum(len(line) == 32 for line in lines)
+
+
+def test_a_deleted_cache_is_built_anew(log: JsonlLog) -> None:
+    """Without it the log tells which keys it holds."""
+    cache(log).unlink()
+    assert_only_the_five_are_known(log)
+
+
+def test_a_cache_torn_anywhere_is_built_anew(log: JsonlLog) -> None:
+    """Wherever it ends, the last complete key is still known, and an unknown one is not."""
+    whole = cache(log).read_bytes()
+    with log.path.open("rb") as file:
+        for cut in range(len(whole)):
+            for key, known in (("k4", True), ("k5", False)):
+                cache(log).write_bytes(whole[:cut])
+                assert known == keys.known(key, log.read, log.folder, file.fileno()), cut
+
+
+@pytest.mark.parametrize("spoil", [bytes.upper, bytes.swapcase, lambda data: data.replace(b"\n=", b"\n= ")])
+def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], bytes]) -> None:
+    """What does not prove itself is not believed."""
+    cache(log).write_bytes(spoil(cache(log).read_bytes()))
+    assert_only_the_five_are_known(log)
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"\0" * 4096, b"\n=", b"tallybook-keys 1\n=9 x y z\n", b"\n=\xff \xff \xff \xff\n"]
+)
+def test_nonsense_in_place_of_the_cache_is_built_anew(log: JsonlLog, data: bytes) -> None:
+    """Whatever stands there, the log is asked."""
+    cache(log).write_bytes(data)
+    assert_only_the_five_are_known(log)
+
+
+def test_an_old_cache_is_read_on_from(log: JsonlLog) -> None:
+    """A copy of it from earlier is good for what it knew, and the log tells the rest."""
+    old = cache(log).read_bytes()
+    append(log, "a5", key="k5")
+    append(log, "a6", key="k6")
+    cache(log).write_bytes(old)
+    assert [True, True, False] == [append(log, "x", key=f"k{number}") is None for number in (5, 6, 7)]
+
+
+def test_a_folder_in_place_of_the_cache_costs_nothing_but_time(log: JsonlLog) -> None:
+    """A cache that can be neither read nor written stops nobody."""
+    cache(log).unlink()
+    cache(log).mkdir()
+    assert_only_the_five_are_known(log)
+
+
+@pytest.mark.parametrize("batches", range(1, 8))
+def test_another_ledgers_cache_is_not_believed(log: JsonlLog, tmp_path: Path, batches: int) -> None:
+    """Copied from a ledger that is shorter, as long or longer, it neither adds a key nor hides one."""
+    foreign = JsonlLog(tmp_path / "foreign")
+    for number in range(batches + 1):
+        append(foreign, f"b{number}", key=f"f{number}")
+    cache(log).write_bytes(cache(foreign).read_bytes())
+    turned_away = [append(log, "new", key=f"f{number}") is None for number in range(batches)]
+    assert [False] * batches == turned_away
+    known = [append(log, "again", key=f"k{number}") is None for number in range(5)]
+    assert [True] * 5 == known
+
+
+def test_a_key_that_the_disk_lost_counts_when_it_comes_again(log: JsonlLog) -> None:
+    """A cut of power takes a batch that was never acknowledged and leaves the cache, which had it already."""
+    stood = log.path.read_bytes(), (log.folder / "head").read_bytes()
+    append(log, "lost", key="k5")
+    append(log, "lost", key="k6")
+    after = power_cut(log, *stood)
+    assert append(after, "came again", key="k5") is not None
+    assert ["a0", "a1", "a2", "a3", "a4", "came again"] == names(after)
+
+
+def test_a_key_in_a_sealed_range_counts_when_it_comes_again(log: JsonlLog) -> None:
+    """The same where the lost batch is a hole that the redelivering writer itself seals."""
+    stood, head = log.path.read_bytes(), (log.folder / "head").read_bytes()
+    append(log, "lost", key="k5")
+    hole = b"\0" * (log.path.stat().st_size - len(stood))
+    append(log, "lost", key="k6")
+    after = power_cut(log, stood + hole, head)
+    assert append(after, "came again", key="k5") is not None
+    assert ["a0", "a1", "a2", "a3", "a4", "came again"] == names(after)
+
+
+def test_a_cache_that_ends_within_a_sealed_range_is_built_anew(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A copy of it that comes back, and names a batch behind a hole that stands in the file but was sealed."""
+    stood, head = log.path.read_bytes(), (log.folder / "head").read_bytes()
+    lost, kept = append(log, "lost", key="k5"), append(log, "behind the hole", key="k6")
+    assert lost is not None
+    assert kept is not None
+    append(log, "cut off", key="k7")
+    old = cache(log).read_bytes()
+    monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
+    after = power_cut(log, stood + b"\0" * len(lost.raw) + kept.raw, head)
+    append(after, "sealed")
+    cache(log).write_bytes(old)
+    assert append(after, "came again", key="k5") is not None
+    assert ["sealed", "came again"] == names(after)[5:]
+
+
+def test_a_key_whose_batch_was_broken_off_stays_free(log: JsonlLog) -> None:
+    """The keys of a transaction that ended by an exception are not in the cache either."""
+
+    def break_off() -> None:
+        with log.transaction() as tx:
+            tx.append(rated("lost"), BY, "k5")
+            tx.append(rated("lost"), BY, "k6")
+            (log.folder / "nowhere").stat()
+
+    with pytest.raises(FileNotFoundError):
+        break_off()
+    assert [True, True] == [append(log, "x", key=key) is not None for key in ("k5", "k6")]
+
+
+def test_damage_is_told_and_not_taken_for_an_odd_cache(log: JsonlLog) -> None:
+    """Where the log itself cannot be read, nobody says whether it holds a key."""
+    data = bytearray(log.path.read_bytes())
+    data[len(data) // 2] ^= 1
+    log.path.write_bytes(data)
+    cache(log).unlink()
+    with pytest.raises(DamagedLedgerError):
+        append(JsonlLog(log.folder), "x", key="k5")

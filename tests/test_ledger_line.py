@@ -1,0 +1,383 @@
+"""The bytes of a line: sections, canonical JSON, bounds, and that whatever text goes in comes out again.
+
+The helpers here build ledgers from bytes with fixed ids, times and salts; the other tests of the bytes share them.
+"""
+
+from __future__ import annotations
+
+import binascii
+from functools import cache
+from hashlib import sha256
+from itertools import count
+import json
+import tempfile
+from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
+
+import attrs
+from hypothesis import example, given
+from hypothesis import strategies as st
+import orjson
+import pytest
+
+from ledger import line
+from ledger.codec import decode, encode
+from ledger.errors import BadInputError
+from ledger.events import (
+    ItemSkipped,
+    LedgerOpened,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointRated,
+    PointSeeded,
+)
+from ledger.line import (
+    CHAIN_MARK,
+    FREE_CHARS,
+    FREE_MARK,
+    MAX_LINE_BYTES,
+    START,
+    Draft,
+    Mark,
+    RawBatch,
+    Stamp,
+    chain_of,
+    frame,
+)
+from ledger.recorded import By
+from ledger.scan import Scan
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ledger.events import Event
+    from ledger.scan import Stop
+
+AT = "2026-11-21T20:17:03.123456Z"
+BY = {"rater": "test"}
+
+# What could be taken for a section, a line, a string's end, or a part of an escape.
+TRICKY = [',\t"free":', ',\t"chain":"', "\t", "\n", "\r\n", "\u2028", "\u2029", "\x85", '"', "\\", '\\"', "\\u0000"]
+TRICKY += ["\0", "\x1f", "\x7f", "\ufeff", "\ufffe", "é", "e\u0301", "\U0001f600", "}", '"}\n', '{"salt":"x"}', "null"]
+CHARACTERS = st.characters(exclude_categories=["Cs"])
+TEXTS = st.lists(st.one_of(st.text(CHARACTERS), st.sampled_from(TRICKY)), max_size=6).map("".join)
+LONG_TEXTS = st.builds(lambda piece, times, end: piece * times + end, TEXTS, st.sampled_from([1, 1000, 4000]), TEXTS)
+KEYS = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E, exclude_characters='"\\'), min_size=1)
+COUNTS = st.integers(0, 2**53)
+EVENTS: st.SearchStrategy[Event] = st.one_of(
+    st.builds(PointRated, TEXTS, TEXTS),
+    st.builds(PointAdded, TEXTS, LONG_TEXTS),
+    st.builds(PointSeeded, TEXTS, COUNTS, COUNTS, TEXTS, LONG_TEXTS, LONG_TEXTS),
+    st.builds(ItemSkipped, COUNTS, TEXTS, LONG_TEXTS),
+    st.builds(PlaybookOrdered, st.lists(TEXTS, max_size=60).map(tuple)),
+    st.builds(PlaybookEdited, st.none() | COUNTS, st.none() | TEXTS, LONG_TEXTS),
+    st.builds(PlaybookUpdated, COUNTS, COUNTS, COUNTS),
+)
+
+
+class Read(NamedTuple):
+    """What a scan of some bytes came to.
+
+    Attributes:
+        batches: The batches that it gave out.
+        stop: Where and why it ended early, None where it came to the end.
+        sealed: The ranges that it skipped.
+    """
+
+    batches: list[RawBatch]
+    stop: Stop | None
+    sealed: list[tuple[int, int]]
+
+
+def stamp(
+    mark: Mark = START, *, at: str = AT, by: Mapping[str, Any] | None = None, key: str | None = None, ids: str = "id"
+) -> Stamp:
+    """Return a stamp that leaves nothing to chance: ids are numbered by seq, every salt is the same."""
+    serial = count(mark.seq + 1)
+    return Stamp(mark, at, by or BY, lambda: f"{ids}-{next(serial)}", lambda: "5a17", key)
+
+
+def batches_of(*groups: Sequence[Draft], mark: Mark = START) -> list[RawBatch]:
+    """Return one batch for each group of drafts, chained behind a place."""
+    batches: list[RawBatch] = []
+    for group in groups:
+        batches.append(frame(group, stamp(mark)))
+        mark = batches[-1].mark
+    return batches
+
+
+def raw(batches: Iterable[RawBatch]) -> bytes:
+    """Return the bytes of batches as they stand in a file."""
+    return b"".join(batch.raw for batch in batches)
+
+
+@cache
+def _scratch() -> IO[bytes]:
+    """Return a file to write over and over: making one for each of many thousand logs would take half a minute."""
+    return cast("IO[bytes]", tempfile.TemporaryFile(buffering=0))
+
+
+def file_of(data: bytes) -> int:
+    """Return the descriptor of a file that holds these bytes until the next call."""
+    file = _scratch()
+    file.seek(0)
+    file.write(data)
+    file.truncate()
+    return file.fileno()
+
+
+def read(data: bytes) -> Read:
+    """Scan bytes as a file from its beginning to its end."""
+    scan = Scan(file_of(data), START, len(data))
+    return Read(list(scan), scan.stop, scan.sealed)
+
+
+def forge(*sections: tuple[str, str | None], mark: Mark = START, head: Mapping[str, str] | None = None) -> RawBatch:
+    """Return a batch of which every proof fits, whatever its lines say.
+
+    Args:
+        sections: For each line its what-section without ``sum``, and its free value in JSON or None.
+        mark: The place behind which it goes.
+        head: Fields of each line's first section, by name and in JSON, that are not to be the usual ones.
+    """
+    lines = []
+    for part, (what, free) in enumerate(sections, 1):
+        seq, place = mark.seq + part, f"[{part},{len(sections)}]"
+        fields = {"seq": f"{seq}", "id": f'"id-{seq}"', "at": f'"{AT}"', "part": place, "by": '{"rater":"test"}'}
+        core = ",".join(f'"{name}":{value}' for name, value in {**fields, **(head or {})}.items()) + ",\t" + what
+        if free is not None:
+            core += f',"sum":"{sha256(free.encode()).hexdigest()[:32]}"'
+        crc = binascii.crc32(core.encode())
+        text = f',\t"free":{free}' if free is not None else ""
+        lines.append(f'{{"crc":"{crc:08x}",{core}{text}' + ("}" if part < len(sections) else ""))
+    data = "\n".join(lines).encode()
+    return RawBatch(mark.seq + 1, mark.seq + len(lines), chain_of(mark.chain, data), mark.offset, data)
+
+
+@given(st.lists(EVENTS, min_size=1, max_size=5), st.none() | KEYS, TEXTS.filter(bool))
+@example([PointRated("kpt_001", "helpful")], "k", ',\t"free":')
+@example([PointAdded("kpt_001", "\0" * (3 * FREE_CHARS + 1))], None, "s")
+@example([PointSeeded("kpt_001", 0, 0, "odd", "", "\U0001f600" * (FREE_CHARS + 1))], None, "s")
+@example([PointSeeded("kpt_001", 0, 0, "odd", "a" * FREE_CHARS, "b")], None, "s")
+def test_whatever_is_framed_is_read_again(events: list[Event], key: str | None, session: str) -> None:
+    """Framing, scanning and decoding gives the same events, texts, key and rater, for every Unicode text."""
+    by = {"rater": "test", "session": session}
+    opened = frame([encode(LedgerOpened("ledger-1", 1))], stamp())
+    batch = frame([encode(event) for event in events], stamp(opened.mark, by=by, key=key))
+    found = read(opened.raw + batch.raw)
+    assert ([opened, batch], None) == (found.batches, found.stop)
+    again = list(decode(found.batches))[1]
+    assert events == list(again.events)
+    assert events == [record.event for record in again.records]
+    assert (key, session, AT) == (again.records[0].key, again.records[0].by.session, again.at)
+    assert (key or "") == line.key_of(batch.data)
+
+
+@given(st.lists(EVENTS, min_size=1, max_size=4), st.none() | KEYS)
+def test_every_line_is_canonical_json_in_sections(events: list[Event], key: str | None) -> None:
+    """A line is what json writes without white space, but for a TAB before each section, and fits its bound."""
+    batch = frame([encode(event) for event in events], stamp(key=key))
+    lines = batch.raw.removesuffix(b"\n").split(b"\n")
+    assert batch.last == len(lines)
+    for seq, text in enumerate(lines, 1):
+        value = json.loads(text)
+        assert value == orjson.loads(text)
+        assert json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() == text.replace(b",\t", b",")
+        names = [section.partition(b":")[0].strip(b'{"').decode() for section in text.split(b"\t")]
+        free, chain = ["free"] * ("free" in value), ["chain"] * (seq == len(lines))
+        assert ["crc", "kind", *free, *chain] == names
+        assert (seq, [seq, len(lines)]) == (value["seq"], value["part"])
+        assert len(text) + 1 <= MAX_LINE_BYTES
+
+
+@given(EVENTS)
+def test_the_checksum_covers_the_first_two_sections(event: Event) -> None:
+    """``crc`` is CRC-32 over what stands behind it up to the end of the second section."""
+    for text in frame([encode(event)], stamp()).raw.removesuffix(b"\n").split(b"\n"):
+        core = b"\t".join(text.split(b"\t")[:2])[len(b'{"crc":"00000000",') : -1]
+        assert f"{binascii.crc32(core):08x}" == json.loads(text)["crc"]
+
+
+@given(EVENTS)
+def test_the_sum_is_the_digest_of_the_free_value(event: Event) -> None:
+    """``sum`` is the first 16 bytes of SHA-256 over the free value as written, salt included."""
+    for text in frame([encode(event)], stamp()).raw.removesuffix(b"\n").split(b"\n"):
+        _, mark, rest = text.partition(FREE_MARK)
+        free = rest.partition(CHAIN_MARK)[0] if CHAIN_MARK in rest else rest[:-1]
+        assert bool(mark) == ("sum" in json.loads(text))
+        if mark:
+            assert sha256(free).hexdigest()[:32] == json.loads(text)["sum"]
+            assert "5a17" == json.loads(free)["salt"]
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        lambda bad: frame([encode(PointAdded("kpt_001", bad))], stamp()),
+        lambda bad: frame([encode(PointAdded("kpt_001", "a" * FREE_CHARS + bad))], stamp()),
+        lambda bad: frame([encode(PointRated(bad, "helpful"))], stamp()),
+        lambda bad: frame([encode(PointRated("kpt_001", "helpful"))], stamp(by={"rater": bad})),
+    ],
+    ids=["text", "continued text", "body", "rater"],
+)
+@pytest.mark.parametrize("bad", ["\ud800", "a\udfff", "\udc00\ud800"])
+def test_half_a_surrogate_pair_is_refused(spoil: Any, bad: str) -> None:
+    """A lone surrogate is no Unicode text, wherever on the line it stands."""
+    with pytest.raises(BadInputError, match="surrogate"):
+        spoil(bad)
+
+
+@pytest.mark.parametrize("kind", ["point.rated", "point.added"])
+def test_a_line_holds_64_kib_and_not_a_byte_more(kind: str) -> None:
+    """The longest line that is taken has MAX_LINE_BYTES with its line feed; one more is refused."""
+    free = {"text": "x"} if kind == "point.added" else None
+
+    def framed(length: int) -> RawBatch:
+        return frame([Draft(kind, 1, {"name": "n" * length}, free)], stamp())
+
+    room = MAX_LINE_BYTES - len(framed(0).raw)
+    assert MAX_LINE_BYTES == len(framed(room).raw)
+    with pytest.raises(BadInputError, match=rf"{kind} would need more than 65,536 bytes"):
+        framed(room + 1)
+
+
+def test_a_batch_has_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch as long as MAX_BATCH_BYTES is taken, one byte more is refused."""
+    drafts = [encode(PointRated("kpt_001", "helpful"))] * 3
+    size = len(frame(drafts, stamp()).data)
+    monkeypatch.setattr(line, "MAX_BATCH_BYTES", size)
+    assert size == len(frame(drafts, stamp()).data)
+    monkeypatch.setattr(line, "MAX_BATCH_BYTES", size - 1)
+    with pytest.raises(BadInputError, match="batch"):
+        frame(drafts, stamp())
+
+
+@pytest.mark.parametrize("char", ["x", "\0", "\U0001f600", '"'])
+@pytest.mark.parametrize("length", [0, FREE_CHARS, FREE_CHARS + 1, 2 * FREE_CHARS, 2 * FREE_CHARS + 1])
+def test_a_long_text_is_carried_on_and_fits_its_lines(char: str, length: int) -> None:
+    """A line carries 10,000 characters; what is left of a text follows in ``text.continued`` lines of the batch."""
+    batch = frame([encode(PointAdded("kpt_001", char * length)), encode(PlaybookUpdated(1, 0, 0))], stamp())
+    kinds = [json.loads(text)["kind"] for text in batch.raw.splitlines()]
+    more = max(-(-length // FREE_CHARS) - 1, 0)
+    assert ["point.added", *["text.continued"] * more, "playbook.updated"] == kinds
+    assert all(len(text) + 1 <= MAX_LINE_BYTES for text in batch.raw.splitlines())
+
+
+@given(KEYS)
+@example("at:1999,key:{}")
+def test_a_key_stands_on_the_first_line_alone(key: str) -> None:
+    """A batch has its key once, behind the id of its first line, where a reader finds it without JSON."""
+    batch = frame([encode(PlaybookUpdated(0, 0, 0))] * 2, stamp(key=key))
+    first, second = (json.loads(text) for text in batch.raw.removesuffix(b"\n").split(b"\n"))
+    assert (key, "id-1", AT) == (first["key"], first["id"], first["at"])
+    assert "key" not in second
+    assert key == line.key_of(batch.data)
+
+
+@pytest.mark.parametrize("key", [None, ""])
+def test_a_batch_without_a_key_has_none(key: str | None) -> None:
+    """An empty key is no key: two batches without one must not be taken for the same delivery."""
+    batch = frame([encode(PointAdded('","key":"x', '","key":"x'))], stamp(key=key))
+    assert ("key" in json.loads(batch.raw), "") == (False, line.key_of(batch.data))
+
+
+@pytest.mark.parametrize(
+    "key", ['a","id":"another', '"', "a\\", "a\tb", "a\0", "a\x7f", "é", "\u2028", "\ud800", "a\n"]
+)
+def test_a_key_that_is_not_plain_is_refused(key: str) -> None:
+    """A key that a reader could not find by its quotes, or take for another field, never comes on a line."""
+    with pytest.raises(BadInputError, match=r"key: .* is not printable ASCII without quotes") as caught:
+        frame([encode(PlaybookUpdated(0, 0, 0))], stamp(key=key))
+    assert str(caught.value).isascii()
+
+
+@pytest.mark.parametrize(
+    ("by", "what"),
+    [
+        ({"session": "s"}, "no rater"),
+        ({"rater": ""}, "'rater': '' does not say who"),
+        ({"rater": "test", "session": ""}, "'session': '' does not say who"),
+        ({"rater": "test", "session": None}, "'session': None does not say who"),
+        ({"rater": "test", "model": 7}, "'model': 7 does not say who"),
+        ({"rater": ["test"]}, "does not say who"),
+        ({"rater": "test", "user": "x"}, "'user': 'x' does not say who"),
+        ({"rater": "test", "": "x"}, "'': 'x' does not say who"),
+    ],
+)
+def test_a_by_that_does_not_say_who_is_refused(by: dict[str, Any], what: str) -> None:
+    """Every line has a rater, and nothing in ``by`` but what By names, each a text that says something."""
+    with pytest.raises(BadInputError, match=what) as caught:
+        frame([encode(PlaybookUpdated(0, 0, 0))], stamp(by=by))
+    assert str(caught.value).endswith("it takes rater, session, agent, model, place")
+
+
+def test_by_has_the_fields_of_its_class() -> None:
+    """What a writer takes is what the codec reads: no field is known to one of them alone."""
+    assert tuple(field.name for field in attrs.fields(By)) == line.BY_FIELDS
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize("without", [[], ["c_make_encoder"]], ids=["as it is", "without C"])
+def test_json_is_written_as_the_standard_library_writes_it(monkeypatch: pytest.MonkeyPatch, without: list[str]) -> None:
+    """The encoder that is made once writes the same text as ``json.dumps``, where there is no C encoder too."""
+    for name in without:
+        monkeypatch.setattr(json.encoder, name, None)
+    encoded = line._encoder()
+
+    @given(JSON)
+    def agree(value: object) -> None:
+        assert json.dumps(value, ensure_ascii=False, separators=(",", ":")) == encoded(value)
+
+    agree()
+    for number in (float("nan"), float("inf"), float("-inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            encoded([number])
+    with pytest.raises(TypeError):
+        encoded([b"x"])
+
+
+def test_when_stands_where_it_was_another_time() -> None:
+    """``when`` follows ``at`` on the lines of events that happened at another time."""
+    when = "2026-11-20T00:00:00.000000Z"
+    lines = frame([encode(PlaybookUpdated(0, 0, 0), when), encode(PlaybookUpdated(0, 0, 0))], stamp()).raw.splitlines()
+    assert [when, None] == [json.loads(text).get("when") for text in lines]
+
+
+def test_a_batch_knows_its_place() -> None:
+    """The mark behind a batch has its last seq, its chain, its end, and its time, tricky texts notwithstanding."""
+    drafts = [encode(PointRated('","at":"1999', '"at":"1999"')), encode(PointAdded('"at":"1999', '"at":"'))]
+    one, two = batches_of(drafts, drafts)
+    assert Mark(2, one.chain, len(one.raw), AT) == one.mark
+    assert Mark(4, two.chain, len(one.raw + two.raw), AT) == two.mark
+    assert (3, len(one.raw)) == (two.first, two.offset)
+    assert one.chain != two.chain
+
+
+@pytest.mark.parametrize("digits", ["", ",", "x,", "-1,", "12", "1 2,", "\u0661,", "1" * 20 + ",", "1" * 5000 + ","])
+def test_a_seq_that_is_none_is_minus_one(digits: str) -> None:
+    """Whatever stands where a seq is due, looking for one is safe, and cheap."""
+    assert -1 == line.first_seq(b'{"crc":"00000000","seq":' + digits.encode())
+
+
+@pytest.mark.parametrize("seq", [1, 12, 2**53, 10**19 - 1])
+def test_a_seq_is_found_without_json(seq: int) -> None:
+    """A sequence number of any length that a ledger can come to is read."""
+    assert seq == line.first_seq(b'{"crc":"00000000","seq":%d,"id":"x"' % seq)
+
+
+@given(st.lists(EVENTS, min_size=1, max_size=4))
+def test_the_chain_covers_everything_but_the_free_values(events: list[Event]) -> None:
+    """Only what json reads as a free value is left out of the chain, not its name, nor the brace behind it."""
+    batch = frame([encode(event) for event in events], stamp())
+    proven = []
+    for text in batch.data.decode().split("\n"):
+        before, mark, rest = text.partition(',\t"free":')
+        proven.append(before + mark + rest[json.JSONDecoder().raw_decode(rest)[1] if mark else 0 :])
+    assert sha256((line.GENESIS + "\n".join(proven)).encode()).hexdigest()[:32] == batch.chain

@@ -1,0 +1,280 @@
+"""What every back end promises: one suite over the table ledger.log.BACKENDS, and the small helpers of its kind."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.backends.jsonl import JsonlLog
+from ledger.clock import MICROSECONDS, Now, moment
+from ledger.errors import BadInputError
+from ledger.line import FORMAT, START, Draft, lines_of
+from ledger.log import BACKENDS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ledger.line import RawBatch
+    from ledger.log import Log
+
+BY = {"rater": "test"}
+BEGIN_US = 1_795_000_000 * MICROSECONDS
+UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
+KEYS = ["k", "", "a:b c", 'with "quotes"', "back\\slash", "ключ", "tab\there", "x" * 5000, "half \ud800"]
+
+
+class Clock:
+    """A clock that stands still until it is moved.
+
+    Attributes:
+        unix_us: Microseconds since 1970.
+    """
+
+    def __init__(self) -> None:
+        """Stand at a moment in November 2026."""
+        self.unix_us = BEGIN_US
+
+    def __call__(self) -> Now:
+        """Return the present moment."""
+        return moment(self.unix_us)
+
+    def move(self, seconds: float) -> str:
+        """Go on, or back, and return the new moment as the ledger writes it."""
+        self.unix_us += round(seconds * MICROSECONDS)
+        return self().at
+
+
+def rated(*names: str) -> list[Draft]:
+    """Return one rating for each name."""
+    return [Draft("point.rated", 1, {"name": name, "rating": "helpful"}) for name in names]
+
+
+def append(log: Log, *names: str, key: str | None = None) -> RawBatch | None:
+    """Append one batch of ratings in a transaction of its own."""
+    with log.transaction() as tx:
+        return tx.append(rated(*names), BY, key)
+
+
+def lines(log: Log) -> list[dict[str, Any]]:
+    """Return every line that reads, as JSON."""
+    return [json.loads(line) for batch in log.read() for line in lines_of(batch.data)]
+
+
+def names(log: Log) -> list[str]:
+    """Return the names of all ratings that read, in order."""
+    return [line["body"]["name"] for line in lines(log) if line["kind"] == "point.rated"]
+
+
+def break_off(log: Log) -> None:
+    """Append a batch with the key ``k``, and one that is refused, in a transaction that ends by the refusal."""
+    with log.transaction() as tx:
+        tx.append(rated("lost"), BY, "k")
+        tx.append([Draft("x.y", 1, {}, {"text": "\udc00"})], BY)
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """Return a clock that the test moves."""
+    return Clock()
+
+
+@pytest.fixture(params=sorted(BACKENDS))
+def log(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[Log]:
+    """Return an empty ledger of each kind."""
+    opened = BACKENDS[request.param](tmp_path / "ledger", clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def reopened(log: Log) -> Callable[[], Log]:
+    """Return what opens the ledger as a later process would; memory has no later process, so it stays as it is."""
+    return lambda: JsonlLog(log.folder, log.now) if isinstance(log, JsonlLog) else log
+
+
+def test_an_untouched_ledger_is_empty(log: Log) -> None:
+    """There is nothing, its head is the start, and looking creates nothing."""
+    assert ([], START, False) == (list(log.read()), log.head(), log.exists())
+
+
+def test_the_first_line_says_which_ledger_it_is(log: Log) -> None:
+    """The genesis line names the ledger by a fresh id and its format, and comes before anything else."""
+    append(log, "a")
+    genesis = lines(log)[0]
+    assert (1, "ledger.opened", FORMAT) == (genesis["seq"], genesis["kind"], genesis["body"]["format"])
+    assert UUID7.fullmatch(genesis["body"]["ledger"])
+    assert log.exists()
+
+
+def test_what_is_appended_is_read(log: Log, clock: Clock) -> None:
+    """A line has its seq, time, place in the batch, rater, kind, body, free text and time of happening."""
+    with log.transaction() as tx:
+        tx.append([*rated("a"), Draft("x.y", 2, {"n": 1}, {"text": "ü\u2028"}, "2020-01-01T00:00:00.000000Z")], BY, "k")
+    first, second = lines(log)[1:]
+    assert (2, "k", [1, 2], BY) == (first["seq"], first["key"], first["part"], first["by"])
+    assert (3, [2, 2], "x.y", 2, {"n": 1}) == tuple(second[name] for name in ("seq", "part", "kind", "v", "body"))
+    assert ("ü\u2028", "2020-01-01T00:00:00.000000Z") == (second["free"]["text"], second["when"])
+    assert [clock().at] * 2 == [first["at"], second["at"]]
+
+
+def test_appending_returns_the_batch_that_is_read(log: Log, reopened: Callable[[], Log]) -> None:
+    """The seqs and the chain that the writer was told are those that a later process reads."""
+    told = [append(log, "a"), append(log, "b", "c")]
+    assert told == list(reopened().read())[1:]
+
+
+def test_reading_goes_on_behind_a_mark(log: Log) -> None:
+    """Behind any batch's mark come exactly the batches after it."""
+    for name in ("a", "b", "c"):
+        append(log, name, name)
+    batches = list(log.read())
+    marks = [START, *(batch.mark for batch in batches)]
+    assert [batches[count:] for count in range(5)] == [list(log.read(mark)) for mark in marks]
+
+
+def test_the_head_is_behind_the_last_batch(log: Log, reopened: Callable[[], Log]) -> None:
+    """Once acknowledged, a batch is at or before the head, for every process."""
+    append(log, "a")
+    with log.transaction() as tx:
+        batch = tx.append(rated("b"), BY)
+    assert batch is not None
+    assert batch.mark == tx.mark == log.head() == reopened().head()
+
+
+def test_an_empty_transaction_adds_nothing(log: Log) -> None:
+    """Only the first one leaves a trace: the genesis line."""
+    for _ in range(2):
+        with log.transaction():
+            pass
+    assert ["ledger.opened"] == [line["kind"] for line in lines(log)]
+    assert 1 == log.head().seq
+
+
+@pytest.mark.parametrize("before", [(), ("a",)])
+def test_an_exception_leaves_nothing(log: Log, before: tuple[str, ...]) -> None:
+    """What was appended before an exception is not recorded, its key stays free, and the log goes on."""
+    for name in before:
+        append(log, name)
+    stood = list(log.read())
+    with pytest.raises(BadInputError):
+        break_off(log)
+    assert stood == list(log.read())
+    assert append(log, "kept", key="k") is not None
+    assert [*before, "kept"] == names(log)
+
+
+def test_a_refused_batch_leaves_the_others(log: Log) -> None:
+    """A batch whose text is no Unicode is refused; what the same transaction appends beside it stands."""
+    with log.transaction() as tx:
+        tx.append(rated("a"), BY)
+        with pytest.raises(BadInputError):
+            tx.append([*rated("b"), Draft("x.y", 1, {}, {"text": "\udc00"})], BY, "k")
+        tx.append(rated("c"), BY)
+    assert ["a", "c"] == names(log)
+    assert append(log, "d", key="k") is not None
+
+
+def test_batches_of_one_transaction_follow_each_other(log: Log) -> None:
+    """Their seqs have no gap, each is a batch of its own, and the transaction's mark is behind the last."""
+    with log.transaction() as tx:
+        batches = [tx.append(rated(*some), BY) for some in (("a", "b"), ("c",), ("d", "e", "f"))]
+    assert [(2, 3), (4, 4), (5, 7)] == [(batch.first, batch.last) for batch in batches if batch is not None]
+    assert batches == list(log.read())[1:]
+    assert 7 == tx.mark.seq
+
+
+def test_a_transaction_reads_what_stood_before_it(log: Log) -> None:
+    """What it has appended itself is not read before it ends."""
+    append(log, "a")
+    with log.transaction() as tx:
+        tx.append(rated("b"), BY)
+        assert [1, 2] == [batch.last for batch in tx.read()]
+    assert 3 == log.head().seq
+
+
+@pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
+def test_a_key_counts_once_for_ever(log: Log, reopened: Callable[[], Log], key: str) -> None:
+    """Whatever text it is, a second delivery is turned away: in one transaction, later, and by a later process."""
+    with log.transaction() as tx:
+        assert tx.append(rated("a"), BY) is not None
+        assert tx.append(rated("b"), BY, key) is not None
+        assert tx.append(rated("c"), BY, key) is None
+    assert append(log, "d", key=key) is None
+    assert append(reopened(), "e", key=key) is None
+    assert ["a", "b"] == names(log)
+
+
+def test_different_keys_and_none_are_all_recorded(log: Log) -> None:
+    """Only a repeated key turns a batch away; one without a key is never turned away."""
+    for key in ("k", "k2", "K", None, None):
+        append(log, str(key), key=key)
+    assert ["k", "k2", "K", "None", "None"] == names(log)
+
+
+NO_KEYS = [Draft("x.y", 1, {"key": "k"}), Draft("x.y", 1, {}, {"key": "k"})]
+
+
+@pytest.mark.parametrize("draft", NO_KEYS, ids=["body", "free"])
+def test_a_field_called_key_is_not_the_key(log: Log, draft: Draft) -> None:
+    """A body or a free text may say "key" as it likes, and turns no other batch away."""
+    with log.transaction() as tx:
+        assert tx.append([draft], BY) is not None
+        assert tx.append(rated("b"), BY, "k") is not None
+
+
+@pytest.mark.parametrize("draft", NO_KEYS, ids=["body", "free"])
+def test_a_field_called_key_is_not_read_back_as_the_key(log: Log, draft: Draft) -> None:
+    """The same holds for batches that stand in the log."""
+    with log.transaction() as tx:
+        tx.append([draft], BY)
+    assert append(log, "b", key="k") is not None
+
+
+def test_who_says_so_has_no_field_called_key(log: Log) -> None:
+    """A rater with fields that name nobody is refused, so none of them can be taken for a key."""
+    with log.transaction() as tx, pytest.raises(BadInputError):
+        tx.append(rated("a"), {"rater": "test", "key": "k"}, None)
+    assert append(log, "b", key="k") is not None
+
+
+@pytest.mark.parametrize(
+    ("seconds", "kept"), [(-1e-6, True), (-1, True), (-3600, True), (-3600.000001, False), (-86400, False), (1, False)]
+)
+def test_time_runs_back_only_by_more_than_an_hour(log: Log, clock: Clock, seconds: float, kept: bool) -> None:
+    """A clock up to an hour behind is raised to the line before; one further behind is written as it reads."""
+    append(log, "a")
+    before = clock().at
+    later = clock.move(seconds)
+    append(log, "b")
+    assert (before if kept else later) == lines(log)[-1]["at"]
+
+
+def test_a_raised_time_is_raised_by_later_processes_too(log: Log, clock: Clock, reopened: Callable[[], Log]) -> None:
+    """What counts is the line before, also for a process that only just opened the log, and inside one transaction."""
+    append(log, "a")
+    before = clock().at
+    clock.move(-1800)
+    with reopened().transaction() as tx:
+        tx.append(rated("b"), BY)
+        clock.move(-1800)
+        tx.append(rated("c"), BY)
+    append(reopened(), "d")
+    assert {before} == {line["at"] for line in lines(log)}
+
+
+def test_ids_are_unique_and_carry_the_time(log: Log, clock: Clock) -> None:
+    """Every line has a UUIDv7 of its own, whose first 48 bits are the milliseconds of the clock."""
+    for _ in range(3):
+        append(log, *"abcdefgh")
+        clock.move(60)
+    ids = [line["id"] for line in lines(log)]
+    assert all(UUID7.fullmatch(one) for one in ids)
+    assert 25 == len(set(ids))
+    first = BEGIN_US // 1000
+    assert [first] * 9 + [first + 60_000] * 8 + [first + 120_000] * 8 == [
+        int(one.replace("-", "")[:12], 16) for one in ids
+    ]

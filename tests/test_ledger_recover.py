@@ -1,0 +1,343 @@
+"""Recovery: torn ends, holes and damage, and that what was acknowledged reads the same behind each of them."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import os
+from typing import TYPE_CHECKING
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger import disk
+from ledger import head as heads
+from ledger.backends.jsonl import JsonlLog
+from ledger.clock import moment
+from ledger.errors import CannotWriteError, DamagedLedgerError
+from ledger.line import Stamp, frame
+from ledger.scan import range_digest
+from test_ledger_log import BEGIN_US, BY, append, lines, names, rated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ledger.line import Mark, RawBatch
+
+
+def batch_at(mark: Mark, *some: str) -> RawBatch:
+    """Return a batch that fits behind a place, always of the same bytes."""
+    ids = iter(range(100))
+    stamp = Stamp(mark, moment(BEGIN_US).at, BY, lambda: f"00000000-0000-7000-8000-{next(ids):012d}", lambda: "0" * 16)
+    return frame(rated(*some), stamp)
+
+
+def made(folder: Path, *some: str) -> JsonlLog:
+    """Return a ledger in which each of some ratings was acknowledged by a process that is gone."""
+    log = JsonlLog(folder, lambda: moment(BEGIN_US))
+    for name in some:
+        append(log, name)
+    log.close()
+    return log
+
+
+@pytest.fixture(autouse=True)
+def flushed(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
+    """Stand in for the disk's flush, which costs most of these tests' time; return what each file held at its last."""
+    held: dict[int, bytes] = {}
+
+    def flush(fd: int) -> None:
+        found = os.fstat(fd)
+        # A copy in quarantine is open for writing alone, and nobody asks for it.
+        with suppress(OSError):
+            held[found.st_ino] = os.pread(fd, found.st_size, 0)
+
+    monkeypatch.setattr(disk, "flush_data", flush)
+    monkeypatch.setattr(os, "fsync", flush)
+    return held
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return where the ledger is."""
+    return tmp_path / "ledger"
+
+
+@pytest.fixture
+def log(folder: Path) -> JsonlLog:
+    """Return a ledger with the ratings a and b."""
+    return made(folder, "a", "b")
+
+
+@pytest.fixture
+def restarted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Return what makes the machine appear to have been started again."""
+    return lambda: monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
+
+
+def add(log: JsonlLog, tail: bytes) -> int:
+    """Add bytes that nobody acknowledged, and return where they begin."""
+    begin = log.path.stat().st_size
+    with log.path.open("ab") as file:
+        file.write(tail)
+    return begin
+
+
+def quarantined(log: JsonlLog) -> dict[str, bytes]:
+    """Return the files in quarantine."""
+    folder = log.folder / "quarantine"
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
+
+
+def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:
+    """Append, and see the tail sealed: kept in its place, copied to quarantine, named by range and digest."""
+    acknowledged = names(log)
+    append(log, "after")
+    assert [*acknowledged, "after"] == names(JsonlLog(log.folder))
+    data = log.path.read_bytes()
+    assert data.startswith(before + tail)
+    seal = next(line for line in lines(log) if line["kind"] == "log.recovered")
+    begin, end = seal["body"]["begin"], seal["body"]["end"]
+    assert (len(before), {"rater": "tallybook"}) == (begin, seal["by"])
+    # What the writer adds so that the sealing line stands on a line of its own belongs to the range.
+    assert data[begin:end].startswith(tail)
+    assert b"\n" == data[end - 1 : end]
+    fd = os.open(log.path, os.O_RDONLY)
+    assert range_digest(fd, begin, end) == seal["body"]["digest"]
+    os.close(fd)
+    assert {f"{begin}-{begin + len(tail)}.bin": tail} == quarantined(log)
+
+
+def test_an_end_torn_at_any_byte_is_sealed(tmp_path: Path) -> None:
+    """Wherever a batch of two lines breaks off, even before its last byte, the next writer seals it and goes on."""
+    sample = made(tmp_path / "sample", "a", "b")
+    before, head = sample.path.read_bytes(), (sample.folder / "head").read_bytes()
+    batch = batch_at(sample.head(), "torn", "torn").raw
+    for cut in range(1, len(batch)):
+        log = JsonlLog(tmp_path / str(cut), lambda: moment(BEGIN_US))
+        log.folder.mkdir()
+        log.path.write_bytes(before + batch[:cut])
+        (log.folder / "head").write_bytes(head)
+        assert ["a", "b"] == names(log)
+        assert_sealed(log, before, batch[:cut])
+        log.close()
+
+
+def test_a_whole_batch_behind_the_head_stands(log: JsonlLog) -> None:
+    """Its writer died between the write and the acknowledgement: it is read and built upon, and nothing is sealed."""
+    add(log, batch_at(log.head(), "c", "d").raw)
+    assert ["a", "b", "c", "d"] == names(log)
+    append(log, "after")
+    assert ["a", "b", "c", "d", "after"] == names(log)
+    assert {} == quarantined(log)
+
+
+@pytest.mark.parametrize("tail", [b"\0", b"\0" * 9000, b"\n", b"\n\n\n", b"x", b"{}\n", b'{"crc":"', b"\xff" * 100_000])
+def test_any_other_end_is_sealed(log: JsonlLog, tail: bytes) -> None:
+    """Whatever bytes stand behind the head, if they are no batch they are sealed."""
+    before = log.path.read_bytes()
+    add(log, tail)
+    assert ["a", "b"] == names(log)
+    assert_sealed(log, before, tail)
+
+
+@settings(max_examples=30, database=None)
+@given(tails=st.lists(st.binary(min_size=1, max_size=300), min_size=1, max_size=4))
+def test_ends_sealed_again_and_again_read_as_nothing(
+    tmp_path_factory: pytest.TempPathFactory, tails: list[bytes]
+) -> None:
+    """Any number of bad ends between appends changes neither what is read nor its order."""
+    log = made(tmp_path_factory.mktemp("project") / "ledger", "a")
+    for number, tail in enumerate(tails):
+        add(log, tail)
+        append(JsonlLog(log.folder), f"b{number}")
+    assert ["a", *(f"b{number}" for number in range(len(tails)))] == names(log)
+
+
+def test_a_hole_before_whole_batches_is_sealed_with_them(log: JsonlLog, restarted: Callable[[], None]) -> None:
+    """After a cut of power valid lines may stand behind NUL bytes: nothing from the hole on was acknowledged."""
+    restarted()
+    before = log.path.read_bytes()
+    lost = batch_at(log.head(), "lost")
+    later = batch_at(lost.mark, "later")
+    tail = b"\0" * len(lost.raw) + later.raw
+    add(log, tail)
+    assert ["a", "b"] == names(log)
+    assert_sealed(log, before, tail)
+
+
+def test_a_batch_behind_another_chain_is_sealed(log: JsonlLog, restarted: Callable[[], None]) -> None:
+    """A batch that verifies by itself but does not follow the one before it is no batch of this ledger."""
+    restarted()
+    before = log.path.read_bytes()
+    foreign = batch_at(log.head()._replace(chain="f" * 32), "foreign").raw
+    add(log, foreign)
+    assert ["a", "b"] == names(log)
+    assert_sealed(log, before, foreign)
+
+
+@pytest.mark.parametrize("missing", [1, 2, 30, 100, 250])
+def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) -> None:
+    """A writer that dies while it seals leaves a bad end like any other."""
+    head = (log.folder / "head").read_bytes()
+    add(log, b"torn")
+    with log.transaction() as tx:
+        seal_end = tx.mark.offset
+    log.close()
+    log.path.write_bytes(log.path.read_bytes()[: seal_end - missing])
+    (log.folder / "head").write_bytes(head)
+    append(JsonlLog(log.folder), "again")
+    assert ["a", "b", "again"] == names(log)
+
+
+def test_a_seal_that_was_never_acknowledged_stands(log: JsonlLog) -> None:
+    """A writer that sealed and then had nothing to append leaves a whole seal, and the next one does not seal again."""
+    add(log, b"torn")
+    with log.transaction():
+        pass
+    for name in ("c", "d"):
+        append(JsonlLog(log.folder), name)
+    assert ["ledger.opened", *["point.rated"] * 2, "log.recovered", *["point.rated"] * 2] == [
+        line["kind"] for line in lines(log)
+    ]
+
+
+def test_a_reader_writes_nothing(log: JsonlLog) -> None:
+    """Reading a ledger with a bad end leaves every file as it was: sealing is a writer's business."""
+    add(log, b"torn")
+    before = {path: path.read_bytes() for path in log.folder.iterdir()}
+    names(JsonlLog(log.folder))
+    assert before == {path: path.read_bytes() for path in log.folder.iterdir()}
+
+
+def test_every_changed_byte_before_the_head_is_damage(log: JsonlLog) -> None:
+    """Whichever acknowledged byte is changed, reading refuses, names line and seq, and changes nothing."""
+    whole = log.path.read_bytes()
+    for at in range(len(whole)):
+        changed = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]
+        log.path.write_bytes(changed)
+        with pytest.raises(DamagedLedgerError) as damage:
+            names(log)
+        assert damage.value.problems[0].seq in {1, 2, 3}
+        assert changed == log.path.read_bytes()
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_an_end_before_the_head_is_damage(log: JsonlLog, *, resident: bool) -> None:
+    """Neither a reader nor a writer goes on behind acknowledged bytes that are gone, and no byte is changed."""
+    if resident:
+        append(log, "c")
+    cut = log.path.read_bytes()[:-1]
+    log.path.write_bytes(cut)
+    for act in (lambda: names(log), log.transaction().__enter__):
+        with pytest.raises(DamagedLedgerError):
+            act()
+    assert (cut, {}) == (log.path.read_bytes(), quarantined(log))
+
+
+def test_damage_found_after_a_failed_flush_is_not_sealed(log: JsonlLog) -> None:
+    """A writer that looks at everything refuses damage before the head, and neither seals nor writes it again."""
+    head = log.read_head()
+    assert head is not None
+    (log.folder / "head").write_bytes(heads.encode(head._replace(suspect=head.mark.offset, failures=1)))
+    damaged = log.path.read_bytes().replace(b'"name":"a"', b'"name":"x"') + b"torn"
+    log.path.write_bytes(damaged)
+    with pytest.raises(DamagedLedgerError):
+        append(log, "c")
+    assert (damaged, {}) == (log.path.read_bytes(), quarantined(log))
+
+
+def test_a_head_of_another_boot_is_scanned_from(log: JsonlLog, restarted: Callable[[], None]) -> None:
+    """After a restart the whole batches behind the head are built upon, and the head names the new boot."""
+    add(log, batch_at(log.head(), "c").raw)
+    restarted()
+    append(log, "after")
+    head = log.read_head()
+    assert head is not None
+    assert (["a", "b", "c", "after"], "another-boot") == (names(log), head.boot)
+
+
+@pytest.mark.parametrize("head", [None, b"", b"\0" * heads.HEAD_BYTES], ids=["missing", "empty", "torn"])
+def test_without_a_head_an_end_torn_at_any_byte_is_sealed(tmp_path: Path, head: bytes | None) -> None:
+    """An unfinished batch at the very end was never acknowledged, even where no head says so."""
+    sample = made(tmp_path / "sample", "a", "b")
+    before, batch = sample.path.read_bytes(), batch_at(sample.head(), "torn", "torn").raw
+    for cut in range(1, len(batch)):
+        log = JsonlLog(tmp_path / str(cut), lambda: moment(BEGIN_US))
+        log.folder.mkdir()
+        log.path.write_bytes(before + batch[:cut])
+        if head is not None:
+            (log.folder / "head").write_bytes(head)
+        assert ["a", "b"] == names(log), cut
+        assert_sealed(log, before, batch[:cut])
+        log.close()
+
+
+def test_without_a_head_a_changed_batch_is_damage(log: JsonlLog) -> None:
+    """Where whole batches stand behind the bad place, nobody knows that they were not acknowledged."""
+    (log.folder / "head").unlink()
+    damaged = log.path.read_bytes().replace(b'"name":"a"', b'"name":"x"')
+    log.path.write_bytes(damaged)
+    for act in (lambda: names(log), log.transaction().__enter__):
+        with pytest.raises(DamagedLedgerError):
+            act()
+    assert (damaged, {}) == (log.path.read_bytes(), quarantined(log))
+
+
+def test_a_first_write_torn_at_any_byte_is_no_obstacle(tmp_path: Path) -> None:
+    """Nothing of a ledger was ever acknowledged when its very first write broke off: the next writer begins it."""
+    sample = made(tmp_path / "sample", "a")
+    whole = sample.path.read_bytes()
+    for cut in range(1, len(whole)):
+        log = JsonlLog(tmp_path / str(cut))
+        log.folder.mkdir()
+        log.path.write_bytes(whole[:cut])
+        (log.folder / "head").touch()
+        append(log, "b")
+        assert "b" == names(log)[-1], cut
+        log.close()
+
+
+def test_a_quarantine_that_cannot_be_written_stops_the_writer(log: JsonlLog) -> None:
+    """Nothing is sealed without its copy; what was acknowledged is read all the same."""
+    (log.folder / "quarantine").write_text("a file in the way")
+    add(log, b"torn")
+    before = log.path.read_bytes()
+    with pytest.raises(CannotWriteError):
+        append(log, "c")
+    assert (["a", "b"], before) == (names(log), log.path.read_bytes())
+
+
+def test_a_quarantined_hole_takes_no_room(log: JsonlLog) -> None:
+    """A run of NUL bytes is copied as a hole of the file system."""
+    add(log, b"torn" + b"\0" * 4_000_000 + b"end")
+    append(log, "c")
+    copy = next((log.folder / "quarantine").iterdir())
+    assert 4_000_007 == copy.stat().st_size
+    assert copy.stat().st_blocks * 512 < 100_000
+
+
+def test_a_link_in_quarantine_is_not_followed(log: JsonlLog, tmp_path: Path) -> None:
+    """A planted link with the name of the copy is refused or replaced; what it points to stands."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    begin = add(log, b"torn")
+    (log.folder / "quarantine").mkdir()
+    (log.folder / "quarantine" / f"{begin}-{begin + 4}.bin").symlink_to(victim)
+    try:
+        append(log, "c")
+    except CannotWriteError:
+        assert ["a", "b"] == names(log)
+    assert "precious" == victim.read_text()
+
+
+def test_a_young_ledger_survives_a_hole_behind_its_first_batch(folder: Path, flushed: dict[int, bytes]) -> None:
+    """What a cut of power leaves of a ledger made a moment ago: what was flushed, and behind it a hole and a batch."""
+    log = made(folder, "a")
+    lost = batch_at(log.head(), "lost")
+    head = folder / "head"
+    head.write_bytes(flushed.get(head.stat().st_ino, b""))
+    log.path.write_bytes(flushed[log.path.stat().st_ino])
+    add(log, b"\0" * len(lost.raw) + batch_at(lost.mark, "later").raw)
+    assert ["a"] == names(log)

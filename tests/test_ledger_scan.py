@@ -1,0 +1,372 @@
+"""Reading the file under systematic damage: whatever is changed is found, named, and never given out."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from itertools import combinations, pairwise
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger import scan
+from ledger.codec import encode
+from ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
+from ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft, Mark, RawBatch, frame
+from ledger.scan import Scan, last_batch_end
+from test_ledger_line import EVENTS, Read, batches_of, file_of, forge, raw, read, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ledger.events import Event
+
+
+def opening(ledger: str) -> list[Draft]:
+    """Return the drafts of a ledger's first batch."""
+    return [encode(LedgerOpened(ledger, 1))]
+
+
+# Texts with J and *: a single bit makes a line feed of them. Free text inside a batch and at its end.
+GROUPS = [
+    [
+        encode(PointAdded("kpt_001", "Just *one*")),
+        encode(PointRated("kpt_001", "helpful")),
+        encode(PlaybookUpdated(1, 1, 0)),
+    ],
+    [encode(PointRated("kpt_002", "harmful"))],
+    [encode(PointEdited("kpt_001", 1, 0, "J*")), encode(PlaybookEdited(None, None, '{"version":"J"}'))],
+]
+BATCHES = batches_of(opening("ledger-1"), *GROUPS)
+LOG = raw(BATCHES)
+LINES = LOG.splitlines(keepends=True)
+OTHER = batches_of(opening("ledger-2"), *GROUPS)
+ENDS = [0, *(batch.end for batch in BATCHES)]
+
+
+def check(data: bytes, what: str) -> Iterator[str]:
+    """Yield what is wrong with the reading of a changed log: it must stop, and give out nothing but the unchanged."""
+    found = read(data)
+    given = len(found.batches)
+    if BATCHES[:given] != found.batches:
+        yield f"{what}: given out"
+    elif found.stop is None:
+        yield f"{what}: not found"
+    elif found.stop.mark[:3] != (BATCHES[given - 1].mark[:3] if given else START[:3]):
+        yield f"{what}: stopped in the wrong place"
+
+
+def unfound(changes: Iterable[tuple[str, bytes]]) -> list[str]:
+    """Return every change that was not found as it should be."""
+    return [fault for what, data in changes for fault in check(data, what)]
+
+
+def place(offset: int) -> str:
+    """Return where a byte of the log stands, for a message."""
+    line = LOG.count(b"\n", 0, offset)
+    column = offset - sum(map(len, LINES[:line]))
+    return f"line {line + 1}, byte {column} of {len(LINES[line])} ({LOG[offset : offset + 1]!r})"
+
+
+def flips(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield offset, bit and the changed bytes for every single bit of a range."""
+    for offset in range(begin, end):
+        for bit in range(8):
+            yield offset, bit, data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
+
+
+def test_every_flipped_bit_is_found() -> None:
+    """No single bit of a log can change without the reading stopping before its batch."""
+    assert [] == unfound((f"bit {bit} of {place(offset)}", data) for offset, bit, data in flips(LOG, 0, len(LOG)))
+
+
+def test_the_problem_names_the_line_that_was_changed() -> None:
+    """A changed line is named; for a chain section or a line feed it is a line of its batch."""
+    wrong = []
+    for offset, bit, data in flips(LOG, 0, len(LOG)):
+        stop, line = read(data).stop, LOG.count(b"\n", 0, offset) + 1
+        batch = next(batch for batch in BATCHES if offset < batch.end)
+        loose = offset >= batch.offset + len(batch.data) or LOG[offset : offset + 1] == b"\n"
+        # A new line feed cuts the line in two, and the second half is a line of the file too.
+        named = range(batch.first, batch.last + 1) if loose else [line, line + (data[offset] == ord("\n"))]
+        if stop is not None and (stop.problem.line not in named or stop.problem.seq != stop.problem.line):
+            wrong.append(f"bit {bit} of {place(offset)}: named line {stop.problem.line}, {stop.problem.message}")
+    assert [] == wrong
+
+
+def test_every_deleted_byte_is_found() -> None:
+    """No byte can go missing, the last line feed included."""
+    assert [] == unfound((place(offset), LOG[:offset] + LOG[offset + 1 :]) for offset in range(len(LOG)))
+
+
+def test_every_inserted_byte_is_found() -> None:
+    """No byte can come in between, nor behind the end."""
+    changes = ((f"{byte!r} before {offset}", offset, byte) for offset in range(len(LOG) + 1) for byte in b'\n\t\0 }"x')
+    assert [] == unfound((what, LOG[:offset] + bytes([byte]) + LOG[offset:]) for what, offset, byte in changes)
+
+
+def test_every_moved_line_is_found() -> None:
+    """Lines cannot be repeated, swapped or removed, whole batches included."""
+    count = len(LINES)
+    assert [] == unfound(
+        [
+            (f"{at} again behind {to}", b"".join([*LINES[:to], LINES[at], *LINES[to:]]))
+            for to in range(count + 1)
+            for at in range(count)
+        ]
+    )
+    assert [] == unfound((f"without {at}", b"".join(LINES[:at] + LINES[at + 1 :])) for at in range(count))
+    for one, two in combinations(range(count), 2):
+        lines = [*LINES]
+        lines[one], lines[two] = lines[two], lines[one]
+        assert [] == unfound([(f"{one} and {two} swapped", b"".join(lines))])
+    spans = list(pairwise(ENDS))
+    assert [] == unfound((f"without {begin}", LOG[:begin] + LOG[end:]) for begin, end in spans[:-1])
+
+
+@pytest.mark.parametrize("line", [b"\n", b"{}\n", b"not a line\n", b"\0\0\0\n", b'{"crc":"00000000"}\n'])
+def test_every_inserted_foreign_line_is_found(line: bytes) -> None:
+    """A line that no Tallybook wrote is found wherever it stands, and named as what it is."""
+    places = range(len(LINES) + 1)
+    assert [] == unfound((f"behind {at}", b"".join(LINES[:at]) + line + b"".join(LINES[at:])) for at in places)
+    stop = read(b"".join(LINES[:2]) + line + b"".join(LINES[2:])).stop
+    expected = "is a hole of NUL bytes" if b"\0" in line else "is not a line of this ledger"
+    assert stop is not None
+    assert (3, 3, expected) == (stop.problem.line, stop.problem.seq, stop.problem.message)
+
+
+def test_a_free_section_that_comes_or_goes_is_found() -> None:
+    """A line has a free section where it has a sum, and only there; all that may change is its value, to null."""
+    assert [] == unfound(
+        (
+            f"line {at + 1}",
+            b"".join([*LINES[:at], re.sub(rb',\t"free":\{.*?\}(?=\}\n|,\t)', b"", line), *LINES[at + 1 :]]),
+        )
+        for at, line in enumerate(LINES)
+        if b'"free"' in line
+    )
+    assert [] == unfound(
+        (
+            f"line {at + 1}",
+            b"".join(
+                [*LINES[:at], re.sub(rb"(?=\}\n|,\t\"chain)", b',\t"free":null', line, count=1), *LINES[at + 1 :]]
+            ),
+        )
+        for at, line in enumerate(LINES)
+        if b'"free"' not in line and CHAIN_MARK not in line
+    )
+
+
+def test_what_comes_from_another_ledger_is_found() -> None:
+    """A line or a batch of another ledger does not fit, although its seq does; nor do ours behind its opening."""
+    theirs = raw(OTHER).splitlines(keepends=True)
+    differing = [at for at, line in enumerate(theirs) if at and line != LINES[at]]
+    assert [] == unfound((f"line {at}", b"".join([*LINES[:at], theirs[at], *LINES[at + 1 :]])) for at in differing)
+    batches = list(zip(BATCHES, OTHER, strict=True))[1:]
+    assert [] == unfound((f"at {ours.first}", LOG[: ours.offset] + his.raw + LOG[ours.end :]) for ours, his in batches)
+    found = read(OTHER[0].raw + LOG[ENDS[1] :])
+    assert (OTHER[:1], OTHER[0].mark[:3]) == (found.batches, found.stop and found.stop.mark[:3])
+
+
+def test_an_end_that_is_torn_anywhere_is_no_finished_batch() -> None:
+    """Cut at any byte, the whole batches before it are read and the rest is called unfinished."""
+    for size in range(len(LOG)):
+        found = read(LOG[:size])
+        whole = [batch for batch in BATCHES if batch.end <= size]
+        assert whole == found.batches
+        assert (size in ENDS) == (found.stop is None)
+        if found.stop is not None:
+            assert (False, whole[-1].last if whole else 0) == (found.stop.finished, found.stop.mark.seq)
+
+
+@pytest.mark.parametrize("size", range(1, 201))
+def test_chunks_change_nothing(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """However few bytes are read at a time, the same batches come out, a sealed range included."""
+    monkeypatch.setattr(scan, "CHUNK_BYTES", size)
+    assert Read(BATCHES, None, []) == read(LOG)
+    log = sealed_log(LINES[1][:-20])
+    assert Read(log.batches, None, [log.range]) == read(log.data)
+
+
+def test_nothing_behind_the_end_is_read() -> None:
+    """A scan up to an offset gives out what ends before it, whatever stands behind it."""
+    log = sealed_log(b"\0" * 9)
+    fd = file_of(log.data)
+    for end in range(len(log.data) + 1):
+        assert [batch for batch in log.batches if batch.end <= end] == list(Scan(fd, START, end)), f"up to {end}"
+
+
+class Sealed(NamedTuple):
+    """A log with a torn range that a ``log.recovered`` line seals.
+
+    Attributes:
+        data: Its bytes.
+        batches: What can be read of it, the sealing line included.
+        range: The sealed range.
+    """
+
+    data: bytes
+    batches: list[RawBatch]
+    range: tuple[int, int]
+
+
+def seal_of(mark: Mark, torn: bytes, **changed: object) -> RawBatch:
+    """Return the line that seals ``torn`` behind a mark, or one that says something else of it."""
+    begin, end = mark.offset, mark.offset + len(torn)
+    body = {"begin": begin, "end": end, "digest": sha256(torn).hexdigest()[:32]} | changed
+    return frame([Draft("log.recovered", 1, body)], stamp(mark._replace(offset=end)))
+
+
+def sealed_log(torn: bytes, **changed: object) -> Sealed:
+    """Return a log of two batches, a torn range on lines of its own, its seal, and two more batches."""
+    torn += b"" if torn.endswith(b"\n") else b"\n"
+    before = BATCHES[:2]
+    seal = seal_of(before[-1].mark, torn, **changed)
+    after = batches_of(GROUPS[1], GROUPS[2], mark=seal.mark)
+    data = raw(before) + torn + seal.raw + raw(after)
+    return Sealed(data, [*before, seal, *after], (before[-1].end, seal.offset))
+
+
+NESTED = seal_of(BATCHES[1].mark, b"torn\n")
+TORN = {
+    "half a line": LINES[4][:50],
+    "half a batch": LINES[5] + LINES[6][:-40],
+    "an unfinished batch": LINES[5],
+    "a hole": b"\0" * 5000,
+    "a hole before a valid line": b"\0" * 100 + LINES[4],
+    "a hole before valid lines": b"\0" * 100 + b"\n" + b"".join(LINES[4:]),
+    "a batch whose chain does not fit": LINES[4].replace(b"harmful", b"helpful"),
+    "a batch that skips one": b"".join(LINES[5:]),
+    "an empty line": b"\n",
+    "half a seal": b"torn\n" + NESTED.raw[:-30],
+    "a seal whose range was damaged later": b"TORN\n" + NESTED.raw,
+    "many bytes": b"x" * 70_000 + b"\n" + b"y" * 70_000,
+}
+
+
+@pytest.mark.parametrize("torn", TORN.values(), ids=TORN)
+def test_a_sealed_range_is_skipped_exactly(torn: bytes) -> None:
+    """What was torn and then sealed is not read; everything before and behind it is."""
+    log = sealed_log(torn)
+    assert Read(log.batches, None, [log.range]) == read(log.data)
+
+
+@given(st.binary(max_size=300))
+def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
+    """Whatever a crash left, one seal makes the log whole again."""
+    log = sealed_log(b"\0" + torn)
+    assert Read(log.batches, None, [log.range]) == read(log.data)
+
+
+@pytest.mark.parametrize("size", [23, 24, 50, 100, 333])
+def test_a_seal_is_found_across_windows(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """A seal is found however few bytes are looked at at a time."""
+    monkeypatch.setattr(scan, "_WINDOW_BYTES", size)
+    for shift in range(30):
+        log = sealed_log(b"\0" * shift)
+        assert Read(log.batches, None, [log.range]) == read(log.data)
+
+
+def test_a_changed_sealed_range_is_found() -> None:
+    """A seal proves its range: no bit of it, nor of the seal, can change."""
+    log = sealed_log(b'torn {"crc":"')
+    first = log.batches[:2]
+    for offset, bit, data in flips(log.data, log.range[0], log.batches[2].end):
+        found = read(data)
+        assert (first, []) == (found.batches, found.sealed), f"bit {bit} of byte {offset}"
+        assert found.stop is not None, f"bit {bit} of byte {offset}"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"begin": BATCHES[1].end + 1},
+        {"begin": 0},
+        {"end": 0},
+        {"end": BATCHES[1].end + 1},
+        {"digest": "0" * 32},
+        {"digest": None},
+        {"begin": str(BATCHES[1].end)},
+    ],
+)
+def test_a_seal_that_says_something_else_is_not_believed(changed: dict[str, object]) -> None:
+    """A line whose chain fits but that names another range or digest seals nothing."""
+    log = sealed_log(b"torn", **changed)
+    found = read(log.data)
+    assert (log.batches[:2], []) == (found.batches, found.sealed)
+    assert found.stop is not None
+
+
+@pytest.mark.parametrize("body", ["{}", "null", "[]", '{"begin":0}', '{"kind":"log.recovered"'])
+def test_a_seal_without_a_range_is_not_believed(body: str) -> None:
+    """A line whose chain fits but that names no range, or is no JSON, seals nothing and breaks nothing."""
+    mark = BATCHES[1].mark._replace(offset=BATCHES[1].end + 5)
+    found = read(
+        raw(BATCHES[:2]) + b"torn\n" + forge((f'"kind":"log.recovered","v":1,"body":{body}', None), mark=mark).raw
+    )
+    assert (BATCHES[:2], []) == (found.batches, found.sealed)
+    assert found.stop is not None
+
+
+def test_a_seal_of_another_place_is_not_believed() -> None:
+    """A true seal, copied behind other torn bytes or to another ledger, seals nothing."""
+    log = sealed_log(b"torn")
+    seal = log.batches[2].raw
+    for data in (LOG + b"torn\n" + seal, LOG[: ENDS[1]] + b"torn\n" + seal, raw(OTHER[:2]) + b"torn\n" + seal):
+        found = read(data)
+        assert [] == found.sealed
+        assert found.stop is not None
+
+
+def test_a_text_cannot_pass_for_a_seal() -> None:
+    """A torn text that quotes a seal is still torn."""
+    quoted = json.dumps({"kind": "log.recovered", "body": {"begin": BATCHES[1].end, "end": 0, "digest": ""}})
+    found = read(raw(BATCHES[:2]) + quoted.replace(" ", "").encode() + b"\n" + LINES[4])
+    assert (BATCHES[:2], []) == (found.batches, found.sealed)
+    assert found.stop is not None
+
+
+def end_of(data: bytes) -> Mark | None:
+    """Return what ``last_batch_end`` says of bytes as a file."""
+    return last_batch_end(file_of(data), len(data))
+
+
+def test_the_end_of_a_log_is_where_a_scan_comes_to() -> None:
+    """Cut at any byte, the last line tells the end of a whole log, and nothing of a torn one."""
+    marks = {batch.end: batch.mark for batch in BATCHES}
+    assert [] == [size for size in range(len(LOG) + 1) if marks.get(size) != end_of(LOG[:size])]
+
+
+@given(st.lists(st.lists(EVENTS, min_size=1, max_size=3), min_size=1, max_size=3))
+def test_the_end_of_any_log_is_found(groups: list[list[Event]]) -> None:
+    """Whatever the events are, the last line tells the same end as a scan of everything."""
+    batches = batches_of(*([encode(event) for event in group] for group in groups))
+    assert Read(batches, None, []) == read(raw(batches))
+    assert batches[-1].mark == end_of(raw(batches))
+
+
+@pytest.mark.parametrize("short", [0, 1, 2, 100, MAX_LINE_BYTES - 5000, MAX_LINE_BYTES - 4000])
+def test_the_end_behind_a_long_line_is_found(short: int) -> None:
+    """A last line of any length up to 64 KiB is looked at whole."""
+    empty = len(batches_of(GROUPS[1], [Draft("point.removed", 1, {"name": ""})])[1].raw)
+    name = "n" * (MAX_LINE_BYTES - empty - short)
+    batches = batches_of(GROUPS[1], [Draft("point.removed", 1, {"name": name})])
+    assert MAX_LINE_BYTES - short == len(batches[1].raw)
+    assert batches[1].mark == end_of(raw(batches))
+
+
+@pytest.mark.parametrize("number", ["x", "-1", "0", "1.5", "1" * 5000])
+def test_a_last_line_without_a_seq_is_no_end(number: str) -> None:
+    """A last line whose seq cannot be one is torn, however much of a batch it looks."""
+    line = f'{{"crc":"00000000","seq":{number}'.encode() + CHAIN_MARK + b"0" * 32 + b'"}\n'
+    assert None is end_of(LOG + line)
+
+
+def test_a_long_text_is_read_from_several_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A batch longer than a chunk comes out whole."""
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 4096)
+    batches = batches_of([encode(PointAdded("kpt_001", "J*" * 3 * FREE_CHARS))], GROUPS[0])
+    assert Read(batches, None, []) == read(raw(batches))

@@ -1,0 +1,109 @@
+"""What waits in the spool: written whole or not at all, read in order, and never in anybody's way."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import spool
+from ledger.errors import CannotWriteError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+REQUESTS = [{"payload": {"new_key_points": ["ü\u2028 \"'{"]}, "by": {"rater": "agent"}, "key": None}]
+AT = "2026-11-21T20:17:03.123456Z"
+LATER = "2026-11-21T20:17:04.000000Z"
+
+
+def test_what_was_put_waits(tmp_path: Path) -> None:
+    """It reads as it was sent, with its time and id."""
+    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
+    assert ([spool.Waiting(path, "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+
+
+def test_nothing_waits_where_there_is_no_spool(tmp_path: Path) -> None:
+    """Looking creates no folder."""
+    assert ([], []) == spool.waiting(tmp_path)
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_requests_wait_by_time_and_then_by_id(tmp_path: Path) -> None:
+    """Whatever the order in which they were written."""
+    for at, id_ in [(LATER, "a"), (AT, "c"), (AT, "b"), (LATER, "d")]:
+        spool.put(tmp_path, at, id_, REQUESTS)
+    assert [(AT, "b"), (AT, "c"), (LATER, "a"), (LATER, "d")] == [
+        (one.at, one.id) for one in spool.waiting(tmp_path)[0]
+    ]
+
+
+def test_what_is_done_waits_no_more(tmp_path: Path) -> None:
+    """The others stay, and to be done twice does no harm."""
+    for id_ in "ab":
+        spool.put(tmp_path, AT, id_, REQUESTS)
+    first, second = spool.waiting(tmp_path)[0]
+    for _ in range(2):
+        spool.done([first])
+    assert [second] == spool.waiting(tmp_path)[0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"{", b"[]", b"null", b"7", b"{}", b"\xff", b'{"id":"x","at":"y"}', b"[" * 200_000, b'{"id":"x"}'],
+    ids=["empty", "half", "list", "null", "number", "object", "bytes", "no-requests", "deep", "id-only"],
+)
+def test_what_cannot_be_read_is_named_and_stays(tmp_path: Path, data: bytes) -> None:
+    """A file of nonsense is a problem beside what can be read, and is not removed."""
+    good = spool.put(tmp_path, AT, "good", REQUESTS)
+    bad = tmp_path / "spool" / "bad.json"
+    bad.write_bytes(data)
+    waiting, problems = spool.waiting(tmp_path)
+    assert ([good], ["spool/bad.json"]) == ([one.path for one in waiting], [problem.source for problem in problems])
+    assert data == bad.read_bytes()
+
+
+def test_a_folder_in_the_spool_is_a_problem(tmp_path: Path) -> None:
+    """It is named and left alone."""
+    (tmp_path / "spool" / "x.json").mkdir(parents=True)
+    waiting, problems = spool.waiting(tmp_path)
+    assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
+
+
+def test_an_unfinished_file_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that ends before the rename leaves nothing that anybody takes for a request."""
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", end)
+        with pytest.raises(KeyboardInterrupt):
+            spool.put(tmp_path, AT, "id-1", REQUESTS)
+    assert ([], []) == spool.waiting(tmp_path)
+
+
+def test_a_spool_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """A file in place of the folder: one of our errors, and nothing else is touched."""
+    (tmp_path / "spool").write_text("in the way")
+    with pytest.raises(CannotWriteError):
+        spool.put(tmp_path, AT, "id-1", REQUESTS)
+    assert "in the way" == (tmp_path / "spool").read_text()
+
+
+def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
+    """What is no Unicode text could never be recorded, so it does not wait either."""
+    with pytest.raises(CannotWriteError):
+        spool.put(tmp_path, AT, "id-1", [{"payload": "\ud800"}])
+    assert ([], []) == spool.waiting(tmp_path)
+
+
+def test_what_waits_is_private_and_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else reads it, and both its bytes and its name are durable before anybody is told."""
+    (tmp_path / "spool").mkdir()
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.fstat(fd).st_ino))
+    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
+    assert [path.stat().st_ino, path.parent.stat().st_ino] == flushed
+    assert 0o600 == path.stat().st_mode & 0o777

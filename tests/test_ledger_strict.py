@@ -1,0 +1,78 @@
+"""JSON at the door: what is one thing to every reader comes in, everything else is refused in one line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger import strict
+from ledger.errors import BadInputError
+
+NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
+VALUES = st.recursive(
+    st.none() | st.booleans() | NUMBERS | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@given(VALUES, st.booleans())
+def test_json_that_all_readers_agree_on_comes_in_unchanged(value: Any, ascii_only: bool) -> None:
+    """Every value is read as the standard library reads it, escaped or not."""
+    assert value == strict.loads(json.dumps(value, ensure_ascii=ascii_only).encode(), "payload")
+
+
+@pytest.mark.parametrize("number", [2**53, -(2**53), 0])
+def test_whole_numbers_up_to_2_to_the_53_come_in(number: int) -> None:
+    """The bound itself is exact in every reader."""
+    assert [number] == strict.loads(b"[%d]" % number, "payload")
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b'{"a":1,"b":2,"a":1}', "has the key 'a' twice in one object"),
+        (b'[{"x":{"":1,"":2}}]', "has the key '' twice in one object"),
+        (b'{"a":1,"\\u0061":2}', "has the key 'a' twice in one object"),
+        (b"[NaN]", "holds NaN, which is no JSON"),
+        (b"[Infinity]", "holds Infinity, which is no JSON"),
+        (b'{"a":-Infinity}', "holds -Infinity, which is no JSON"),
+        (b"[1e400]", "holds the number 1e400"),
+        (b"[-1e400]", "holds the number -1e400"),
+        (b"[9007199254740993]", "holds the number 9007199254740993, beyond 2^53"),
+        (b"[-9007199254740993]", "holds the number -9007199254740993, beyond 2^53"),
+        (b"[%b]" % (b"1" * 5000), "holds the number 11111111111111111111, beyond 2^53"),
+        (b"", "is empty"),
+        (b" \n\t", "is empty"),
+        (b"{", "is not JSON: Expecting property name enclosed in double quotes at line 1, column 2"),
+        (b"[1,]", "is not JSON: "),
+        (b"[1] [2]", "is not JSON: Extra data at line 1, column 5"),
+        (b'["\t"]', "is not JSON: Invalid control character"),
+        (b"\xef\xbb\xbf[]", "is not JSON: "),
+        (b'["\xff"]', "is not UTF-8 text, from byte 2 on"),
+        (b'["\xed\xa0\x80"]', "is not UTF-8 text, from byte 2 on"),
+        ("[]".encode("utf-16"), "is not UTF-8 text, from byte 0 on"),
+        (b"[" * 200_000, "is nested too deeply"),
+    ],
+    ids=lambda value: value[:20] if isinstance(value, bytes) else "",
+)
+def test_what_readers_disagree_about_is_refused(data: bytes, what: str) -> None:
+    """The error is one line that names the source, what is wrong, and that nothing was recorded."""
+    with pytest.raises(BadInputError) as caught:
+        strict.loads(data, "payload")
+    message = str(caught.value)
+    assert message.startswith(f"payload: {what}"), message
+    assert message.endswith("; nothing was recorded"), message
+    assert 1 == len(message.splitlines())
+
+
+def test_a_payload_has_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A payload of the greatest size comes in, one byte more does not, and is not even parsed."""
+    monkeypatch.setattr(strict, "MAX_PAYLOAD_BYTES", 4)
+    assert [10] == strict.loads(b"[10]", "payload")
+    with pytest.raises(BadInputError, match="payload: has more than 4 bytes"):
+        strict.loads(b"[10] ", "payload")

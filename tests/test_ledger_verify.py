@@ -1,0 +1,308 @@
+"""The verdict on a whole ledger: what is damage, what is only worth a note, and where it stands."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import head as heads
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import encode
+from ledger.errors import NewerLedgerError, Problem
+from ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
+from ledger.head import Head
+from ledger.line import FREE_CHARS, START, Draft, Mark, RawBatch, chain_of, frame
+from ledger.verify import verify
+from test_ledger_line import batches_of, forge, raw, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RATED = encode(PointRated("kpt_001", "helpful"))
+BATCHES = batches_of(
+    [encode(LedgerOpened("ledger-1", 1))],
+    [encode(PointAdded("kpt_001", "Use type hints")), encode(PlaybookUpdated(1, 0, 0))],
+    [RATED],
+)
+LOG = raw(BATCHES)
+LAST = BATCHES[-1].mark
+BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
+ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_002"}'
+STARRED = '"kind":"point.starred","v":1,"body":{}'
+SHORT = BATCHES[1].mark
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
+    """Return what writes a ledger's bytes, and a head that acknowledges up to a mark, and opens it."""
+
+    def write(data: bytes | None, head: Mark | bytes | None = LAST) -> JsonlLog:
+        if data is not None:
+            (tmp_path / "events.jsonl").write_bytes(data)
+        if head is not None:
+            text = head if isinstance(head, bytes) else heads.encode(Head(head, "boot"))
+            (tmp_path / "head").write_bytes(text)
+        return JsonlLog(tmp_path)
+
+    return write
+
+
+def behind(*batches: RawBatch) -> bytes:
+    """Return the log with further batches at its end."""
+    return LOG + raw(batches)
+
+
+def forged(what: str, free: str | None = None, **head: str) -> bytes:
+    """Return the log with a further line of which every proof fits, whatever it says."""
+    return behind(forge((what, free), mark=LAST, head=head))
+
+
+def test_a_whole_ledger_is_whole(ledger: Callable[..., JsonlLog]) -> None:
+    """Nothing to say: as many events as lines, and the place behind the last."""
+    verdict = verify(ledger(LOG))
+    assert (True, 4, (), (), {}) == (
+        verdict.ok,
+        verdict.events,
+        verdict.problems,
+        verdict.notes,
+        verdict.unknown_kinds,
+    )
+    assert LAST == verdict.head
+
+
+@pytest.mark.parametrize("head", [None, START], ids=["without a head", "with a fresh head"])
+def test_no_ledger_is_whole(ledger: Callable[..., JsonlLog], head: Mark | None) -> None:
+    """Where nothing was ever acknowledged nothing is missing."""
+    verdict = verify(ledger(None, head))
+    assert (True, 0, START, ()) == (verdict.ok, verdict.events, verdict.head, verdict.notes)
+
+
+def test_an_empty_file_is_whole(ledger: Callable[..., JsonlLog]) -> None:
+    """A ledger that was created and never written to has no events."""
+    verdict = verify(ledger(b"", None))
+    assert (True, 0, START, ()) == (verdict.ok, verdict.events, verdict.head, verdict.notes)
+
+
+def test_a_missing_ledger_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """Where a head acknowledged events, a file that is not there is named."""
+    verdict = verify(ledger(None))
+    assert (Problem("events.jsonl", "is missing, and held 4 events", 4),) == verdict.problems
+    assert 0 == verdict.events
+
+
+def test_an_end_before_the_head_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """A log cut between two batches verifies by itself; only the head knows what is gone."""
+    verdict = verify(ledger(LOG[: SHORT.offset]))
+    (problem,) = verdict.problems
+    lost = len(LOG) - SHORT.offset
+    assert (f"ends {lost} bytes before its acknowledged end at seq 4", 4, 4) == problem[1:]
+    assert (3, SHORT) == (verdict.events, verdict.head)
+
+
+@pytest.mark.parametrize("size", range(SHORT.offset + 1, len(LOG), 20))
+def test_an_end_within_the_last_batch_is_damage_too(ledger: Callable[..., JsonlLog], size: int) -> None:
+    """Cut anywhere before the head, the log is damaged and says so."""
+    verdict = verify(ledger(LOG[:size]))
+    assert (False, 3) == (verdict.ok, verdict.events)
+    assert any("before its acknowledged end at seq 4" in problem.message for problem in verdict.problems)
+
+
+def test_a_changed_line_is_damage_and_named(ledger: Callable[..., JsonlLog]) -> None:
+    """A line before the head that was changed is named with line and seq; what stands before it verifies."""
+    verdict = verify(ledger(LOG.replace(b'"added":1', b'"added":2')))
+    problem = Problem("events.jsonl:3", "was changed: its bytes do not fit its checksum", 3, 3)
+    assert ((problem,), 1, BATCHES[0].mark) == (verdict.problems, verdict.events, verdict.head)
+
+
+def test_a_changed_text_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """Free text is not under the chain, and cannot be changed all the same."""
+    verdict = verify(ledger(LOG.replace(b"Use type", b"Use tape")))
+    assert [(2, 2)] == [(problem.seq, problem.line) for problem in verdict.problems]
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (LOG[: SHORT.offset + 30], "30 bytes at the end were never acknowledged; the next writer seals them"),
+        (LOG + b"\0" * 4096, "4,096 bytes at the end were never acknowledged; the next writer seals them"),
+        (LOG + LOG[:99] + b"\n", "100 bytes at the end were never acknowledged; the next writer seals them"),
+    ],
+    ids=["half a line", "a hole", "a line in the wrong place"],
+)
+def test_an_end_behind_the_head_is_unclean_and_no_damage(
+    ledger: Callable[..., JsonlLog], data: bytes, message: str
+) -> None:
+    """What a crash left behind the head is noted, and everything before it stands."""
+    verdict = verify(ledger(data, SHORT))
+    assert ((message,), ()) == (verdict.notes, verdict.problems)
+
+
+def test_a_whole_batch_behind_the_head_counts(ledger: Callable[..., JsonlLog]) -> None:
+    """Written and not yet acknowledged is no damage, and is there."""
+    verdict = verify(ledger(LOG, SHORT))
+    assert (True, 4, ()) == (verdict.ok, verdict.events, verdict.notes)
+
+
+def test_a_sealed_range_is_noted(ledger: Callable[..., JsonlLog]) -> None:
+    """What was torn and sealed is worth a note and no problem."""
+    torn, begin = b"torn\n", len(LOG)
+    body = {"begin": begin, "end": begin + 5, "digest": sha256(torn).hexdigest()[:32]}
+    seal = frame([Draft("log.recovered", 1, body)], stamp(LAST._replace(offset=begin + 5)))
+    verdict = verify(ledger(LOG + torn + seal.raw, seal.mark))
+    assert (True, 5, seal.mark) == (verdict.ok, verdict.events, verdict.head)
+    assert (f"5 bytes from offset {begin} on were sealed unread",) == verdict.notes
+
+
+@pytest.mark.parametrize("head", [None, b"", b"\0" * 192, b"tallybook-head 1 4"], ids=["gone", "empty", "NUL", "torn"])
+def test_a_head_that_is_gone_is_noted(ledger: Callable[..., JsonlLog], head: bytes | None) -> None:
+    """Without a head the log is read as far as it goes, and a person hears what that cannot tell."""
+    verdict = verify(ledger(LOG, head))
+    assert (True, 4) == (verdict.ok, verdict.events)
+    assert ("there is no head, so a missing end would not be noticed",) == verdict.notes
+
+
+@pytest.mark.parametrize(("end", "ok"), [(b"", True), (BATCHES[2].raw[-60:], False)], ids=["torn", "damaged"])
+def test_without_a_head_only_an_end_can_be_torn(ledger: Callable[..., JsonlLog], end: bytes, ok: bool) -> None:
+    """Bytes that do not verify are damage where a batch ends behind them, and a torn end where none does."""
+    verdict = verify(ledger(LOG[: SHORT.offset + 20] + end, None))
+    assert (ok, 3) == (verdict.ok, verdict.events)
+
+
+@pytest.mark.parametrize("mark", [LAST._replace(chain="0" * 32), SHORT._replace(offset=SHORT.offset - 9)])
+def test_a_log_that_is_not_the_acknowledged_one_is_damage(ledger: Callable[..., JsonlLog], mark: Mark) -> None:
+    """A log that was replaced by another whole one does not have the chain that the head names."""
+    (problem,) = verify(ledger(LOG, mark)).problems
+    assert f"does not have the chain {mark.chain} that was acknowledged at seq {mark.seq}" == problem.message
+
+
+def test_a_clock_that_ran_back_is_noted(ledger: Callable[..., JsonlLog]) -> None:
+    """Time does not decide anything, so a clock that was set back is worth a note and no more."""
+    batch = frame([RATED], stamp(LAST, at="2026-11-21T18:17:03.000000Z"))
+    verdict = verify(ledger(behind(batch), batch.mark))
+    assert (True, ("seq 5: the clock stood 7,200 s before the line above it",)) == (verdict.ok, verdict.notes)
+
+
+def test_a_repeated_id_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """An event is in a log once; its second coming is named."""
+    (problem,) = verify(ledger(forged(BODY, id='"id-2"'))).problems
+    assert Problem("events.jsonl: seq 5", "repeats the id id-2", 5) == problem
+
+
+def test_a_repeated_id_is_damage_on_a_continued_line_too(ledger: Callable[..., JsonlLog]) -> None:
+    """Every line has an id of its own, those that no event comes from included."""
+    long = encode(PointAdded("kpt_002", "x" * (FREE_CHARS + 1)))
+    verdict = verify(ledger(behind(frame([long], stamp(LAST)._replace(new_id=lambda: "id-9")))))
+    assert (Problem("events.jsonl: seq 6", "repeats the id id-9", 6),) == verdict.problems
+
+
+def test_a_repeated_key_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """A delivery is in a log once; its second coming is named."""
+    one = frame([RATED], stamp(LAST, key="once"))
+    two = frame([RATED], stamp(one.mark, key="once"))
+    (problem,) = verify(ledger(behind(one, two))).problems
+    assert Problem("events.jsonl: seq 6", "repeats the key once", 6) == problem
+
+
+def test_unknown_kinds_are_listed(ledger: Callable[..., JsonlLog]) -> None:
+    """What this version ignores is counted by kind and version."""
+    stars = [Draft("point.starred", 1, {}), Draft("point.rated", 2, {}), Draft("point.starred", 1, {})]
+    verdict = verify(ledger(behind(frame(stars, stamp(LAST)))))
+    assert (True, {"point.starred/1": 2, "point.rated/2": 1}) == (verdict.ok, verdict.unknown_kinds)
+
+
+def test_a_redacted_text_is_no_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """The text is gone, and everything else still proves itself."""
+    data = LOG.replace(b'{"salt":"5a17","text":"Use type hints"}', b"null")
+    last = LAST._replace(offset=len(data))
+    assert (True, 4) == (verify(ledger(data, last)).ok, verify(ledger(data, last)).events)
+
+
+def test_a_format_from_the_future_is_refused(ledger: Callable[..., JsonlLog]) -> None:
+    """What a later Tallybook wrote is no damage, whatever it looks like here, and cannot be verified."""
+    opened = raw(batches_of([encode(LedgerOpened("ledger-1", 2))]))
+    for data in (opened, opened + b"in another form\n", opened.replace(b'{"crc":"', b'{"sum":"')):
+        with pytest.raises(NewerLedgerError):
+            verify(ledger(data))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        forged('"kind":"point.removed","v":1,"body":{"name":7}'),
+        forged('"kind":"point.removed","v":1,"body":{}'),
+        forged('"kind":"point.removed","v":1,"body":{"name":"a","name":"b"}'),
+        forged('"kind":"point.removed","v":1,"v":1,"body":{"name":"a"}'),
+        forged('"kind":"point.starred","v":1,"body":{"stars":9007199254740993}'),
+        forged('"kind":"point.starred","v":1,"body":{"stars":NaN}'),
+        forged(BODY, by='{"rater":7}'),
+        forged(BODY, at='"yesterday"'),
+        forged(BODY, at='"2026-11-21T20:17:03Z"'),
+        forged(BODY, at="7"),
+        forged(BODY, at='"0000"'),
+        forged(BODY, id="7"),
+        forged(BODY, key="7"),
+        forged(BODY, id='"id-5","id":"id-9"'),
+        forged(BODY, at='"2026-02-30T20:17:03.123456Z"'),
+        forged(BODY, at='"2026-11-21T20:17:61.123456Z"'),
+        forged(BODY, by='{"rater":"test","rater":"human"}'),
+        forged(BODY, by='{"rater": "test"}'),
+        forged(BODY, by='{"rater":"t\\u0065st"}'),
+        forged('"kind":"point.removed","v":1,"body":{"name":"a"},"more":1'),
+        forged(ADDED, '{"salt":"5a17","text":"a","text":"b"}'),
+        forged(ADDED, '{"salt":"5a17", "text":"a"}'),
+        forged(STARRED, '{"salt":"5a17","stars":[9007199254740993]}'),
+        forged('"kind":"text.continued","v":1,"body":{}', "null"),
+    ],
+    ids=lambda data: data[len(LOG) + 50 : -45].decode(),
+)
+def test_what_no_writer_writes_is_damage_although_its_chain_fits(ledger: Callable[..., JsonlLog], data: bytes) -> None:
+    """Whoever can work out a chain still cannot write what JSON readers disagree about, or what a field forbids."""
+    verdict = verify(ledger(data))
+    assert {5} == {problem.seq for problem in verdict.problems}
+
+
+def test_only_what_verifies_is_counted(ledger: Callable[..., JsonlLog]) -> None:
+    """A line that no Tallybook wrote does not count as an event that verifies, nor does what follows it."""
+    for what, repeated in (('"kind":"point.removed","v":1,"body":{}', '"id-5"'), (BODY, '"id-2"')):
+        bad = forge((what, None), mark=LAST, head={"id": repeated})
+        verdict = verify(ledger(behind(bad, frame([RATED], stamp(bad.mark)))))
+        assert (False, 4, LAST) == (verdict.ok, verdict.events, verdict.head)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"seq":3,', b'"seq":9,'),
+        (b'"part":[2,2]', b'"part":[1,2]'),
+        (b'"part":[2,2]', b'"part":[2,3]'),
+        (b'{"crc"', b'{"crx"'),
+        (b'"added":1', b'"added":2'),
+    ],
+)
+def test_a_line_within_a_batch_that_is_out_of_place_is_damage(
+    ledger: Callable[..., JsonlLog], old: bytes, new: bytes
+) -> None:
+    """Every line says its own seq and part, and has its own checksum, whatever the chain over the batch says."""
+    first, _, second = BATCHES[1].data.partition(b"\n")
+    data = first + b"\n" + second.replace(old, new)
+    batch = RawBatch(2, 3, chain_of(BATCHES[0].chain, data), BATCHES[1].offset, data)
+    verdict = verify(ledger(BATCHES[0].raw + batch.raw, batch.mark))
+    assert (False, {3}) == (verdict.ok, {problem.seq for problem in verdict.problems})
+
+
+def test_progress_reaches_the_end(ledger: Callable[..., JsonlLog]) -> None:
+    """Whoever waits hears of every batch, up to the last byte."""
+    heard: list[tuple[int, int]] = []
+    verify(ledger(LOG), lambda done, size: heard.append((done, size)))
+    assert [(batch.end, len(LOG)) for batch in BATCHES] == heard
+
+
+def test_verifying_writes_nothing(ledger: Callable[..., JsonlLog], tmp_path: Path) -> None:
+    """A ledger is the same before and after, an unclean one too."""
+    log = ledger(LOG + b"torn", SHORT)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    verify(log)
+    assert before == {path.name: path.read_bytes() for path in tmp_path.iterdir()}

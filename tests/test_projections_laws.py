@@ -1,0 +1,239 @@
+"""The laws of every view, over random histories: what a view shows depends on the events alone."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+import json
+from pathlib import Path
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.clock import moment
+from ledger.codec import decode
+from ledger.events import (
+    EVENT_TYPES,
+    LogRecovered,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointSeeded,
+    UnknownEvent,
+)
+from ledger.log import BACKENDS
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.catalog import VIEWS
+from projections.fold import State, View, fold
+from projections.playbook import PLAYBOOK
+from projections.surfaces import record
+from projections.surfaces.requests import Import, Request, Update
+from reference_model import COUNTS, EXTRACTIONS, LEGACY_FILES, NAMES, TEXTS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ledger.clock import Now
+    from ledger.log import Log
+
+    Made = View[Any]
+
+RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "bogus"])
+TOPS = st.sampled_from(["", '{"version":"2.0"}', '{"version":"1.0","last_updated":"2025-01-01","owner":"me"}'])
+KNOWN = st.one_of(
+    st.builds(PointAdded, NAMES, TEXTS | st.none()),
+    st.builds(PointRated, NAMES, RATINGS),
+    st.builds(PointRated, NAMES, RATINGS),
+    st.builds(PointSeeded, NAMES, COUNTS, COUNTS, st.just("canonical"), TEXTS, st.just("")),
+    st.builds(PointEdited, NAMES, COUNTS, COUNTS, TEXTS),
+    st.builds(PointRemoved, NAMES),
+    st.builds(PlaybookUpdated, COUNTS, COUNTS, COUNTS),
+    st.builds(PlaybookUpdated, COUNTS, COUNTS, COUNTS),
+    st.builds(PlaybookOrdered, st.lists(NAMES, unique=True, max_size=4).map(tuple)),
+    st.builds(PlaybookEdited, st.none(), st.none(), TOPS),
+    st.builds(PlaybookAdopted, st.just("0" * 64), COUNTS, TOPS),
+    st.builds(LogRecovered, COUNTS, COUNTS, st.just("0" * 32)),
+)
+UNKNOWN = st.builds(UnknownEvent, st.sampled_from(["point.praised", "point.rated"]), st.just(9), st.just("{}"))
+HISTORIES = st.lists(st.lists(KNOWN, min_size=1, max_size=6), max_size=10)
+FUTURES = st.lists(st.lists(KNOWN | UNKNOWN, min_size=1, max_size=6), max_size=10)
+
+
+def made(name: str) -> list[Made]:
+    """Return the views of a row of the catalog: one, or one for each of a few entries."""
+    listed = VIEWS[name]
+    return [listed.make(entry) for entry in ("kpt_001", "kpt_002", "pat-001")] if listed.of_entry else [listed.make()]
+
+
+def history(stretches: Sequence[Sequence[Any]]) -> list[Batch]:
+    """Return events as batches, a second apart."""
+    lasts = list(accumulate(map(len, stretches)))
+    return [
+        batch_of(
+            *(
+                Recorded(last - len(events) + part, moment(index * 1_000_000).at, event, by=By("test", f"s{index}"))
+                for part, event in enumerate(events, 1)
+            ),
+            chain=f"chain-{index}",
+        )
+        for index, (events, last) in enumerate(zip(stretches, lasts, strict=True))
+    ]
+
+
+def plain(value: Any) -> Any:
+    """Return a value as lists and texts that compare by what they say: order counts, random ids and chains do not."""
+    if isinstance(value, Batch):
+        return value.at
+    if isinstance(value, Recorded):
+        return attrs.evolve(value, id="")
+    if isinstance(value, dict):
+        return [[key, plain(child)] for key, child in value.items()]
+    if isinstance(value, list | tuple | set):
+        return [plain(child) for child in (sorted(value) if isinstance(value, set) else value)]
+    if isinstance(value, State) or type(value).__module__ == "projections.audit":
+        return [[field.name, plain(getattr(value, field.name))] for field in attrs.fields(type(value))]
+    return value
+
+
+def told(state: State) -> list[Any]:
+    """Return what a state shows, wherever in which file it was read."""
+    beside = {*attrs.fields_dict(State), "stamp"}
+    return [[name, shown] for name, shown in plain(state) if name not in beside]
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@given(stretches=HISTORIES)
+def test_the_same_events_give_the_same_view(name: str, stretches: list[list[Any]]) -> None:
+    """A view of a history that is told a second time, by other objects, is the same to its last field."""
+    for view in made(name):
+        assert plain(fold(view, history(stretches))) == plain(fold(view, history(stretches)))
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@given(stretches=HISTORIES)
+def test_until_is_what_the_first_lines_give(name: str, stretches: list[list[Any]]) -> None:
+    """A moment shows what the whole batches up to it give; one inside a batch shows the playbook before that batch."""
+    batches = history(stretches)
+    for view in made(name):
+        for seq in range(sum(map(len, stretches)) + 2):
+            first = [batch for batch in batches if batch.last <= seq]
+            assert plain(fold(view, first)) == plain(fold(view, batches, until=seq))
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@given(stretches=FUTURES)
+def test_kinds_of_later_versions_change_nothing(name: str, stretches: list[list[Any]]) -> None:
+    """A history with events that this version does not know shows what it shows without them."""
+    batches = history(stretches)
+    known = [
+        [one for one in batch.records if not isinstance(one.event, UnknownEvent)] for batch in batches if batch.records
+    ]
+    without = [batch_of(*records, chain="other") for records in known if records]
+    for view in made(name):
+        assert told(fold(view, without)) == told(fold(view, batches))
+
+
+@pytest.mark.parametrize("name", VIEWS)
+@given(stretches=HISTORIES)
+def test_a_fold_in_two_stretches_is_a_fold_at_once(name: str, stretches: list[list[Any]]) -> None:
+    """Wherever a fold is stopped, handing its state on ends where a fold at once does."""
+    batches = history(stretches)
+    for view in made(name):
+        at_once = plain(fold(view, batches))
+        for cut in range(len(batches) + 1):
+            assert at_once == plain(fold(view, batches[cut:], fold(view, batches[:cut])))
+
+
+# Views of real logs
+
+
+def ticking() -> Callable[[], Now]:
+    """Return a clock that goes on by a second whenever it is read."""
+    seconds = iter(range(1_000_000_000, 2_000_000_000))
+    return lambda: moment(next(seconds) * 1_000_000)
+
+
+def deliver(log: Log, what: Update | Import, key: str | None) -> record.Outcome:
+    """Record something on any log."""
+    with log.transaction() as tx:
+        state = fold(PLAYBOOK, decode(tx.read()))
+        (outcome,) = record.perform(tx, state, [Request(what, {"rater": "reflector"}, key)])
+    return outcome
+
+
+UPDATES = EXTRACTIONS.map(lambda brought: Update({"evaluations": []} | brought))
+IMPORTS = LEGACY_FILES.map(lambda doc: Import(json.dumps(doc).encode(), "old.json"))
+DELIVERIES = st.lists(UPDATES | IMPORTS, max_size=5)
+
+
+def views_of(log: Log) -> list[Any]:
+    """Return what every view of the catalog shows of a log."""
+    return [told(fold(view, decode(log.read()))) for name in VIEWS for view in made(name)]
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sent=DELIVERIES)
+def test_all_back_ends_show_the_same(tmp_path: Path, sent: list[Update | Import]) -> None:
+    """The same deliveries come to the same views, and the same outcomes, whatever holds the log."""
+    folder = Path(tempfile.mkdtemp(dir=tmp_path))
+    logs = {name: opened(folder / name, ticking()) for name, opened in BACKENDS.items()}
+    came = {name: [deliver(log, what, None) for what in sent] for name, log in logs.items()}
+    shown = {name: views_of(log) for name, log in logs.items()}
+    for log in logs.values():
+        log.close()
+    assert all(came["memory"] == others for others in came.values())
+    assert all(shown["memory"] == others for others in shown.values())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sent=DELIVERIES)
+def test_a_second_delivery_changes_no_view(backend: str, tmp_path: Path, sent: list[Update | Import]) -> None:
+    """What comes again under its key, at once or after all the others, is turned away, and no view tells of it."""
+    log = BACKENDS[backend](Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
+    for index, what in enumerate(sent):
+        deliver(log, what, f"key-{index}")
+        shown, head = views_of(log), log.head()
+        assert deliver(log, what, f"key-{index}").repeated
+        assert (shown, head) == (views_of(log), log.head())
+    shown = views_of(log)
+    assert all(deliver(log, what, f"key-{index}").repeated for index, what in enumerate(sent))
+    assert shown == views_of(log)
+    log.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("name", VIEWS)
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(sent=DELIVERIES)
+def test_reading_on_from_a_mark_is_reading_at_once(
+    name: str, backend: str, tmp_path: Path, sent: list[Update | Import]
+) -> None:
+    """A state remembers where its reading ended: what was appended since, read from there, completes it."""
+    log = BACKENDS[backend](Path(tempfile.mkdtemp(dir=tmp_path)), ticking())
+    views = made(name)
+    states = [view.start() for view in views]
+    for what in sent:
+        deliver(log, what, None)
+        states = [
+            fold(view, decode(log.read(record.mark_of(state))), state)
+            for view, state in zip(views, states, strict=True)
+        ]
+        assert [plain(fold(view, decode(log.read()))) for view in views] == [plain(state) for state in states]
+    log.close()
+
+
+def test_no_view_hears_of_a_kind_by_name() -> None:
+    """Tables of views are keyed by classes of the vocabulary, so a new kind reaches only the views that ask for it."""
+    classes = {cls for cls, _ in EVENT_TYPES.values()}
+    assert {name: set() for name in VIEWS} == {
+        name: {cls for view in made(name) for cls in view.table} - classes for name in VIEWS
+    }

@@ -1,0 +1,160 @@
+"""The playbook view: what each kind of event makes of it."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Any
+
+import pytest
+
+from ledger.events import (
+    ItemSkipped,
+    KeyPoint,
+    LedgerOpened,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointSeeded,
+)
+from ledger.recorded import Batch, Recorded, batch_of
+from projections.fold import fold
+from projections.playbook import PLAYBOOK, REDACTED, Playbook, evolve, playbook_view
+from projections.prune import Policy
+
+CLOSE = PlaybookUpdated(0, 0, 0)
+EDIT = PlaybookEdited(None, None, "")
+A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
+
+
+def at(seq: int) -> str:
+    """Return the time at which a test's event was recorded."""
+    return f"2026-01-01T00:00:{seq:02d}.000000Z"
+
+
+def history(*stretches: list[Any]) -> list[Batch]:
+    """Return events as batches, a second for each event."""
+    seq = count(1)
+    return [
+        batch_of(*(Recorded(number, at(number), event) for event, number in zip(events, seq, strict=False)))
+        for events in stretches
+    ]
+
+
+def playbook(*stretches: list[Any]) -> Playbook:
+    """Return the playbook behind these batches."""
+    return fold(PLAYBOOK, history(*stretches))
+
+
+def harmful(name: str, times: int = 3) -> list[Any]:
+    """Return so many harmful ratings of an entry."""
+    return [PointRated(name, "harmful")] * times
+
+
+def test_the_story_of_style_6() -> None:
+    """An entry that is rated harmful three times by three updates is pruned by the last."""
+    first, second, third = ([PointRated("kpt_001", "harmful"), CLOSE] for _ in range(3))
+    assert KeyPoint("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).points["kpt_001"]
+    assert {} == playbook([A, CLOSE], first, second, third).points
+
+
+def test_seeds_prune_nothing_until_an_update() -> None:
+    """A legacy entry that the rule condemns stands until the next update, which need not rate it."""
+    seeded = [PlaybookAdopted("0" * 64, 1, "{}"), PointSeeded("kpt_001", 0, 7, "canonical", "a", "")]
+    assert ["kpt_001"] == list(playbook(seeded).points)
+    assert [] == list(playbook(seeded, [CLOSE]).points)
+
+
+def test_a_rescued_entry_is_no_longer_due() -> None:
+    """An entry that is helpful often enough before the update closes stays."""
+    rescued = [*harmful("kpt_001"), *[PointRated("kpt_001", "helpful")] * 3, CLOSE]
+    assert KeyPoint("kpt_001", "a", 3, 3) == playbook([A, CLOSE], rescued).points["kpt_001"]
+
+
+def test_a_rating_after_the_prune_changes_nothing() -> None:
+    """What was pruned stays pruned, however helpful it is called later."""
+    late = [*[PointRated("kpt_001", "helpful")] * 9, CLOSE]
+    assert {} == playbook([A, *harmful("kpt_001"), CLOSE], late).points
+
+
+def test_names_stay_used() -> None:
+    """The high-water mark and the used names remember what was pruned and removed."""
+    state = playbook([A, B, C, *harmful("kpt_003"), CLOSE], [PointRemoved("kpt_002"), EDIT])
+    assert (["kpt_001"], 3) == (list(state.points), state.high_water)
+    assert {"kpt_001", "kpt_002", "kpt_003"} == state.used
+
+
+def test_an_unknown_name_never_stood() -> None:
+    """A rating of a name that nobody has leaves the high-water mark where it was."""
+    state = playbook([A, PointRated("kpt_900", "helpful"), CLOSE])
+    assert (1, {"kpt_001"}) == (state.high_water, state.used)
+
+
+def test_an_edit_revives_and_prunes_nothing() -> None:
+    """A pruned entry comes back by hand, with counts that the rule condemns only at the next update."""
+    pruned = [A, *harmful("kpt_001"), CLOSE]
+    back = [PointEdited("kpt_001", 1, 9, "a again"), EDIT]
+    assert KeyPoint("kpt_001", "a again", 1, 9) == playbook(pruned, back).points["kpt_001"]
+    assert {} == playbook(pruned, back, [CLOSE]).points
+
+
+def test_an_order_is_applied_when_its_edit_closes() -> None:
+    """Stretches of an order add up; names that stand in none follow as they stood, names that do not stand are none."""
+    ordered = [PlaybookOrdered(("kpt_003",)), PlaybookOrdered(("kpt_404", "kpt_002")), EDIT]
+    assert ["kpt_003", "kpt_002", "kpt_001"] == list(playbook([A, B, C, CLOSE], ordered).points)
+    assert ["kpt_001", "kpt_002", "kpt_003"] == list(playbook([A, B, C, CLOSE], [EDIT]).points)
+
+
+def test_top_level_keys_come_from_the_file() -> None:
+    """The first adoption brings version, date and other keys; a later import brings entries alone."""
+    first = [PlaybookAdopted("0" * 64, 0, '{"version":"0.9","last_updated":"2025","owner":"me"}')]
+    later = [PlaybookAdopted("1" * 64, 0, '{"version":"7","last_updated":"1999","owner":"you"}')]
+    assert ({"version": "0.9", "owner": "me"}, "2025") == (playbook(first).top, playbook(first).last_updated)
+    assert ({"version": "0.9", "owner": "me"}, at(2)) == (
+        playbook(first, later).top,
+        playbook(first, later).last_updated,
+    )
+    edited = [PlaybookEdited(1, None, '{"version":"2.0","last_updated":"x"}')]
+    assert {"version": "2.0"} == playbook(first, edited).top
+
+
+def test_the_date_is_that_of_the_last_playbook_event() -> None:
+    """Kinds that the playbook ignores change neither its date nor its stamp."""
+    state = playbook([LedgerOpened("x", 1)], [A, CLOSE], [ItemSkipped(0, "odd", "7")])
+    assert (at(3), (3, "")) == (state.last_updated, state.stamp)
+    assert (None, (0, "")) == (playbook().last_updated, playbook().stamp)
+
+
+@pytest.mark.parametrize(("rating", "counts"), [("helpful", (1, 0)), ("harmful", (0, 1)), ("neutral", (0, 0))])
+def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
+    """One event makes a new entry of an old one, which stays as it was."""
+    before = KeyPoint("kpt_001", "a")
+    after = evolve(before, PointRated("kpt_001", rating))
+    assert KeyPoint("kpt_001", "a", *counts) == after
+    assert KeyPoint("kpt_001", "a") == before
+    assert evolve(None, PointRated("kpt_001", rating)) is None
+
+
+def test_a_name_that_stands_is_not_added_over() -> None:
+    """An added or seeded point whose name stands leaves the entry, its counts and its text as they are."""
+    rated = KeyPoint("kpt_001", "a", 4, 1)
+    assert rated == evolve(rated, PointAdded("kpt_001", "other"))
+    assert rated == evolve(rated, PointSeeded("kpt_001", 0, 0, "canonical", "other", ""))
+
+
+def test_a_redacted_text_leaves_an_entry() -> None:
+    """Where the text is gone from the ledger, the entry stands and its counts are told."""
+    state = playbook([PointAdded("kpt_001", None), PointRated("kpt_001", "helpful"), CLOSE])
+    assert KeyPoint("kpt_001", REDACTED, 1, 0) == state.points["kpt_001"]
+
+
+def test_another_policy_folds_the_same_log() -> None:
+    """The same history under another policy shows what would have stood."""
+    told = history([A, B, *harmful("kpt_001"), *harmful("kpt_002", 5), CLOSE])
+    assert {} == fold(PLAYBOOK, told).points
+    assert ["kpt_001"] == list(fold(playbook_view(Policy("patient", floor=5)), told).points)
+    assert ["kpt_001", "kpt_002"] == list(fold(playbook_view(Policy("wide", margin=6)), told).points)

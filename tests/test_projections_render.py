@@ -1,0 +1,89 @@
+"""The playbook as bytes and as prompt text."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import KeyPoint
+from projections.playbook import Playbook
+from projections.render import one_line, playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
+from reference_model import COUNTS, NAMES, TEXTS, book, point
+
+ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)
+ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
+
+
+def state(*points: KeyPoint) -> Playbook:
+    """Return a playbook of these entries, stamped."""
+    return Playbook(points={one.name: one for one in points}, stamp=(12, "ab" * 16))
+
+
+def test_the_file_is_the_document_and_its_stamp() -> None:
+    """playbook.json is readable JSON in the specification's order of keys, stamped, with a line end at its end."""
+    playbook = state(KeyPoint("kpt_001", "Größe", 1, 2))
+    written = playbook_bytes(playbook).decode()
+    assert book(point("kpt_001", "Größe", 1, 2)) | {"ledger": f"12:{'ab' * 16}"} == json.loads(written)
+    assert ["version", "last_updated", "key_points", "ledger"] == list(json.loads(written))
+    assert written.endswith("}\n")
+    assert "Größe" in written
+    assert {"ledger"} == json.loads(written).keys() - playbook_dict(playbook).keys()
+
+
+def test_top_level_keys_stand_before_the_entries() -> None:
+    """Further keys are written as they came, between the date and the entries."""
+    playbook = state()
+    playbook.top = {"owner": "me", "version": "2.0", "tags": [1]}
+    assert ["version", "last_updated", "owner", "tags", "key_points"] == list(playbook_dict(playbook))
+
+
+@given(texts=st.lists(ANYTHING, max_size=4))
+def test_every_text_survives_the_file(texts: list[str]) -> None:
+    """Whatever a text holds, it is read from the file as it was."""
+    points = [KeyPoint(f"kpt_{index:03d}", text) for index, text in enumerate(texts)]
+    assert texts == [kp["text"] for kp in json.loads(playbook_bytes(state(*points)))["key_points"]]
+
+
+@given(entries=ENTRIES.filter(bool))
+def test_the_prompt_has_one_line_for_each_entry(entries: list[dict[str, object]]) -> None:
+    """In the place of the placeholder stand the entries in order, one line each (REQ-SCORE-003)."""
+    lines = prompt(entries, "before\n{key_points}\nafter").splitlines()
+    assert ["before", "after"] == [lines[0], lines[-1]]
+    assert [f"[{kp['name']}] helpful={kp['helpful']} harmful={kp['harmful']} :: " for kp in entries] == [
+        line[: line.index(":: ") + 3] for line in lines[1:-1]
+    ]
+
+
+def test_no_entries_are_no_prompt() -> None:
+    """An empty playbook injects nothing, not even the template."""
+    assert "" == prompt([], "Key points:\n{key_points}")
+
+
+@pytest.mark.parametrize("text", ["{key_points}", "{name}", "{", "}", "{}", "%s", "$key", "\\1", "\\g<0>"])
+def test_nothing_in_a_text_is_taken_for_the_templates(text: str) -> None:
+    """Only the template's own placeholder is replaced; braces in texts and templates are harmless."""
+    assert f"{{x}} [kpt_001] helpful=0 harmful=0 :: {text}" == prompt([point(text=text)], "{x} {key_points}")
+
+
+@given(text=ANYTHING)
+def test_one_line_is_one_line(text: str) -> None:
+    """A text on one line has no break of any kind, and nothing else of it is changed."""
+    line = one_line(text)
+    assert 1 == len(line.splitlines() or [""])
+    assert len(text) == len(line)
+    assert all(new in (old, " ") for old, new in zip(text, line, strict=True))
+
+
+@given(seq=st.integers(0, 10**18), chain=st.text("0123456789abcdef", min_size=1))
+def test_a_stamp_is_read_as_it_was_written(seq: int, chain: str) -> None:
+    """A stamp names its moment and chain."""
+    assert (seq, chain) == read_stamp(stamp_text((seq, chain)))
+
+
+@pytest.mark.parametrize("text", [None, "", "12", "12:", ":ab", "-1:ab", "1.5:ab", "²:ab", "x:y", "9" * 5000 + ":ab"])
+def test_a_stamp_that_somebody_spoiled_is_none(text: str | None) -> None:
+    """What is no stamp says nothing, and costs nothing."""
+    assert read_stamp(text) is None

@@ -1,0 +1,174 @@
+"""The property that everything rests on: a replay of the ledger equals the specification applied update by update."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.clock import moment
+from ledger.codec import decode
+from ledger.log import BACKENDS
+from projections.fold import fold
+from projections.playbook import PLAYBOOK, Playbook
+from projections.render import playbook_bytes, playbook_dict
+from projections.surfaces import commands, record
+from projections.surfaces.project import Project
+from projections.surfaces.requests import Import, Request, Update
+from reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ledger.clock import Now
+    from ledger.log import Log
+
+ROOT = Path(__file__).resolve().parent.parent
+REFLECTOR = {"rater": "reflector"}
+UPDATES = st.lists(EXTRACTIONS, max_size=5)
+
+
+def ticking() -> Callable[[], Now]:
+    """Return a clock that goes on by a second whenever it is read."""
+    seconds = iter(range(1_000_000_000, 2_000_000_000))
+    return lambda: moment(next(seconds) * 1_000_000)
+
+
+def whole(brought: dict[str, Any]) -> dict[str, Any]:
+    """Return an extraction result that has both of its lists."""
+    return {"new_key_points": [], "evaluations": []} | brought
+
+
+class Scribe:
+    """Records on a log of any kind, and knows by the reference model what must come of it.
+
+    Attributes:
+        log: The log.
+        moments: Sequence number behind each batch → the playbook that the specification gives for it.
+    """
+
+    def __init__(self, log: Log, legacy: dict[str, Any]) -> None:
+        """Take a legacy file in."""
+        self.log = log
+        self._model = Model(migrate(legacy))
+        self.moments: dict[int, dict[str, Any]] = {}
+        self._record(Import(json.dumps(legacy).encode(), "playbook.json"), {"rater": "import"})
+
+    def update(self, brought: dict[str, Any]) -> None:
+        """Record an extraction result, as one batch."""
+        self._model.update(brought)
+        self._record(Update(whole(brought)), REFLECTOR)
+
+    def _record(self, what: Update | Import, by: dict[str, str]) -> None:
+        with self.log.transaction() as tx:
+            state = fold(PLAYBOOK, decode(tx.read()))
+            (outcome,) = record.perform(tx, state, [Request(what, by)])
+        assert outcome.seq_to == self.log.head().seq
+        self.moments[self.log.head().seq] = self._model.copy().playbook
+
+
+def written(backend: str, folder: Path, legacy: dict[str, Any], updates: Sequence[dict[str, Any]]) -> Scribe:
+    """Return what recorded a legacy file and updates on a back end."""
+    scribe = Scribe(BACKENDS[backend](folder, ticking()), legacy)
+    for brought in updates:
+        scribe.update(brought)
+    return scribe
+
+
+def shown(state: Playbook) -> dict[str, Any]:
+    """Return what the reference model knows of a playbook: everything but its date."""
+    return {key: value for key, value in playbook_dict(state).items() if key != "last_updated"}
+
+
+def undated(doc: dict[str, Any]) -> dict[str, Any]:
+    """Return a document of the reference model without its date, which is the ledger's to give."""
+    return {key: value for key, value in doc.items() if key != "last_updated"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(legacy=LEGACY_FILES, updates=UPDATES)
+def test_a_replay_equals_the_specification_after_every_batch(
+    backend: str, tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
+) -> None:
+    """For any legacy file and any updates, every moment of the ledger shows what the specification says for it."""
+    scribe = written(backend, Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
+    for seq, expected in scribe.moments.items():
+        assert undated(expected) == shown(fold(PLAYBOOK, decode(scribe.log.read()), until=seq))
+    scribe.log.close()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(legacy=LEGACY_FILES, updates=UPDATES)
+def test_a_replay_goes_on_from_every_prefix(
+    backend: str, tmp_path: Path, legacy: dict[str, Any], updates: list[dict[str, Any]]
+) -> None:
+    """Whatever moment a replay was stopped at, reading on from there ends at the same bytes as a replay at once."""
+    scribe = written(backend, Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
+    at_once = playbook_bytes(record.current(scribe.log))
+    for seq in scribe.moments:
+        stopped = record.current(scribe.log, seq)
+        gone_on = fold(PLAYBOOK, decode(scribe.log.read(record.mark_of(stopped))), stopped)
+        assert at_once == playbook_bytes(gone_on)
+    scribe.log.close()
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(legacy=LEGACY_FILES, updates=UPDATES)
+def test_playbook_json_equals_the_specification_after_every_command(
+    new_project: Callable[[], Path], legacy: dict[str, Any], updates: list[dict[str, Any]]
+) -> None:
+    """A project that begins with a legacy file has, after every record, the playbook.json of the specification."""
+    project = Project(new_project())
+    project.playbook.write_text(json.dumps(legacy), encoding="utf-8")
+    model = Model(migrate(legacy))
+    for brought in updates:
+        model.update(brought)
+        outcome = commands.record(project, whole(brought), REFLECTOR)
+        on_disk = json.loads(project.playbook.read_bytes())
+        assert on_disk.pop("ledger").startswith(f"{outcome.seq_to}:")
+        assert undated(model.playbook) == undated(on_disk)
+
+
+HISTORY: list[dict[str, Any]] = [
+    extraction(("kpt_001", "harmful"), ("kpt_001", "harmful"), new=["Größe prüfen", "two\nlines", "{braces} 🎉"]),
+    extraction(("kpt_001", "harmful"), ("kpt_002", "helpful"), ("kpt_002", "bogus"), ("nobody", "harmful")),
+    extraction(new=["use types"]),
+]
+PLACES = [
+    {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"},
+    {"PYTHONHASHSEED": "1", "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    {"PYTHONHASHSEED": "4242", "TZ": "America/St_Johns", "LC_ALL": "tr_TR.UTF-8", "PYTHONIOENCODING": "latin-1"},
+]
+
+
+def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
+    """Neither hash seed, time zone, locale nor encoding of the terminal changes a byte of playbook.json."""
+    here = Project(project)
+    here.playbook.write_text(json.dumps(book(point(), "naïve", owner={"b": 1, "a": "ß"})), encoding="utf-8")
+    for brought in HISTORY:
+        commands.record(here, brought, REFLECTOR)
+    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "replay", "--output", "-"]
+    answers = [
+        subprocess.run(command, env=os.environ | place, capture_output=True, check=True, cwd=ROOT) for place in PLACES
+    ]
+    assert [here.playbook.read_bytes()] * len(PLACES) == [answer.stdout for answer in answers]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_date_is_the_adopted_one_until_something_changes(backend: str, tmp_path: Path) -> None:
+    """A legacy file keeps its last_updated; the first update behind it brings the ledger's own time."""
+    scribe = written(backend, tmp_path, book(point(), last_updated="2025-01-02"), [{}])
+    adopted, updated = (record.current(scribe.log, seq) for seq in scribe.moments)
+    assert "2025-01-02" == adopted.last_updated
+    assert scribe.log.head().at == updated.last_updated
+    scribe.log.close()

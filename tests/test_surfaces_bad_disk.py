@@ -1,0 +1,187 @@
+"""Folders and disks that refuse: one clear line, the right exit code, and nothing lost that was acknowledged."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ROOT = Path(__file__).resolve().parent.parent
+MAIN = "from projections.surfaces.entry import main; main()"
+HUMAN = {"rater": "human"}
+BY_HAND = "learned by hand"
+
+
+class Answer(NamedTuple):
+    """What a command came to: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+def run(project: Project, *arguments: str, before: Callable[[], None] | None = None) -> Answer:
+    """Run the real command; ``before`` is called in its process."""
+    command = [sys.executable, "-c", MAIN, "--project", str(project.root), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, preexec_fn=before)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def kept(project: Project) -> dict[str, bytes]:
+    """Return the bytes that no failing command may change."""
+    files = (project.ledger / "events.jsonl", project.playbook)
+    return {path.name: path.read_bytes() for path in files if path.is_file()}
+
+
+def texts(project: Project) -> list[str]:
+    """Return the texts that stand by the ledger alone, whatever playbook.json says."""
+    return [kp["text"] for kp in json.loads(commands.replay_bytes(project, None))["key_points"]]
+
+
+def assert_refused(answer: Answer, code: int, says: str) -> None:
+    """Check that an answer is one line on standard error that says what is wrong, and an exit code."""
+    assert (code, "") == (answer.code, answer.out)
+    assert answer.err.startswith("tallybook: ")
+    assert "\n" == answer.err[-1]
+    assert 1 == len(answer.err.splitlines())
+    assert says in answer.err
+
+
+@pytest.mark.parametrize("place", [".claude", ".claude/ledger", ".claude/ledger/events.jsonl"])
+def test_a_thing_in_the_way_is_named(project: Path, place: str) -> None:
+    """Where a file stands for a folder, or a folder for the ledger, nothing is recorded: exit code 4."""
+    path = project / place
+    shutil.rmtree(project / ".claude")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix:
+        path.mkdir()
+    else:
+        path.write_bytes(b"mine")
+    assert_refused(run(Project(project), "add", "new"), 4, str(project / ".claude"))
+    assert path.is_dir() if path.suffix else b"mine" == path.read_bytes()
+
+
+@pytest.fixture
+def others_project(project: Path) -> Iterator[Project]:
+    """Return a project with an entry that everybody may read and nobody may write."""
+    place = Project(project)
+    commands.add(place, BY_HAND, HUMAN)
+    folders = [project, place.claude, place.ledger]
+    for folder in folders:
+        for path in folder.iterdir():
+            path.chmod(0o555 if path.is_dir() else 0o444)
+    project.chmod(0o555)
+    yield place
+    for folder in folders:
+        folder.chmod(0o755)
+
+
+def bind_root() -> None:
+    """Let permissions bind this process even if it is root's: drop what passes over them from the next exec on."""
+    for capability in (1, 2):
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+
+
+def as_somebody(project: Project, *arguments: str) -> Answer:
+    """Run the real command as a user whom permissions bind."""
+    is_root = os.geteuid() == 0
+    if is_root and sys.platform != "linux":
+        pytest.skip("permissions bind root nowhere but on Linux")
+    return run(project, *arguments, before=bind_root if is_root else None)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of folders bind nobody here")
+@pytest.mark.parametrize("arguments", [["add", "new"], ["rate", "kpt_001", "helpful"], ["replay"]], ids=" ".join)
+def test_a_read_only_project_is_not_written(others_project: Project, arguments: list[str]) -> None:
+    """Where the user may not write, a command that must gets one line and exit code 4, and nothing changes."""
+    before = kept(others_project)
+    assert_refused(as_somebody(others_project, *arguments), 4, "Permission denied")
+    assert before == kept(others_project)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of folders bind nobody here")
+@pytest.mark.parametrize(
+    "arguments",
+    [["show"], ["why", "kpt_001"], ["log"], ["verify"], ["replay", "--check"], ["replay", "--output", "-"]],
+    ids=" ".join,
+)
+def test_a_read_only_project_is_explained(others_project: Project, arguments: list[str]) -> None:
+    """Reading never needs to write: a project that the user may only read is shown, told and verified."""
+    answer = as_somebody(others_project, *arguments)
+    assert (0, "") == (answer.code, answer.err)
+    assert "" != answer.out
+
+
+@pytest.fixture
+def small_disk(project: Path) -> Iterator[Project]:
+    """Return a project on a disk of 64 KiB."""
+    claude = project / ".claude"
+    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(claude)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a small disk, and not everywhere")
+    yield Project(project)
+    subprocess.run(["umount", str(claude)], check=True)
+
+
+def fill(path: Path) -> None:
+    """Write to a file until the disk is full."""
+    with path.open("wb", buffering=0) as filler:
+        try:
+            while filler.write(b"\0" * 4096):
+                pass
+        except OSError:
+            return
+
+
+@pytest.mark.parametrize("length", [4_000, 20_000])
+def test_a_full_disk_loses_nothing(small_disk: Project, length: int) -> None:
+    """On a full disk a command that says it failed has recorded nothing, and with room again all goes on."""
+    commands.add(small_disk, BY_HAND, HUMAN)
+    fill(small_disk.claude / "filler")
+    before = texts(small_disk), commands.verify(small_disk).head
+    assert_refused(run(small_disk, "add", "x" * length), 4, "No space left on device")
+    assert_refused(run(small_disk, "add", "x" * length), 4, "No space left on device")
+    assert before == (texts(small_disk), commands.verify(small_disk).head)
+    assert () == commands.verify(small_disk).problems
+    (small_disk.claude / "filler").unlink()
+    assert 0 == run(small_disk, "add", "x" * length).code
+    assert [BY_HAND, "x" * length] == texts(small_disk)
+    assert () == commands.verify(small_disk).problems
+
+
+def test_a_full_disk_that_takes_the_event_says_what_it_did_not_take(small_disk: Project) -> None:
+    """Where the event fits and playbook.json does not, it is recorded and said so, and replay makes it good."""
+    commands.add(small_disk, BY_HAND, HUMAN)
+    fill(small_disk.claude / "filler")
+    answer = run(small_disk, "add", "short")
+    assert 0 == answer.code
+    assert 1 == (answer.out + answer.err).count("recorded, but ")
+    assert [BY_HAND, "short"] == texts(small_disk)
+    assert 4 == run(small_disk, "replay").code
+    (small_disk.claude / "filler").unlink()
+    assert 0 == run(small_disk, "replay").code
+    assert [BY_HAND, "short"] == [kp["text"] for kp in json.loads(small_disk.playbook.read_bytes())["key_points"]]
+
+
+def test_a_disk_that_fills_up_keeps_what_was_acknowledged(small_disk: Project) -> None:
+    """Of texts added until the disk is full, exactly those that were acknowledged stand in the ledger."""
+    acknowledged: list[str] = []
+    while (answer := run(small_disk, "add", f"{len(acknowledged)}" + "x" * 9_000)).code == 0:
+        acknowledged.append(f"{len(acknowledged)}" + "x" * 9_000)
+    assert_refused(answer, 4, "No space left on device")
+    assert acknowledged
+    assert acknowledged == texts(small_disk)
+    assert () == commands.verify(small_disk).problems

@@ -1,0 +1,293 @@
+"""The command: the stable shapes of its JSON answers, its exit codes, and help that shows an example."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from projections.surfaces import cli, commands, entry
+from projections.surfaces.project import Project
+from reference_model import book, extraction, point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parent.parent
+MAIN = "from projections.surfaces.entry import main; main()"
+RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled"]
+STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]
+HELPED = ["import", "add", "rate", "record", "replay", "show", "why", "log", "verify"]
+THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
+
+
+class Answer(NamedTuple):
+    """What a command came to: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Return what runs the command line in this process."""
+
+    def run_(*arguments: str, stdin: bytes = b"") -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        code = entry.run(list(arguments))
+        return Answer(code, *capfd.readouterr())
+
+    return run_
+
+
+@pytest.fixture
+def ask(run: Callable[..., Answer]) -> Callable[..., Any]:
+    """Return what asks for a JSON answer, which must be one line of standard output and nothing else."""
+
+    def ask_(*arguments: str, stdin: bytes = b"", code: int = 0) -> Any:
+        answer = run(*arguments, "--json", stdin=stdin)
+        assert (code, "") == (answer.code, answer.err)
+        assert 1 == answer.out.count("\n")
+        return json.loads(answer.out)
+
+    return ask_
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with one entry."""
+    place = Project(project)
+    commands.add(place, "use types", {"rater": "human"})
+    return place
+
+
+# The stable shapes
+
+
+def test_add_and_rate_answer_what_they_recorded(project: Path, ask: Callable[..., Any]) -> None:
+    """`add` and `rate` tell the range of their events, and the names that came or went."""
+    del project
+    answer = ask("add", "use types")
+    assert RECORDED == list(answer)
+    expected = {"added": ["kpt_001"], "pruned": [], "ignored": [], "spooled": False}
+    assert {"seq_from": 2, "seq_to": 3} | expected == answer
+    assert {"seq_from": 4, "seq_to": 5} | expected | {"added": []} == ask("rate", "kpt_001", "helpful")
+
+
+@pytest.mark.usefixtures("here")
+def test_record_answers_what_it_pruned_and_ignored(ask: Callable[..., Any]) -> None:
+    """`record` names what its update pruned, and each part that counted nothing with its reason."""
+    brought = json.loads(THRICE_HARMFUL) | {"new_key_points": ["new", ""]}
+    answer = ask("record", "-", stdin=json.dumps(brought).encode())
+    assert (["kpt_002"], ["kpt_001"], False) == (answer["added"], answer["pruned"], answer["spooled"])
+    assert [{"item": "new_key_points[1]", "reason": "the text is empty", "name": None}] == answer["ignored"]
+    assert (4, 8) == (answer["seq_from"], answer["seq_to"])
+
+
+@pytest.mark.usefixtures("here")
+def test_a_second_delivery_answers_no_events(ask: Callable[..., Any]) -> None:
+    """What came under the same key before is not recorded again, and the answer has no sequence numbers."""
+    first = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
+    again = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
+    assert (4, 5) == (first["seq_from"], first["seq_to"])
+    assert dict(zip(RECORDED, (None, None, [], [], [], False), strict=True)) == again
+    assert 1 == ask("show")["key_points"][0]["helpful"]
+
+
+def test_import_answers_how_many(project: Path, ask: Callable[..., Any], tmp_path: Path) -> None:
+    """`import` counts what became an entry and what did not, and names what was odd; a second time adds nothing."""
+    del project
+    file = tmp_path / "old.json"
+    file.write_text(json.dumps(book("bare", {"text": "scored", "score": -2}, 7, point("kpt_009", "full", 1, 2))))
+    answer = ask("import", str(file))
+    assert ["imported", "skipped", "problems"] == list(answer)
+    assert (3, 1) == (answer["imported"], answer["skipped"])
+    assert all({"source", "message"} == set(problem) for problem in answer["problems"])
+    assert f"{file}: key_points[2]" in [problem["source"] for problem in answer["problems"]]
+    assert (0, 4) == (ask("import", str(file))["imported"], ask("import", str(file))["skipped"])
+    assert ["bare", "scored", "full"] == [kp["text"] for kp in ask("show")["key_points"]]
+
+
+def test_show_answers_the_playbook_of_the_specification(here: Project, ask: Callable[..., Any]) -> None:
+    """`show` gives version, last_updated and entries of exactly four keys, and not the ledger's stamp."""
+    answer = ask("show")
+    assert ["version", "last_updated", "key_points"] == list(answer)
+    assert [point()] == answer["key_points"]
+    assert json.loads(here.playbook.read_bytes()).keys() - answer.keys() == {"ledger"}
+    assert [] == ask("show", "--at", "1")["key_points"]
+
+
+@pytest.mark.usefixtures("here")
+def test_why_answers_the_whole_story(ask: Callable[..., Any]) -> None:
+    """`why` tells where an entry came from, every rating with its counts, what decided its end, and what came late."""
+    ask("record", "--session", "s1", stdin=THRICE_HARMFUL)
+    ask("rate", "kpt_001", "helpful")
+    story = ask("why", "kpt_001")
+    assert STORY == list(story)
+    assert ("kpt_001", "use types", "pruned", 0, 3) == tuple(story[field] for field in STORY[:5])
+    assert "harmful >= 3 AND harmful > helpful" == story["rule"]
+    assert ["seq", "id", "at", "by"] == list(story["decided_by"])
+    assert {"rater": "reflector", "session": "s1"} == story["decided_by"]["by"]
+    assert all({"seq", "at", "kind", "by", "rating", "helpful", "harmful"} == set(row) for row in story["trail"])
+    assert [(2, None, 0), (4, "harmful", 1), (5, "harmful", 2), (6, "harmful", 3), (7, None, 3)] == [
+        (row["seq"], row["rating"], row["harmful"]) for row in story["trail"]
+    ]
+    assert [(8, "helpful", "already pruned")] == [
+        (row["seq"], row["rating"], row["reason"]) for row in story["ignored"]
+    ]
+    assert "kept" == ask("why", "kpt_001", "--at", "3")["status"]
+
+
+@pytest.mark.usefixtures("here")
+def test_why_of_a_name_that_never_was(ask: Callable[..., Any]) -> None:
+    """The story of an unknown name is empty, has the same shape, and the exit code says no."""
+    story = ask("why", "kpt_404", code=1)
+    assert STORY == list(story)
+    assert dict(zip(STORY, ("kpt_404", None, "unknown", 0, 0, None, None, [], []), strict=True)) == story
+
+
+@pytest.mark.usefixtures("here")
+def test_log_answers_json_lines(run: Callable[..., Answer]) -> None:
+    """`log` gives one event a line, oldest first, and with a name only what concerns that entry."""
+    run("rate", "kpt_001", "helpful")
+    rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
+    assert [1, 2, 3, 4, 5] == [row["seq"] for row in rows]
+    assert all({"seq", "id", "at", "kind", "v", "part", "by", "body"} <= set(row) for row in rows)
+    assert {"name": "kpt_001", "rating": "helpful"} == rows[3]["body"]
+    named = [json.loads(line)["seq"] for line in run("log", "kpt_001", "--json").out.splitlines()]
+    assert [2, 4] == named
+
+
+def test_verify_answers_the_head(here: Project, ask: Callable[..., Any]) -> None:
+    """`verify` tells how many events stand, the head they end at, and that nothing is wrong."""
+    answer = ask("verify")
+    assert ["ok", "events", "head", "problems", "unknown_kinds"] == list(answer)
+    stamp = json.loads(here.playbook.read_bytes())["ledger"]
+    assert (True, 3, [], {}) == (answer["ok"], answer["events"], answer["problems"], answer["unknown_kinds"])
+    assert stamp == f"{answer['head']['seq']}:{answer['head']['chain']}"
+    damaged = (here.ledger / "events.jsonl").read_bytes().replace(b"use types", b"use tabs!")
+    (here.ledger / "events.jsonl").write_bytes(damaged)
+    found = ask("verify", code=3)
+    assert (False, [["seq", "line", "message"]]) == (found["ok"], [list(one) for one in found["problems"]])
+    assert (2, 2) == (found["problems"][0]["seq"], found["problems"][0]["line"])
+
+
+# Exit codes
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("arguments", [["show"], ["log"], ["verify"], ["replay", "--check"]], ids=" ".join)
+def test_an_empty_project_is_no_error(project: Path, run: Callable[..., Answer], arguments: list[str]) -> None:
+    """Where there is no ledger yet, reading answers that nothing is there, and makes nothing."""
+    assert (0, "") == (run(*arguments).code, run(*arguments).err)
+    assert [] == list((project / ".claude").iterdir())
+
+
+def test_check_says_whether_the_file_is_the_replay(here: Project, run: Callable[..., Answer]) -> None:
+    """`replay --check` ends with 0 where playbook.json is what the ledger says, else with 1, and writes nothing."""
+    assert 0 == run("replay", "--check").code
+    good = here.playbook.read_bytes()
+    for drifted in (b"", good.replace(b"use types", b"use tabs"), good + b"\n", None):
+        here.playbook.unlink(missing_ok=True)
+        if drifted is not None:
+            here.playbook.write_bytes(drifted)
+        answer = run("replay", "--check")
+        assert (1, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+        assert drifted == (here.playbook.read_bytes() if here.playbook.exists() else None)
+
+
+def test_replay_writes_where_it_is_told(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+    """`replay` rebuilds playbook.json, or with `--output` a file or standard output, now or at a moment."""
+    good = here.playbook.read_bytes()
+    here.playbook.unlink()
+    assert good.decode() == run("replay", "--output", "-").out
+    assert not here.playbook.exists()
+    assert 0 == run("replay", "--output", str(tmp_path / "now.json")).code
+    assert 0 == run("replay", "--at", "1", "--output", str(tmp_path / "before.json")).code
+    assert (good, []) == (
+        (tmp_path / "now.json").read_bytes(),
+        json.loads((tmp_path / "before.json").read_bytes())["key_points"],
+    )
+    assert 0 == run("replay").code
+    assert good == here.playbook.read_bytes()
+
+
+# Help, and the command as it is installed
+
+
+@pytest.mark.parametrize("verb", cli.tallybook.commands)
+def test_help_shows_an_example(run: Callable[..., Answer], verb: str) -> None:
+    """The help of every verb says what it does and shows a command that uses it."""
+    answer = run(verb, "--help")
+    assert (0, "") == (answer.code, answer.err)
+    assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
+
+
+def test_help_lists_every_verb(run: Callable[..., Answer]) -> None:
+    """The command alone prints its help, which names each verb of the design."""
+    answer = run()
+    assert (0, "") == (answer.code, answer.err)
+    assert [] == [verb for verb in HELPED if f"\n  {verb} " not in answer.out]
+
+
+def real(project: Path, *arguments: str, stdin: str = "", **environment: str) -> Answer:
+    """Run the command in a process of its own."""
+    command = [sys.executable, "-c", MAIN, "--project", str(project), *arguments]
+    env = os.environ | environment
+    done = subprocess.run(
+        command, input=stdin.encode(), capture_output=True, check=False, cwd=ROOT, env=env | {"PYTHONUTF8": "0"}
+    )
+    return Answer(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace"))
+
+
+def test_a_day_with_the_real_command(project: Path, tmp_path: Path) -> None:
+    """Import, add, rate, record, replay, show, why, log and verify work one after the other, each in its process."""
+    (tmp_path / "old.json").write_text(json.dumps(book("learned long ago")), encoding="utf-8")
+    steps = [
+        (["import", str(tmp_path / "old.json")], "1 entry imported"),
+        (["add", "use types"], "added kpt_002"),
+        (["rate", "kpt_002", "helpful"], "recorded as events"),
+        (["record"], "pruned kpt_001"),
+        (["replay"], "written"),
+        (["show"], "use types"),
+        (["why", "kpt_001"], "pruned"),
+        (["log"], "learned long ago"),
+        (["verify"], "events verify"),
+        (["replay", "--check"], "is what the ledger says"),
+    ]
+    for arguments, says in steps:
+        answer = real(project, *arguments, stdin=THRICE_HARMFUL.decode())
+        assert (0, "") == (answer.code, answer.err)
+        assert says in answer.out
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "utf-8"])
+@pytest.mark.parametrize("arguments", [["show"], ["show", "--json"], ["why", "kpt_001", "--json"], ["log"]])
+def test_a_terminal_of_another_encoding_is_answered(project: Path, encoding: str, arguments: list[str]) -> None:
+    """Whatever the encoding of standard output, an answer about a text that it lacks is an answer."""
+    commands.add(Project(project), "Größe prüfen 🎉", {"rater": "human"})
+    answer = real(project, *arguments, PYTHONIOENCODING=encoding)
+    assert (0, "") == (answer.code, answer.err)
+    assert "Gr" in answer.out
+
+
+def test_a_reader_that_has_had_enough_is_no_error(here: Project) -> None:
+    """Where the reader of a pipe goes away, the command ends in silence."""
+    for _ in range(3):
+        commands.add(here, "x" * 90_000, {"rater": "human"})
+    command = [sys.executable, "-c", MAIN, "--project", str(here.root), "log", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.read(10)
+        process.stdout.close()
+        assert b"" == process.stderr.read()
+    assert 0 == process.returncode

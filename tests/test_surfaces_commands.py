@@ -1,0 +1,146 @@
+"""One function per verb: the values that it returns, and the errors that it raises."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.errors import BadInputError, UnknownPointError
+from projections.surfaces import commands
+from projections.surfaces.commands import DriftError
+from projections.surfaces.project import Project
+from reference_model import book, extraction, point
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HUMAN = {"rater": "human", "session": "s1"}
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with an entry that was pruned at event 7, and one that stands."""
+    place = Project(project)
+    commands.record(place, extraction(new=["bad advice", "good advice"]), HUMAN)
+    commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), HUMAN)
+    return place
+
+
+def test_import_counts_what_it_took(here: Project) -> None:
+    """What became an entry, what did not, and what was odd are told apart; the same file again is named so."""
+    data = json.dumps(book("new", "good advice", 7, {"text": "x", "extra": 1})).encode()
+    done = commands.import_file(here, data, "old.json")
+    assert (2, 2, False) == (done.imported, done.skipped, done.repeated)
+    assert ["old.json: key_points[2]", "old.json: key_points[3]"] == [one["source"] for one in done.problems]
+    again = commands.import_file(here, data, "copy.json")
+    assert (0, 4, True) == (again.imported, again.skipped, again.repeated)
+
+
+def test_a_first_import_takes_the_file_as_it_is(project: Path) -> None:
+    """The first import brings the file's own names, counts, version and date."""
+    place = Project(project)
+    doc = book(point("kpt_007", "a", 2, 5), version="0.9", last_updated="2025-01-02", owner="me")
+    commands.import_file(place, json.dumps(doc).encode(), "old.json")
+    assert doc == commands.show(place)
+
+
+def test_rate_knows_whom_it_may_rate(here: Project) -> None:
+    """An entry that stands or stood can be rated, one that never was is an error, and it changes nothing."""
+    assert [] == list(commands.rate(here, "kpt_002", "helpful", HUMAN).ignored)
+    assert ["kpt_001"] == [one.name for one in commands.rate(here, "kpt_001", "helpful", HUMAN).ignored]
+    before = commands.verify(here).events
+    with pytest.raises(UnknownPointError, match="kpt_003: no entry ever had this name"):
+        commands.rate(here, "kpt_003", "helpful", HUMAN)
+    assert before == commands.verify(here).events
+
+
+@pytest.mark.parametrize("rating", ["", "Helpful", "+1", "helpful "])
+def test_rate_takes_three_ratings(here: Project, rating: str) -> None:
+    """A person's slip is refused, where a reflector's would be kept and ignored."""
+    with pytest.raises(BadInputError):
+        commands.rate(here, "kpt_002", rating, HUMAN)
+
+
+def test_a_change_by_hand_can_be_rated_at_once(here: Project) -> None:
+    """An entry that stands in playbook.json, and in no event yet, is shown and can be rated."""
+    doc = json.loads(here.playbook.read_bytes())
+    here.playbook.write_text(json.dumps(doc | {"key_points": [*doc["key_points"], point("mine", "by hand")]}))
+    assert point("mine", "by hand") == commands.show(here)["key_points"][-1]
+    commands.rate(here, "mine", "helpful", HUMAN)
+    assert point("mine", "by hand", 1) == commands.show(here)["key_points"][-1]
+
+
+def test_show_travels_in_time(here: Project) -> None:
+    """A moment shows the playbook behind the last whole batch up to it."""
+    texts = {seq: [kp["text"] for kp in commands.show(here, str(seq))["key_points"]] for seq in (0, 1, 3, 4, 7, 8)}
+    both, one = ["bad advice", "good advice"], ["good advice"]
+    assert {0: [], 1: [], 3: [], 4: both, 7: both, 8: one} == texts
+
+
+def test_why_travels_in_time(here: Project) -> None:
+    """A story told at a moment knows nothing of what came later."""
+    assert ["unknown", "kept", "pruned"] == [
+        commands.why(here, "kpt_001", when)[0]["status"] for when in ("1", "7", None)
+    ]
+
+
+def test_replay_bytes_are_those_of_the_file(here: Project) -> None:
+    """A replay gives the very bytes of playbook.json, and at a moment those that it had then."""
+    now = here.playbook.read_bytes()
+    commands.add(here, "later", HUMAN)
+    assert now == commands.replay_bytes(here, "8")
+    assert here.playbook.read_bytes() == commands.replay_bytes(here, None)
+
+
+def test_a_replay_goes_to_any_file_but_the_projects_own(here: Project, tmp_path: Path) -> None:
+    """An earlier moment is never written over playbook.json, whatever the path that names it."""
+    before = here.playbook.read_bytes()
+    (tmp_path / "link.json").symlink_to(here.playbook)
+    for way in (here.playbook, here.claude / ".." / ".claude" / "playbook.json", tmp_path / "link.json"):
+        with pytest.raises(BadInputError, match="always shows the ledger's end"):
+            commands.write_replay(here, "1", way)
+        assert before == here.playbook.read_bytes()
+    commands.write_replay(here, "1", tmp_path / "other.json")
+    assert commands.replay_bytes(here, "1") == (tmp_path / "other.json").read_bytes()
+    assert before == here.playbook.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "says"),
+    [
+        (lambda _: None, "is missing"),
+        (lambda _: b"", "cannot be read as a playbook"),
+        (lambda good: good.replace(b"good advice", b"better advice"), "was changed"),
+        (lambda good: good.replace(b"\n", b"\r\n"), "is older than the ledger"),
+    ],
+)
+def test_check_says_how_the_file_differs(here: Project, spoil: Any, says: str) -> None:
+    """A file that is not the replay is missing, unreadable, changed or stale, and the check tells which."""
+    commands.check(here)
+    spoiled = spoil(here.playbook.read_bytes())
+    here.playbook.unlink()
+    if spoiled is not None:
+        here.playbook.write_bytes(spoiled)
+    with pytest.raises(DriftError, match=says):
+        commands.check(here)
+    commands.replay(here)
+    commands.check(here)
+
+
+def test_log_of_a_name_is_its_own(here: Project) -> None:
+    """With a name, `log` gives what concerns that entry, with who said it."""
+    rows = list(commands.log(here, "kpt_001"))
+    assert ["point.added", *["point.rated"] * 3] == [row["kind"] for row in rows]
+    assert all(HUMAN == row["by"] for row in rows)
+    assert [] == list(commands.log(here, "kpt_404"))
+
+
+def test_verify_tells_how_far_it_is(here: Project) -> None:
+    """Progress counts up to the size of the file."""
+    told: list[tuple[int, int]] = []
+    commands.verify(here, lambda done, size: told.append((done, size)))
+    size = (here.ledger / "events.jsonl").stat().st_size
+    assert (size, size) == told[-1]
+    assert sorted(told) == told

@@ -1,0 +1,187 @@
+"""Sixteen processes that rate at once, and some of them killed: what was acknowledged stands in the ledger, once."""
+
+from __future__ import annotations
+
+from collections import Counter
+import json
+from pathlib import Path
+import random
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from projections.surfaces import commands, record
+from projections.surfaces.project import Project
+from reference_model import book, point
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+ROOT = Path(__file__).resolve().parent.parent
+PROCESSES = 16
+RATINGS_EACH = 50
+NAMES = [f"kpt_{number:03d}" for number in range(1, 11)]
+START = book(*(point(name, f"guidance {name}", helpful=100) for name in NAMES))
+
+# Says "ready", waits for a line, then records one rating after the other, each under a session of its own, and says
+# so only once it was acknowledged. KILL_AT is the call into C at which it is killed, 0 for never.
+WORKER = """
+import os, signal, sys
+from pathlib import Path
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+
+worker, count, kill_at = int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+project = Project(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+calls = 0
+
+def count_call(frame, event, argument):
+    global calls
+    if event == "c_call":
+        calls += 1
+        if calls == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+if kill_at:
+    sys.setprofile(count_call)
+for number in range(count):
+    name = f"kpt_{(worker + number) % 10 + 1:03d}"
+    payload = {"evaluations": [{"name": name, "rating": ("helpful", "harmful", "neutral")[number % 3]}]}
+    if number % 10 == 0:
+        payload["new_key_points"] = [f"learned by {worker} at {number}"]
+    session = f"{worker}-{number}"
+    commands.record(project, payload, {"rater": "reflector", "session": session})
+    print(session, flush=True)
+"""
+
+
+@pytest.fixture
+def started(project: Path) -> Project:
+    """Return a project whose legacy playbook was taken in."""
+    place = Project(project)
+    commands.import_file(place, json.dumps(START).encode(), "old.json")
+    return place
+
+
+def run_together(project: Project, jobs: Iterable[tuple[int, int]]) -> list[tuple[int, list[str]]]:
+    """Run workers side by side, all let go at the same moment.
+
+    Args:
+        project: Where they record.
+        jobs: For each, how many ratings, and the call into C at which it is killed (0: never).
+
+    Returns:
+        For each, its exit code and the sessions it acknowledged.
+    """
+    script = [sys.executable, "-c", WORKER, str(project.root)]
+    workers = [
+        subprocess.Popen(
+            [*script, str(number), *map(str, job)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        )
+        for number, job in enumerate(jobs)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert "ready\n" == worker.stdout.readline()
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    answers = [worker.communicate()[0] for worker in workers]
+    return [(worker.returncode, answer.split()) for worker, answer in zip(workers, answers, strict=True)]
+
+
+def rows_of(project: Project, kind: str) -> list[dict[str, Any]]:
+    """Return the events of a kind."""
+    return [row for row in commands.log(project) if row["kind"] == kind]
+
+
+def rated_sessions(project: Project) -> Counter[str]:
+    """Return how often each session's rating stands in the ledger."""
+    return Counter(row["by"]["session"] for row in rows_of(project, "point.rated"))
+
+
+def assert_sound(project: Project) -> None:
+    """Take in what waits; then the ledger must be whole, every name one entry's, and playbook.json a replay."""
+    commands.replay(project)
+    verdict = commands.verify(project)
+    assert () == verdict.problems
+    added = [row["body"]["name"] for row in rows_of(project, "point.added")]
+    assert len(added) == len({*added, *NAMES}) - len(NAMES)
+    assert commands.replay_bytes(project, None) == project.playbook.read_bytes()
+
+
+def test_sixteen_processes_lose_no_rating(started: Project) -> None:
+    """Of 16 times 50 ratings recorded at once, 800 are in the log, and playbook.json is a replay of them."""
+    finished = run_together(started, [(RATINGS_EACH, 0)] * PROCESSES)
+    assert [0] * PROCESSES == [code for code, _ in finished]
+    # What is not in the log yet waits in the spool, because the lock was held for too long; the file shows the rest.
+    assert commands.replay_bytes(started, None) == started.playbook.read_bytes()
+    assert_sound(started)
+    everything = {f"{worker}-{number}": 1 for worker in range(PROCESSES) for number in range(RATINGS_EACH)}
+    assert everything == rated_sessions(started)
+    assert PROCESSES * RATINGS_EACH // 10 == len(rows_of(started, "point.added"))
+
+
+def test_ratings_in_parallel_count_as_one_after_the_other(started: Project) -> None:
+    """Each entry has as many ratings as were sent for it, whoever sent them."""
+    run_together(started, [(10, 0)] * 4)
+    commands.replay(started)
+    sent = Counter(
+        (f"kpt_{(worker + number) % 10 + 1:03d}", ("helpful", "harmful", "neutral")[number % 3])
+        for worker in range(4)
+        for number in range(10)
+    )
+    points = commands.now(started).points
+    expected = {name: (100 + sent[name, "helpful"], sent[name, "harmful"]) for name in NAMES}
+    assert expected == {name: (points[name].helpful, points[name].harmful) for name in NAMES}
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="the system has no way to kill without a word")
+@pytest.mark.parametrize("seed", range(3))
+def test_killing_a_writer_loses_nothing_that_was_acknowledged(started: Project, seed: int) -> None:
+    """Writers killed at any moment leave every acknowledged rating in the log once, and no ledger to mend by hand."""
+    chance = random.Random(seed)  # noqa: S311 - the moments must be the same in every run
+    # A rating takes some two thousand calls into C, so that some die in their first one and some in their last.
+    jobs = [(10, chance.randrange(1, 40_000) if number % 4 else 0) for number in range(PROCESSES)]
+    finished = run_together(started, jobs)
+    killed = [code for code, _ in finished if code == -signal.SIGKILL]
+    assert killed
+    assert {0, -signal.SIGKILL} == {code for code, _ in finished}
+    assert_sound(started)
+    rated = rated_sessions(started)
+    acknowledged = {session for _, sessions in finished for session in sessions}
+    assert set() == acknowledged - set(rated)
+    assert {1} == set(rated.values())
+
+
+def test_the_command_itself_may_run_many_times_at_once(started: Project) -> None:
+    """Ratings given at once through the installed command are all in the log."""
+    command = "from projections.surfaces.entry import main; main()"
+    arguments = [sys.executable, "-c", command, "--project", str(started.root), "rate", "kpt_001", "helpful"]
+    running = [
+        subprocess.Popen([*arguments, "--session", str(number), "--json"], stdout=subprocess.PIPE, cwd=ROOT)
+        for number in range(8)
+    ]
+    answers = [json.loads(process.communicate()[0]) for process in running]
+    assert [0] * len(running) == [process.returncode for process in running]
+    assert all(answer["spooled"] or answer["seq_to"] == answer["seq_from"] + 1 for answer in answers)
+    assert_sound(started)
+    assert {str(number): 1 for number in range(8)} == rated_sessions(started)
+
+
+def test_a_crowd_beside_a_hand_edit_takes_it_in_once(started: Project) -> None:
+    """What a hand changed before many writers begin is taken in by one of them, and no rating is lost over it."""
+    started.playbook.write_bytes(started.playbook.read_bytes().replace(b"guidance kpt_003", b"changed by hand"))
+    finished = run_together(started, [(5, 0)] * 8)
+    assert [0] * 8 == [code for code, _ in finished]
+    assert_sound(started)
+    edits = rows_of(started, "point.edited")
+    assert [("kpt_003", "changed by hand")] == [(row["body"]["name"], row["free"]["text"]) for row in edits]
+    assert 40 == rated_sessions(started).total()
+    assert "changed by hand" == record.current(record.open_log(started)).points["kpt_003"].text

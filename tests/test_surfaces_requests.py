@@ -1,0 +1,276 @@
+"""Requests: what is refused before anything is opened, how they wait in the spool, and what may stand there instead."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger import spool
+from ledger.errors import BadInputError
+from ledger.events import KeyPoint
+from ledger.line import BY_FIELDS
+from projections.surfaces import commands, compat
+from projections.surfaces.project import Project
+from projections.surfaces.requests import Change, Import, Request, Update, check, from_wait, to_wait, translated
+from reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, extraction, point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from hypothesis.strategies import DrawFn
+
+HUMAN = {"rater": "human"}
+AT = "2026-01-01T00:00:00.000000Z"
+ADDS = {"new_key_points": ["waited"], "evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
+UPDATE = {"by": HUMAN, "key": None, "update": ADDS, "names": {"waited": "kpt_002"}}
+CHANGE = {"by": HUMAN, "key": "save 1", "base": [point()], "found": [point(helpful=2)], "top": '{"owner":"me"}'}
+FILE: dict[str, Any] = {"id": "a", "at": AT, "requests": [UPDATE, CHANGE]}
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with one entry."""
+    return begun(project)
+
+
+def begun(folder: Path) -> Project:
+    """Begin a project with one entry."""
+    place = Project(folder)
+    commands.add(place, "use types", HUMAN)
+    return place
+
+
+def let_wait(project: Project, content: bytes) -> Path:
+    """Put a file among those that wait."""
+    path = project.ledger / "spool" / "2026-01-01T000000.000000Z-a.json"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    return path
+
+
+def changed(**fields: object) -> bytes:
+    """Return a spool file with one update, of which these fields stand otherwise."""
+    return json.dumps(FILE | {"requests": [UPDATE | fields]}).encode()
+
+
+def saved(**fields: object) -> bytes:
+    """Return a spool file with one change, of which these fields stand otherwise."""
+    return json.dumps(FILE | {"requests": [CHANGE | fields]}).encode()
+
+
+# Waiting
+
+
+KEY_POINTS = st.lists(st.builds(KeyPoint, NAMES, TEXTS, COUNTS, COUNTS), max_size=3).map(tuple)
+TOPS = st.dictionaries(TEXTS, TEXTS | st.integers(-9, 9), min_size=1, max_size=2).map(json.dumps)
+# What a model might send beside its lists, under names that mean something elsewhere in the program.
+BESIDE = st.dictionaries(st.sampled_from(["names", "found", "base", "top", "import", "update", "key", "by"]), TEXTS)
+PAYLOADS = st.builds(lambda brought, beside: {"evaluations": []} | brought | beside, EXTRACTIONS, BESIDE)
+UPDATES = st.builds(Update, PAYLOADS, st.dictionaries(TEXTS, NAMES))
+CHANGES = st.builds(Change, KEY_POINTS, KEY_POINTS, st.just("") | TOPS)
+BY = st.dictionaries(st.sampled_from(BY_FIELDS), TEXTS).map(lambda by: HUMAN | by)
+REQUESTS = st.builds(Request, UPDATES | CHANGES, BY, st.none() | TEXTS)
+
+
+@given(request=REQUESTS)
+def test_what_waits_is_what_was_sent(request: Request) -> None:
+    """Through the JSON of the spool a request comes back as it was, with its time, and a key where it had none."""
+    waited = json.loads(json.dumps(to_wait(request)))
+    assert attrs.evolve(request, key=request.key or "spool:a:0", when=AT) == from_wait(waited, "spool:a:0", AT)
+
+
+def test_an_import_does_not_wait() -> None:
+    """A file is still there later, so it is never put into the spool."""
+    with pytest.raises(BadInputError, match="does not wait"):
+        to_wait(Request(Import(b"{}", "old.json"), HUMAN))
+
+
+def test_requests_that_waited_are_recorded_together_and_in_order(here: Project) -> None:
+    """An update and the change behind it come in as two batches, at the time they were sent, and their file goes."""
+    waiting = let_wait(here, json.dumps(FILE).encode())
+    state = commands.replay(here)
+    assert not waiting.exists()
+    assert [KeyPoint("kpt_001", "use types", 3), KeyPoint("kpt_002", "waited")] == list(state.points.values())
+    assert "me" == state.top["owner"]
+    assert {AT} == {row["when"] for row in commands.log(here) if row["seq"] > 3}
+
+
+# Junk in the spool
+
+
+JUNK: list[tuple[str, bytes, str]] = [
+    ("nothing", b"", "cannot be read"),
+    ("half", json.dumps(FILE).encode()[:-9], "cannot be read"),
+    ("no object", b"[]", "cannot be read"),
+    ("no UTF-8", b"\xff\xfe{", "cannot be read"),
+    ("no requests", b'{"id": "a", "at": "b"}', "cannot be read"),
+    ("requests that are a number", json.dumps(FILE | {"requests": 5}).encode(), "requests: expected a list, got int"),
+    ("requests that are null", json.dumps(FILE | {"requests": None}).encode(), "expected a list, got NoneType"),
+    ("requests that are an object", json.dumps(FILE | {"requests": {}}).encode(), "expected a list, got dict"),
+    ("a request in a list", json.dumps(FILE | {"requests": [[UPDATE]]}).encode(), "neither an update nor a change"),
+    ("no time", json.dumps(FILE | {"at": None}).encode(), "at: is no moment"),
+    ("a number as time", json.dumps(FILE | {"at": 5}).encode(), "at: is no moment"),
+    ("a time that ends its text", json.dumps(FILE | {"at": 'x","by":"'}).encode(), "at: is no moment"),
+    ("a time of two lines", json.dumps(FILE | {"at": "a\nb"}).encode(), "at: is no moment"),
+    ("a day that is none", json.dumps(FILE | {"at": AT.replace("01-01", "02-30")}).encode(), "at: is no moment"),
+    ("digits of elsewhere", json.dumps(FILE | {"at": AT.replace("2", "٢")}).encode(), "at: is no moment"),
+    ("an update that is a number", changed(update=5), "expected an object, got int"),
+    ("an update of nothing", changed(update={}), "neither new_key_points nor"),
+    ("an update with null", changed(update={"evaluations": None}), "expected a list, got NoneType"),
+    ("nobody", changed(by={}), "does not say who"),
+    ("a rater that is a list", changed(by={"rater": ["human"]}), "does not say who"),
+    ("a rater that is no text", changed(by={"rater": "\ud800"}), "surrogate pair"),
+    ("an endless rater", changed(by={"rater": "x" * 70_000}), "65,536 bytes"),
+    ("a rater under another name", changed(by={"rater": "x", "host": "y"}), "does not say who"),
+    ("found entries of nothing", saved(found=None), "found: expected a list"),
+    ("an entry that is bare", saved(found=["a"]), "found[0]: expected an entry"),
+    ("a count below nothing", saved(found=[point(helpful=-1)]), "found[0]: expected an entry"),
+    ("a text that is none", saved(found=[point(text="\ud800")]), "surrogate pair"),
+    ("an endless name", saved(found=[point("x" * 70_000)]), "65,536 bytes"),
+    ("no base", saved(base=5), "base: expected a list"),
+    ("top-level keys that are a list", saved(top="[]"), "top: expected an object, got list"),
+    ("top-level keys that are no JSON", saved(top="{"), "top: is not JSON"),
+    ("NaN among them", saved(top='{"owner": NaN}'), "top: holds NaN"),
+    ("half a surrogate pair among them", saved(top='{"owner": "\\ud800"}'), "top: holds half of a surrogate pair"),
+    ("depth among them", saved(top='{"owner":' + "[" * 100_000), "top: is nested too deeply"),
+    ("top-level keys that are no text", saved(top=5), "neither an update nor a change"),
+]
+
+
+@pytest.mark.parametrize(("content", "says"), [pytest.param(*row[1:], id=row[0]) for row in JUNK])
+def test_junk_in_the_spool_stays_and_is_named(here: Project, content: bytes, says: str) -> None:
+    """What nobody could have sent is left where it is, noted, and the ratings of all others are recorded."""
+    waiting = let_wait(here, content)
+    for helpful in (1, 2):
+        outcome = commands.rate(here, "kpt_001", "helpful", HUMAN)
+        (note,) = outcome.notes
+        assert note.startswith(f"spool/{waiting.name}: ")
+        assert note.endswith("; it stays there")
+        assert says in note
+        assert content == waiting.read_bytes()
+        assert {"kpt_001": KeyPoint("kpt_001", "use types", helpful)} == commands.now(here).points
+    assert () == commands.verify(here).problems
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from(["\ud800", "", "kpt_001", "kpt_" + "9" * 20, AT, "a\nb", '{"a":1}', "{", "rater"]),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=5), children, max_size=3),
+    max_leaves=4,
+)
+
+
+@st.composite
+def spoiled(draw: DrawFn) -> dict[str, Any]:
+    """Put any value into any one place of a spool file."""
+    whole = copy.deepcopy(FILE)
+    place: Any = whole
+    while True:
+        key = draw(st.sampled_from(list(place) if isinstance(place, dict) else range(len(place))))
+        child = place[key]
+        if not child or not isinstance(child, dict | list) or draw(st.integers(0, 3)) == 0:
+            place[key] = draw(VALUES)
+            return whole
+        place = child
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(content=spoiled().map(lambda whole: json.dumps(whole).encode()))
+def test_nothing_in_the_spool_stops_a_write(new_project: Callable[[], Path], content: bytes) -> None:
+    """Whatever stands in a spool file, it is taken in or stays with a note, and the ledger is whole afterwards."""
+    project = begun(new_project())
+    waiting = let_wait(project, content)
+    outcome = commands.rate(project, "kpt_001", "neutral", HUMAN)
+    assert outcome.seq_to == commands.verify(project).head.seq
+    assert waiting.exists() == any(note.startswith(f"spool/{waiting.name}: ") for note in outcome.notes)
+    assert not waiting.exists() or content == waiting.read_bytes()
+    assert () == commands.verify(project).problems
+    commands.check(project)
+
+
+# What comes from outside
+
+
+OUTSIDE: list[dict[str, Any]] = [
+    {"names": {"mine": "kpt_900", "use types": "kpt_900"}},
+    {"names": 5},
+    {"found": [], "base": [point(text="use types")], "top": '{"owner":"you"}'},
+    {"found": [point(text="obey me", helpful=99)], "base": [], "top": ""},
+    {"import": json.dumps({"key_points": ["obey me"]}), "source": "old.json"},
+    {"update": {"new_key_points": ["obey me"]}},
+    {"by": {"rater": "human"}, "key": "theirs", "when": AT, "what": "import"},
+]
+
+
+@pytest.mark.parametrize("beside", OUTSIDE, ids="-".join)
+@pytest.mark.parametrize("waits", [False, True], ids=["at once", "spooled"])
+def test_what_comes_from_outside_is_an_extraction_result_alone(
+    here: Project, beside: dict[str, Any], *, waits: bool
+) -> None:
+    """Further keys of a payload change nothing, whether it is recorded at once or waited in the spool."""
+    payload = extraction(("kpt_001", "harmful"), new=["mine"]) | beside
+    if waits:
+        spool.put(here.ledger, AT, "a", [to_wait(Request(Update(payload), HUMAN))])
+        commands.replay(here)
+    else:
+        commands.record(here, payload, HUMAN)
+    kinds = [row["kind"] for row in commands.log(here)][3:]
+    assert ["point.added", "point.rated", "playbook.updated"] == kinds
+    state = commands.now(here)
+    assert [KeyPoint("kpt_001", "use types", 0, 1), KeyPoint("kpt_002", "mine")] == list(state.points.values())
+    assert {"version": "1.0"} == state.top
+
+
+@pytest.mark.parametrize("payload", [{"names": {}}, {"found": [], "base": [], "top": ""}, {"import": "x"}, {"base": 1}])
+def test_a_payload_of_these_keys_alone_is_refused(here: Project, payload: dict[str, Any]) -> None:
+    """Without one of its two lists a payload is no extraction result, whatever else it holds."""
+    before = (here.ledger / "events.jsonl").read_bytes()
+    with pytest.raises(BadInputError, match="neither new_key_points nor evaluations"):
+        commands.record(here, payload, HUMAN)
+    assert before == (here.ledger / "events.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("owner", [float("nan"), float("inf"), 2**60, "\ud800", ["\udfff"]], ids=repr)
+def test_a_save_of_what_no_file_could_hold_is_refused(here: Project, owner: object) -> None:
+    """A top-level key that playbook.json could not show for ever after is refused, and nothing is recorded."""
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction(new=["new"]))
+    playbook["owner"] = owner
+    before = (here.ledger / "events.jsonl").read_bytes()
+    with pytest.raises(BadInputError, match=r"^top: "):
+        compat.save_playbook(playbook)
+    assert before == (here.ledger / "events.jsonl").read_bytes()
+
+
+# Names that were given anew
+
+
+def test_a_new_name_is_used_in_ratings_and_entries() -> None:
+    """Where an entry got another name, ratings and changes behind it mean that one; what names nobody stays."""
+    odd: list[Any] = [None, {"name": 5}, {"rating": "helpful"}]
+    update = Update(extraction(("kpt_002", "helpful"), ("kpt_001", "harmful")) | {"more": "kpt_002"})
+    update.payload["evaluations"] += odd
+    came = translated(update, {"kpt_002": "kpt_007"})
+    expected = extraction(("kpt_007", "helpful"), ("kpt_001", "harmful")) | {"more": "kpt_002"}
+    assert Update(expected | {"evaluations": expected["evaluations"] + odd}) == came
+    one, two, seven = (KeyPoint(name, "a") for name in ("kpt_001", "kpt_002", "kpt_007"))
+    assert Change((one, seven), (seven,), "{}") == translated(Change((one, two), (two,), "{}"), {"kpt_002": "kpt_007"})
+    file = Import(b"kpt_002", "old.json")
+    assert file == translated(file, {"kpt_002": "kpt_007"})
+
+
+def test_an_empty_key_names_no_delivery() -> None:
+    """A key that is there and empty is a mistake: nobody knows what it would turn away."""
+    with pytest.raises(BadInputError, match="key: is empty"):
+        check(Request(Update({"evaluations": []}), HUMAN, ""))
