@@ -41,9 +41,16 @@ for name in "abc":
 TORN = b'{"crc":"00000000","seq":4,"id":"torn'
 
 
-def run(folder: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    """Return a copy of the code without compiled files, where no other process adds any while calls are counted."""
+    shutil.copytree(ROOT / "ledger", tmp_path / "code" / "ledger", ignore=shutil.ignore_patterns("__pycache__"))
+    return tmp_path / "code"
+
+
+def run(code: Path, folder: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
     """Run the writer under strace."""
-    writer = [sys.executable, "-I", "-S", "-B", "-c", WRITER, str(ROOT), str(folder)]
+    writer = [sys.executable, "-I", "-S", "-B", "-c", WRITER, str(code), str(folder)]
     return subprocess.run(
         ["strace", "-f", "-qq", *options, *writer], capture_output=True, check=False, env={"PYTHONHASHSEED": "0"}
     )
@@ -68,10 +75,10 @@ def begun(folder: Path, torn: bytes) -> None:
             file.write(torn)
 
 
-def moments(folder: Path, trace: Path) -> list[tuple[str, int]]:
+def moments(code: Path, folder: Path, trace: Path) -> list[tuple[str, int]]:
     """Return each call that a whole run makes once it has begun: its name, and its number since the process began."""
     options = ["-o", str(trace), "-e", f"trace={','.join(CALLS)}"]
-    assert b"begin abc" == run(folder, options).stdout
+    assert b"begin abc" == run(code, folder, options).stdout
     seen: Counter[str] = Counter()
     found: list[tuple[str, int]] = []
     has_begun = False
@@ -106,20 +113,20 @@ def assert_whole(folder: Path, acknowledged: list[str], before: list[str]) -> No
 
 
 @pytest.mark.parametrize("torn", [b"", TORN], ids=["new", "torn"])
-def test_a_writer_killed_at_any_call_loses_nothing(tmp_path: Path, torn: bytes) -> None:
+def test_a_writer_killed_at_any_call_loses_nothing(tmp_path: Path, code: Path, torn: bytes) -> None:
     """Every acknowledged batch reads, none is there in part or twice, the chain is whole, and the log goes on."""
     if why_not():
         pytest.skip(why_not())
     whole = tmp_path / "whole" / "ledger"
     begun(whole, torn)
-    killed_at = moments(whole, tmp_path / "trace")
+    killed_at = moments(code, whole, tmp_path / "trace")
     assert {"write", "fdatasync", "pwrite64", "flock", "openat"} <= {call for call, _ in killed_at}
     before = ["old"] if torn else []
     for call, number in killed_at:
         folder = tmp_path / f"{call}-{number}" / "ledger"
         begun(folder, torn)
         inject = f"inject={call}:signal=KILL:when={number}"
-        killed = run(folder, ["-o", "/dev/null", "-e", f"trace={call}", "-e", inject])
+        killed = run(code, folder, ["-o", "/dev/null", "-e", f"trace={call}", "-e", inject])
         assert (-signal.SIGKILL, b"begin ") == (killed.returncode, killed.stdout[:6]), (call, number)
         acknowledged = list(killed.stdout[6:].decode())
         assert NAMES[: len(acknowledged)] == acknowledged

@@ -171,7 +171,7 @@ def test_an_event_is_about_a_name_if_it_has_it_or_places_it(event: Any, expected
 def test_rows_are_chosen_by_name_without_decoding_other_batches() -> None:
     """A batch that does not name the entry is not asked for who and when."""
 
-    def refuse() -> list[Recorded]:
+    def refuse(*_: object) -> list[Recorded]:
         raise AssertionError
 
     other = Batch(9, "", [PointRated("kpt_002", "helpful")], refuse)
