@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 try:
@@ -57,7 +58,8 @@ def open_file(path: Path | str, *, write: bool, append: bool = False, create: bo
             raise CannotWriteError(
                 path, "is a symbolic link", "the ledger is never followed out of its folder"
             ) from error
-        raise CannotWriteError(path, reason(error)) from error
+        hint = "nothing was recorded, try again" if write else "it cannot be read"
+        raise CannotWriteError(path, reason(error), hint) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise CannotWriteError(path, "is no regular file", "move it away")
@@ -132,16 +134,25 @@ def flush(fd: int, path: Path | str) -> None:
         raise OutcomeUnknownError(path, reason(error)) from error
 
 
-def replace_file(path: Path, data: bytes) -> None:
-    """Put a whole file in place of another: written beside it, flushed, renamed, and the folder flushed.
+def replace_file(path: Path, data: bytes, beside: Path | None = None, still: Callable[[], bool] = lambda: True) -> bool:
+    """Put a whole file in place of another: written aside, flushed, renamed, and the folder flushed.
+
+    Args:
+        path: The file.
+        data: Its new bytes.
+        beside: A folder of the same file system for the new file until it is renamed; None for the file's own.
+        still: Asked right before the rename whether the old file may be replaced.
+
+    Returns:
+        Whether it was replaced.
 
     Raises:
         CannotWriteError: The old file stands as it was.
         OutcomeUnknownError: The new one stands, but the disk would not confirm its name.
     """
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fresh = (beside or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE, _FILE_MODE)
+        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE, _FILE_MODE)
         try:
             if path.exists() and hasattr(os, "fchmod"):
                 os.fchmod(fd, stat.S_IMODE(path.stat().st_mode))
@@ -149,17 +160,21 @@ def replace_file(path: Path, data: bytes) -> None:
             os.fsync(fd)
         finally:
             os.close(fd)
-        beside.replace(path)
+        if not still():
+            fresh.unlink(missing_ok=True)
+            return False
+        fresh.replace(path)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
         raise CannotWriteError(path, reason(error), "the file stands as it was") from error
     except CannotWriteError:
-        beside.unlink(missing_ok=True)
+        fresh.unlink(missing_ok=True)
         raise
     try:
         flush_folder(path.parent)
     except OSError as error:
         raise OutcomeUnknownError(path, reason(error)) from error
+    return True
 
 
 def try_lock(fd: int) -> bool:

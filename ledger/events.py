@@ -255,7 +255,7 @@ class KeyPoint:
 
     Attributes:
         name: Unique in its playbook, never used again.
-        text: The guidance; may be None where it was redacted.
+        text: The guidance; a note in its place where it was redacted.
         helpful: Count of helpful ratings, 0 or more (INV-SCORE-001).
         harmful: Count of harmful ratings, 0 or more (INV-SCORE-002).
     """

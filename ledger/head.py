@@ -16,6 +16,7 @@ import os
 from typing import NamedTuple
 
 from ledger import disk
+from ledger.errors import NewerLedgerError
 from ledger.line import GENESIS, Mark
 from ledger.scan import read_at
 
@@ -56,12 +57,20 @@ def encode(head: Head) -> bytes:
 
 
 def decode(data: bytes) -> Head | None:
-    """Return the head that these bytes tell, None where they are torn or not a head."""
+    """Return the head that these bytes tell, None where they are torn or not a head.
+
+    Raises:
+        NewerLedgerError: They are a head of a later version.
+    """
     parts = data.split()
-    if len(parts) != _FIELDS or parts[0] != _MAGIC or parts[1] != _VERSION:
+    if not parts or parts[0] != _MAGIC:
         return None
-    text = data[: data.rfind(parts[9])]
-    if b"%08x" % binascii.crc32(text) != parts[9]:
+    text = data[: data.rfind(parts[-1])]
+    if b"%08x" % binascii.crc32(text) != parts[-1]:
+        return None
+    if parts[1] != _VERSION:
+        raise NewerLedgerError("head", parts[1].decode(), int(_VERSION))
+    if len(parts) != _FIELDS:
         return None
     at = "" if parts[5] == b"-" else parts[5].decode()
     boot = "" if parts[6] == b"-" else parts[6].decode()

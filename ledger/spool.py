@@ -82,5 +82,6 @@ def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
 def done(taken: list[Waiting]) -> None:
     """Remove the files of payloads that are durable in the ledger."""
     for one in taken:
-        with contextlib.suppress(FileNotFoundError):
+        # One that stays is turned away by its key.
+        with contextlib.suppress(OSError):
             one.path.unlink()

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ledger import clock, disk, recover, strict
+from ledger.backends.jsonl import LOG_NAME
 from ledger.codec import decode
 from ledger.errors import BadInputError, DamagedLedgerError, Problem
-from ledger.events import UnknownEvent
+from ledger.events import LogRecovered, UnknownEvent
 from ledger.head_form import head_form
 from ledger.line import START, dumps, line_fault, lines_of, split_line
 from ledger.reader import check_format
-from ledger.scan import Scan, read_at
+from ledger.salvage import Gap, survey
+from ledger.scan import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -32,11 +34,13 @@ class Verdict:
     """What verification found.
 
     Attributes:
-        events: How many lines verify, from the first on.
+        events: How many lines verify, from the first on without a gap.
         head: The place behind the last of them.
         problems: Damage, in the order of the file; empty where the ledger is whole.
         notes: What is no damage and worth knowing: sealed ranges, an unfinished end, a clock that ran back.
         unknown_kinds: Kinds (``kind/v``) that this version ignores, with how many lines each has.
+        missing: What cannot be proven, as first and last sequence number; None where nobody knows the last, and the
+            last before the first where only a chain value was changed.
     """
 
     events: int
@@ -44,6 +48,7 @@ class Verdict:
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     unknown_kinds: dict[str, int]
+    missing: tuple[tuple[int, int | None], ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -57,6 +62,7 @@ class _Findings:
 
     problems: list[Problem] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
+    missing: list[tuple[int, int | None]] = attrs.field(factory=list)
     kinds: dict[str, int] = attrs.field(factory=dict)
     ids: set[str] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
@@ -66,7 +72,7 @@ class _Findings:
 
     def damaged(self, seq: int, message: str) -> None:
         """Note damage at a line that is there."""
-        self.problems.append(Problem(f"events.jsonl: seq {seq}", message, seq))
+        self.problems.append(Problem(f"{LOG_NAME}: seq {seq}", message, seq))
 
 
 def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _size: None) -> Verdict:
@@ -89,30 +95,47 @@ def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _
     try:
         check_format(fd, log.path)
         size = os.fstat(fd).st_size
-        scan = Scan(fd, START, size, log.path.name)
-        try:
-            for batch in decode(_watched(scan, size, findings, progress)):
-                _look(batch, findings)
-        except DamagedLedgerError as error:
-            findings.problems += error.problems
-        _look_at_end(fd, scan, head, size, findings)
+        proven = _watched(fd, size, head, findings, progress)
+        while True:
+            try:
+                for batch in decode(proven):
+                    _look(batch, findings)
+                break
+            except DamagedLedgerError as error:
+                # The batch that fits no class is passed over; those behind it are looked at all the same.
+                findings.problems += error.problems
+        _look_at_end(fd, head, size, findings)
     finally:
         os.close(fd)
-    return Verdict(findings.good.seq, findings.good, tuple(findings.problems), tuple(findings.notes), findings.kinds)
+    return Verdict(
+        findings.good.seq,
+        findings.good,
+        tuple(findings.problems),
+        tuple(findings.notes),
+        findings.kinds,
+        tuple(findings.missing),
+    )
 
 
-def _watched(scan: Scan, size: int, findings: _Findings, progress: Callable[[int, int], None]) -> Iterator[RawBatch]:
-    """Pass batches on, looking at what only their bytes tell."""
-    for batch in scan:
-        sealed = scan.sealed[-1] if scan.sealed else None
-        if sealed is not None and sealed[1] == batch.offset:
-            findings.notes.append(f"{sealed[1] - sealed[0]:,} bytes from offset {sealed[0]} on were sealed unread")
-        for index, line in enumerate(lines_of(batch.data)):
-            _look_at_line(line, batch, index, findings)
-        yield batch
+def _watched(
+    fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
+) -> Iterator[RawBatch]:
+    """Pass on each batch that proves itself, looking at what only its bytes tell, and note what does not."""
+    for found in survey(fd, START, size, LOG_NAME):
+        if isinstance(found, Gap):
+            if recover.is_unclean(fd, found.stop, head, size):
+                left = size - found.stop.mark.offset
+                findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
+                return
+            findings.problems.append(found.stop.problem)
+            findings.missing.append(found.missing)
+            continue
+        for index, line in enumerate(lines_of(found.data)):
+            _look_at_line(line, found, index, findings)
+        yield found
         if not findings.problems:
-            findings.good = batch.mark
-        progress(batch.end, size)
+            findings.good = found.mark
+        progress(found.end, size)
 
 
 def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
@@ -159,27 +182,25 @@ def _is_canonical(value: bytes) -> bool:
 def _look(batch: Batch, findings: _Findings) -> None:
     """Look at what a batch says; its records are decoded, so that a body or a rater that fits no class is found."""
     for record in batch.records:
-        if isinstance(record.event, UnknownEvent):
-            kind = f"{record.event.kind}/{record.event.v}"
+        event = record.event
+        if isinstance(event, UnknownEvent):
+            kind = f"{event.kind}/{event.v}"
             findings.kinds[kind] = findings.kinds.get(kind, 0) + 1
+        elif isinstance(event, LogRecovered):
+            span = f"{event.end - event.begin:,} bytes from offset {event.begin} on"
+            findings.notes.append(f"{span} were sealed unread")
 
 
-def _look_at_end(fd: int, scan: Scan, head: Head | None, size: int, findings: _Findings) -> None:
-    """Judge what lies behind the last good batch, and whether the head fits."""
-    if scan.stop is not None:
-        if recover.is_unclean(fd, scan.stop, head, size):
-            left = size - scan.stop.mark.offset
-            findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
-        else:
-            findings.problems.append(scan.stop.problem)
+def _look_at_end(fd: int, head: Head | None, size: int, findings: _Findings) -> None:
+    """Judge whether the head fits."""
     if head is None:
         if size:
             findings.notes.append("there is no head, so a missing end would not be noticed")
     elif size < head.mark.offset:
-        findings.problems.append(recover.truncated(scan.source, fd, size, head).problems[0])
+        findings.problems.append(recover.truncated(LOG_NAME, fd, size, head).problems[0])
     elif not findings.problems and not _fits(fd, head):
         message = f"does not have the chain {head.mark.chain} that was acknowledged at seq {head.mark.seq}"
-        findings.problems.append(Problem("events.jsonl", message, head.mark.seq))
+        findings.problems.append(Problem(LOG_NAME, message, head.mark.seq))
 
 
 def _fits(fd: int, head: Head) -> bool:

@@ -90,7 +90,8 @@ def row(record: Recorded) -> dict[str, Any]:
     if record.key is not None:
         told["key"] = record.key
     if isinstance(event, UnknownEvent):
-        return told | {"body": json.loads(event.body)}
+        told["body"] = json.loads(event.body)
+        return told if event.free is None else told | {"free": json.loads(event.free)}
     told["body"] = _fields(event, free=False)
     if free := _fields(event, free=True):
         told["free"] = free if any(text is not None for text in free.values()) else None

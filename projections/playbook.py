@@ -43,6 +43,7 @@ class Playbook(State):
         due: Names that the next update drops, unless their counts change before it.
         top: Top-level keys of the file other than key_points and last_updated, in order.
         adopted_at: The ``last_updated`` that a legacy file brought, None without one.
+        source: SHA-256 of the adopted file, empty without one.
         adoption: Sequence number behind the batch that adopted a legacy file, 0 without one.
         latest: The last batch that changed the playbook after it was adopted; None before the first.
         stamp: Sequence number and chain of the last playbook batch, (0, "") before the first.
@@ -55,6 +56,7 @@ class Playbook(State):
     due: dict[str, None] = attrs.field(factory=dict)
     top: dict[str, Any] = attrs.field(factory=lambda: {"version": VERSION})
     adopted_at: Any = None
+    source: str = ""
     adoption: int = 0
     latest: Batch | None = None
     stamp: tuple[int, str] = (0, "")
@@ -143,7 +145,7 @@ def _update(state: Playbook, _event: PlaybookUpdated, _: Batch) -> None:
 def _adopt(state: Playbook, event: PlaybookAdopted, batch: Batch) -> None:
     # A file imported into a playbook that lives already brings entries, not its version or its date.
     if state.stamp == (0, ""):
-        state.adoption = batch.last
+        state.adoption, state.source = batch.last, event.source
         top = json.loads(event.top or "{}")
         state.adopted_at = top.pop("last_updated", None)
         state.top = {"version": VERSION} | top

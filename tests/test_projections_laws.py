@@ -105,7 +105,7 @@ def plain(value: Any) -> Any:
 
 def told(state: State) -> list[Any]:
     """Return what a state shows, wherever in which file it was read."""
-    beside = {*attrs.fields_dict(State), "stamp"}
+    beside = {*attrs.fields_dict(State), "stamp", "adoption"}
     return [[name, shown] for name, shown in plain(state) if name not in beside]
 
 

@@ -134,7 +134,8 @@ def test_log_of_a_name_is_its_own(here: Project) -> None:
     rows = list(commands.log(here, "kpt_001"))
     assert ["point.added", *["point.rated"] * 3] == [row["kind"] for row in rows]
     assert all(HUMAN == row["by"] for row in rows)
-    assert [] == list(commands.log(here, "kpt_404"))
+    with pytest.raises(UnknownPointError):
+        list(commands.log(here, "kpt_404"))
 
 
 def test_verify_tells_how_far_it_is(here: Project) -> None:

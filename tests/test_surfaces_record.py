@@ -154,15 +154,14 @@ def test_what_cannot_be_rendered_is_recorded_all_the_same(here: Project, monkeyp
     write(here, extraction(new=["a"]))
     before = here.playbook.read_bytes()
 
-    def refuse(path: Path, data: bytes) -> None:
-        del data
+    def refuse(path: Path, *_: object, **_options: object) -> bool:
         raise CannotWriteError(path, "No space left on device", "the file stands as it was")
 
     with monkeypatch.context() as patch:
         patch.setattr(disk, "replace_file", refuse)
         report = write(here, extraction(new=["b"]))
     assert report.unrendered is not None
-    assert "No space left on device" in report.unrendered
+    assert "No space left on device" in str(report.unrendered)
     assert (4, 5) == (report.outcomes[0].seq_from, report.outcomes[0].seq_to)
     assert before == here.playbook.read_bytes()
     write(here)
@@ -176,7 +175,7 @@ def test_a_rendering_never_goes_back(here: Project) -> None:
     slow = record.current(log)
     write(here, extraction(new=["b"]))
     late = here.playbook.read_bytes()
-    playbook_file.render(here, slow, None, lambda state: state)
+    assert playbook_file.render(here, slow, playbook_file.Found(), log.now().at, lambda _: record.current(log))
     assert late == here.playbook.read_bytes()
 
 

@@ -123,6 +123,21 @@ def test_a_save_under_a_held_lock_keeps_its_updates_together(begun: Project) -> 
     assert ["kpt_003"] == rated
 
 
+def test_a_dict_whose_save_was_spooled_goes_on_rating_its_own(begun: Project) -> None:
+    """A rating for an entry that lost its name while it waited counts for that entry, and once."""
+    ours = compat.load_playbook()
+    compat.update_playbook_data(ours, {"new_key_points": ["Ours"], "evaluations": []})
+    with held(begun):
+        compat.save_playbook(ours)
+    with open_log(begun).transaction() as tx:
+        tx.append([encode(PointAdded("kpt_002", "Theirs"))], HUMAN)
+    compat.update_playbook_data(ours, {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]})
+    compat.save_playbook(ours)
+    counts = {point.text: (name, point.helpful) for name, point in commands.now(begun).points.items()}
+    assert {"Use type hints": ("kpt_001", 0), "Theirs": ("kpt_002", 0), "Ours": ("kpt_003", 1)} == counts
+    assert ["kpt_001", "kpt_003"] == [entry["name"] for entry in ours["key_points"]]
+
+
 def test_an_import_is_not_spooled(begun: Project) -> None:
     """A file is still there when the lock is free again, so the person is told to try again."""
     with held(begun), pytest.raises(LockHeldError):

@@ -86,7 +86,7 @@ def told(outcome: Outcome, *, as_json: bool) -> None:
         answer({field: getattr(outcome, field) for field in fields} | {"ignored": ignored, "spooled": outcome.spooled})
         return
     if outcome.spooled:
-        say("another process holds the ledger: kept in the spool, the next command takes it in")
+        say("another process holds the ledger: kept in the spool, the next command that writes takes it in")
     elif outcome.repeated:
         say("recorded before under this key; nothing was added")
     else:

@@ -100,7 +100,7 @@ def import_(project: Project, /, *, file: str, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def add(project: Project, /, *, text: str, as_json: bool, **options: Any) -> None:
-    """Add a new key point and print its name."""
+    """Add a new key point; the answer has its name."""
     told(commands.add(project, text, said_by(options), options["key"]), as_json=as_json)
 
 
@@ -135,15 +135,15 @@ def record(project: Project, /, *, file: str, as_json: bool, **options: Any) -> 
 @as_json
 @click.pass_obj
 def replay(project: Project, /, *, when: str | None, output: str | None, checking: bool, as_json: bool) -> None:
-    """Rebuild playbook.json from the ledger."""
-    if checking and (when or output):
+    """Rebuild playbook.json from the ledger; with --at, print it as it stood, or write it to --output."""
+    if checking and not (when is None and output is None):
         raise BadInputError("--check", "goes with neither --at nor --output")
     if checking:
         commands.check(project)
         told_path(project.playbook, "is what the ledger says", as_json=as_json)
-    elif output == "-" or (when and not output):
+    elif output == "-" or (when is not None and output is None):
         sys.stdout.buffer.write(commands.replay_bytes(project, when))
-    elif output:
+    elif output is not None:
         commands.write_replay(project, when, Path(output))
         told_path(Path(output), "written", as_json=as_json)
     else:
@@ -166,6 +166,8 @@ def told_path(path: Path, what: str, *, as_json: bool) -> None:
 def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """Show the playbook, now or as it stood."""
     playbook = commands.show(project, when)
+    if waits := commands.waiting(project):
+        note(waits)
     if as_json:
         answer(playbook)
         return
@@ -182,6 +184,8 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
 def why(project: Project, /, *, name: str, when: str | None, as_json: bool) -> int:
     """Tell the whole story of an entry: learned, rated, pruned, and by whom."""
     story, extras = commands.why(project, name, when)
+    if waits := commands.waiting(project):
+        note(waits)
     if as_json:
         answer(story)
     else:
@@ -205,8 +209,7 @@ def log(project: Project, /, *, name: str | None, as_json: bool) -> None:
         return
     from projections.surfaces import terminal
 
-    rows = (brief for batch in commands.batches(project) for brief in history.briefs(batch, name))
-    terminal.log_rows(console(), rows)
+    terminal.log_rows(console(), commands.log(project, name, history.briefs))
 
 
 @tallybook.command(epilog="Example: tallybook verify --json")
@@ -221,7 +224,8 @@ def verify(project: Project, /, *, as_json: bool) -> int:
         kinds = verdict.unknown_kinds
         answer({"ok": verdict.ok, "events": verdict.events, "head": head, "problems": problems, "unknown_kinds": kinds})
     else:
-        click.echo(f"{verdict.events:,} events verify, the last as {verdict.head.seq}:{verdict.head.chain}")
+        verifies = "event verifies" if verdict.events == 1 else "events verify"
+        click.echo(f"{verdict.events:,} {verifies}, the last as {verdict.head.seq}:{verdict.head.chain}")
         for note in verdict.notes:
             click.echo(f"note: {note}")
         for kind, count in verdict.unknown_kinds.items():

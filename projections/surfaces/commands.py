@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ledger import disk
+from ledger import disk, spool
 from ledger.codec import decode
 from ledger.decide import rating_fault, text_fault
 from ledger.errors import (
     EXIT_NO,
     BadInputError,
-    CannotWriteError,
     LockHeldError,
     TallybookError,
     UnknownPointError,
@@ -141,7 +140,7 @@ def replay(project: Project) -> Playbook:
     if report.state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     if report.unrendered is not None:
-        raise CannotWriteError(project.playbook, report.unrendered, "the ledger stands")
+        raise report.unrendered
     return report.state
 
 
@@ -192,10 +191,30 @@ def batches(project: Project) -> Iterator[Batch]:
     return decode(recording.open_log(project).read())
 
 
-def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield the events of the ledger, newest last; with a name, those that concern it."""
+def log(
+    project: Project, name: str | None = None, render: Callable[..., Iterator[dict[str, Any]]] = history.rows
+) -> Iterator[dict[str, Any]]:
+    """Yield the events of the ledger, newest last; with a name, those that concern it.
+
+    Raises:
+        UnknownPointError: No event names it.
+    """
+    row = None
     for batch in batches(project):
-        yield from history.rows(batch, name)
+        for row in render(batch, name):
+            yield row
+    if name is not None and row is None:
+        raise UnknownPointError(name)
+
+
+def waiting(project: Project) -> str:
+    """Say what waits in the spool, empty where nothing does."""
+    payloads, problems = spool.waiting(project.ledger)
+    number = len(payloads) + len(problems)
+    if not number:
+        return ""
+    files = "1 payload waits" if number == 1 else f"{number} payloads wait"
+    return f"{files} in the spool; the next command that writes takes it in"
 
 
 def verify(project: Project, progress: Callable[[int, int], None] = lambda _done, _size: None) -> Verdict:

@@ -14,9 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger import clock
-from ledger.decide import Known, decide_extraction, read_extraction
+from ledger.decide import Known, decide_extraction, read_extraction, read_points
+from ledger.errors import BadInputError
 from ledger.events import KeyPoint, PointAdded, PointRated
-from ledger.names import generate_keypoint_name, number_of
+from ledger.names import generate_keypoint_name, number_of, usable_name
+from ledger.seeds import read_legacy
 from projections import render
 from projections.playbook import rated
 from projections.prune import SPEC_POLICY
@@ -51,7 +53,7 @@ class LoadedPlaybook(dict[str, Any]):
         base: The entries as they were loaded or last saved.
         top: The other top-level keys as they were then.
         high_water: Highest number of a name that ever stood in the ledger or in this dict.
-        updates: What was applied and not yet saved: (extraction result, text → name given).
+        updates: What was applied and not yet saved: (extraction result, text → name given, its key).
     """
 
     def __init__(self, document: Mapping[str, Any], high_water: int) -> None:
@@ -60,7 +62,7 @@ class LoadedPlaybook(dict[str, Any]):
         self.base: list[dict[str, Any]] = []
         self.top: dict[str, Any] = {}
         self.high_water = 0
-        self.updates: list[tuple[dict[str, Any], dict[str, str]]] = []
+        self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
         self.settle(high_water)
 
     def settle(self, high_water: int) -> None:
@@ -145,12 +147,15 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
         The same playbook.
     """
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else None
-    payload = {field: list(extraction_result.get(field) or ()) for field in ("new_key_points", "evaluations")}
+    found = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
+    payload = {field: value if isinstance(value, list) else [] for field, value in found.items()}
     kept, pruned, names = _updated(playbook["key_points"], payload, loaded.high_water if loaded else 0)
     playbook["key_points"] = kept
     if loaded is not None:
         loaded.high_water = max([loaded.high_water, *(number_of(name) or 0 for name in names.values())])
-        loaded.updates.append((copy.deepcopy(payload), names))
+        # Its own key, so that an update that was spooled and is saved again counts once.
+        key = f"save:{clock.new_id(clock.utc_now().unix_us)}"
+        loaded.updates.append((copy.deepcopy(payload), names, key))
     if pruned and is_diagnostic_mode():
         # OBS-SCORE-002
         details = "\n".join(
@@ -202,7 +207,11 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     meanwhile is changed in the dict, in place. A save that brings no update prunes nothing (INV-SCORE-005). A dict
     that did not come from ``load_playbook`` counts as an edit of the last rendering.
 
+    Updates do not wait for a ledger that another process holds: they are spooled, and the dict keeps them until the
+    next save. What was changed beside them cannot be spooled.
+
     Raises:
+        LockHeldError: Another process holds the ledger, and there is more to save than updates.
         TallybookError: The ledger is damaged or could not be written.
     """
     project = Project(get_project_dir())
@@ -210,12 +219,12 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     report = record.write(project, _requests(loaded))
     for outcome in report.outcomes:
         for entry in loaded["key_points"]:
-            entry["name"] = outcome.renamed.get(entry["name"], entry["name"])
+            if isinstance(entry, dict) and "name" in entry:
+                entry["name"] = outcome.renamed.get(entry["name"], entry["name"])
+    # What was spooled stays to be saved again: only then are the names known that it got.
     if report.state is not None:
         playbook["last_updated"] = report.state.last_updated
         loaded.settle(max(loaded.high_water, report.state.high_water))
-    else:
-        loaded.settle(loaded.high_water)
 
 
 def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
@@ -227,14 +236,26 @@ def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
     return loaded
 
 
+def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
+    """Return a dict's entries, read as a file's would be where a program left them in another shape."""
+    try:
+        points = read_points(entries, "key_points")
+        if len({point.name for point in points}) == len(points) and all(usable_name(point.name) for point in points):
+            return points
+    except BadInputError:
+        pass
+    document = json.dumps({"key_points": entries}).encode()
+    return tuple(item.point for item in read_legacy(document, "key_points").items)
+
+
 def _requests(playbook: LoadedPlaybook) -> list[Request]:
     """Return what is to be recorded: each update, then the rest as an edit."""
     requests: list[Request] = []
     expected = copy.deepcopy(playbook.base)
-    for payload, names in playbook.updates:
-        requests.append(Request(Update(payload, names), {"rater": "reflector"}))
+    for payload, names, key in playbook.updates:
+        requests.append(Request(Update(payload, names), {"rater": "reflector"}, key))
         expected = _updated(expected, payload, 0, names)[0]
-    base, found = tuple(map(_point, expected)), tuple(map(_point, playbook["key_points"]))
+    base, found = tuple(map(_point, expected)), _entries(playbook["key_points"])
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""
     if not requests or found != base or changed:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from hashlib import sha256
+from itertools import count
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +27,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ledger.errors import Problem
-    from ledger.events import Event
+    from ledger.events import Event, KeyPoint
     from ledger.line import RawBatch
+    from ledger.seeds import LegacyItem
     from projections.surfaces.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]
 
 RENDER_WAIT_MS = 250
+_WITHOUT_COUNTS = ("bare_string", "dict_no_score")
 _RENDER_ROUNDS = 20
 
 
@@ -108,7 +112,8 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
         return Found()
     digest = sha256(data).hexdigest()
     rendered = last_rendered(project)
-    if rendered is not None and rendered.sha256 == digest:
+    if digest == (rendered.sha256 if rendered is not None else state.source):
+        # The ledger's own rendering; or the adopted file, before anything was rendered over it.
         return Found(sha256=digest)
     try:
         # A name that is generated for an entry without one must not be a name that ever stood.
@@ -126,7 +131,8 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
 def _base(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read) -> Playbook:
     """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head."""
     stamp = read_stamp(legacy.stamp)
-    seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.stamp[0]
+    # A file without a stamp was changed where the last rendering stood, or else where the adopted file did.
+    seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
     base = fold(PLAYBOOK, decode(read()), until=seq)
@@ -136,7 +142,7 @@ def _base(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read
 def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read) -> tuple[Event, ...]:
     """Return what a changed file says on top of the ledger, nothing where it says nothing new."""
     base = _base(legacy, state, rendered, read)
-    found = tuple(item.point for item in legacy.items)
+    found = _recognised(legacy, base)
     before = playbook_dict(base)
     del before["key_points"], before["last_updated"]
     top = _top(legacy)
@@ -149,6 +155,31 @@ def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, rea
     drift = _ratings_since(base, read) if base is not state else {}
     edit = Edit(points, found, changed, moment, legacy.sha256)
     return *odd, *decide_edit(edit, Known(state.points, state.high_water, state.used), drift).events
+
+
+def _recognised(legacy: Legacy, base: Playbook) -> tuple[KeyPoint, ...]:
+    """Return a file's entries; one that carries no name is the one whose text it has, and keeps that one's name.
+
+    So an old file that is put back changes what it says, and renames nothing.
+    """
+    standing = {point.text: point for point in base.points.values()}
+    carried = {item.point.name for item in legacy.items if not _is_unnamed(item)}
+    points = []
+    for item in legacy.items:
+        point = item.point
+        known = standing.get(point.text) if _is_unnamed(item) else None
+        if known is not None and known.name not in carried:
+            carried.add(known.name)
+            point = known if item.migrated in _WITHOUT_COUNTS else attrs.evolve(point, name=known.name)
+        points.append(point)
+    return tuple(points)
+
+
+def _is_unnamed(item: LegacyItem) -> bool:
+    if item.origin == "bare_string" or not item.original:
+        return item.origin == "bare_string"
+    value = json.loads(item.original)
+    return not isinstance(value, dict) or value.get("name") != item.point.name
 
 
 def _evidence(legacy: Legacy) -> tuple[ItemSkipped, ...]:
@@ -190,13 +221,14 @@ def with_found(state: Playbook, found: Found, at: str) -> Playbook:
     return fold(PLAYBOOK, [batch_of(*records)], state)
 
 
-def render(project: Project, state: Playbook, seen: str | None, catch_up: Callable[[Playbook], Playbook]) -> bool:
-    """Write ``playbook.json`` unless it shows a later moment already.
+def render(project: Project, state: Playbook, found: Found, at: str, catch_up: Callable[[Playbook], Playbook]) -> bool:
+    """Write ``playbook.json`` unless it shows a later moment of this ledger already.
 
     Args:
         project: Whose file it is.
         state: The playbook to write.
-        seen: SHA-256 of the file that was examined; None where there was none.
+        found: The file as it was examined; one that cannot be read is set aside first.
+        at: The present moment, for the name of what is set aside.
         catch_up: Folds on what was appended since, so that writers who could not wait are not left out.
 
     Returns:
@@ -204,6 +236,7 @@ def render(project: Project, state: Playbook, seen: str | None, catch_up: Callab
 
     Raises:
         CannotWriteError: The file stands as it was.
+        OutcomeUnknownError: The disk would not confirm the new one.
     """
     fd = disk.open_file(project.ledger / "render.lock", write=True, create=True)
     try:
@@ -213,7 +246,8 @@ def render(project: Project, state: Playbook, seen: str | None, catch_up: Callab
             # Whoever holds it looks at the head once more before it lets go.
             return True
         for _ in range(_RENDER_ROUNDS):
-            if not _replace(project, state, seen):
+            state = catch_up(state)
+            if not _replace(project, state, found, at):
                 return False
             before = state.stamp
             state = catch_up(state)
@@ -224,18 +258,23 @@ def render(project: Project, state: Playbook, seen: str | None, catch_up: Callab
         os.close(fd)
 
 
-def _replace(project: Project, state: Playbook, seen: str | None) -> bool:
-    data = read_bytes(project.playbook)
-    digest = sha256(data).hexdigest() if data is not None else None
+def _replace(project: Project, state: Playbook, found: Found, at: str) -> bool:
+    """Put the rendering in place of the file that was examined, or of an earlier rendering; False for any other."""
     rendered = last_rendered(project)
-    if rendered is not None and digest == rendered.sha256:
-        if rendered.seq > state.stamp[0]:
-            return True
-    elif digest is not None and digest != seen:
+    ours = None if rendered is None else rendered.sha256
+
+    def is_replaceable() -> bool:
+        return _digest(project) in {None, ours, found.sha256}
+
+    if not is_replaceable():
         return False
+    if found.unreadable and _digest(project) == found.sha256:
+        set_aside(project, at)
     fresh = playbook_bytes(state)
-    if fresh != data:
-        disk.replace_file(project.playbook, fresh)
+    current = read_bytes(project.playbook) == fresh
+    # A hand may change the file until the very moment of the rename.
+    if not current and not disk.replace_file(project.playbook, fresh, beside=project.ledger, still=is_replaceable):
+        return False
     note = f"{state.stamp[0]} {sha256(fresh).hexdigest()}\n".encode()
     beside = project.ledger / f".rendered.{os.getpid()}.tmp"
     # No more than a note that saves comparing: without it the file's own stamp tells what it shows.
@@ -245,19 +284,31 @@ def _replace(project: Project, state: Playbook, seen: str | None) -> bool:
     return True
 
 
+def _digest(project: Project) -> str | None:
+    data = read_bytes(project.playbook)
+    return None if data is None else sha256(data).hexdigest()
+
+
 def set_aside(project: Project, at: str) -> Path:
-    """Move an unreadable ``playbook.json`` out of the way, byte for byte, under a dated name.
+    """Keep an unreadable ``playbook.json``, byte for byte, under a dated name beside it.
 
     Raises:
-        CannotWriteError: The file stands as it was.
+        CannotWriteError: It cannot be kept, so nothing takes its place.
     """
     name = f"{project.playbook.name}.unreadable-{at[:19].replace(':', '').replace('-', '')}"
     aside = project.playbook.with_name(name)
-    number = 1
-    while aside.exists():
-        number += 1
-        aside = project.playbook.with_name(f"{name}-{number}")
+    for number in count(2):
+        try:
+            # A link never takes the place of what another process set aside; the file stands until it is replaced.
+            os.link(project.playbook, aside)
+        except FileExistsError:
+            aside = project.playbook.with_name(f"{name}-{number}")
+        except OSError:
+            break
+        else:
+            return aside
     try:
+        # A folder, or a file system without links.
         project.playbook.rename(aside)
     except OSError as error:
         raise CannotWriteError(project.playbook, disk.reason(error), "the file stands as it was") from error

@@ -10,12 +10,23 @@ import attrs
 from ledger import clock, codec, spool
 from ledger.backends.jsonl import JsonlLog
 from ledger.decide import Decision
-from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
+from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.surfaces import playbook_file
-from projections.surfaces.requests import Delivery, Import, Request, all_from_wait, check, decide, to_wait, translated
+from projections.surfaces.requests import (
+    Change,
+    Delivery,
+    Import,
+    Request,
+    Update,
+    all_from_wait,
+    check,
+    decide,
+    to_wait,
+    translated,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +35,9 @@ if TYPE_CHECKING:
     from ledger.log import Log, Transaction
     from projections.surfaces.playbook_file import Found
     from projections.surfaces.project import Project
+
+# How often a file that is changed just as it is rendered is looked at again.
+_EXAMINATIONS = 5
 
 
 @attrs.frozen
@@ -69,7 +83,7 @@ class Report:
     state: Playbook | None
     found: Found
     problems: tuple[Problem, ...] = ()
-    unrendered: str | None = None
+    unrendered: Exception | None = None
 
 
 def open_log(project: Project) -> JsonlLog:
@@ -102,15 +116,15 @@ def write(project: Project, requests: Sequence[Request]) -> Report:
         try:
             report, waiting = _append(project, log, state, requests)
         except LockHeldError:
-            if any(isinstance(request.what, Import) for request in requests):
+            if not all(isinstance(request.what, Update) for request in requests):
                 raise
             return Report(_spool(project, log, requests), None, playbook_file.Found())
         spool.done(waiting)
         try:
             _render(project, log, state, report.found)
-        except CannotWriteError as error:
+        except (TallybookError, OSError) as error:
             # What was recorded is durable; its projection can be written again at any time.
-            report = attrs.evolve(report, unrendered=str(error))
+            report = attrs.evolve(report, unrendered=error)
     return report
 
 
@@ -166,6 +180,14 @@ def perform(
     return tuple(outcomes)
 
 
+def _given_before(what: Import | Update | Change, state: Playbook) -> dict[str, str]:
+    """Return the names that an update's texts have, where a program gave them others: it was recorded before."""
+    if not isinstance(what, Update):
+        return {}
+    by_text = {point.text: name for name, point in state.points.items()}
+    return {wish: by_text[text] for text, wish in what.names.items() if by_text.get(text, wish) != wish}
+
+
 def _perform(tx: Transaction, state: Playbook, request: Request, found: Found | None) -> Outcome:
     """Decide one request on the playbook as it stands under the lock, and record it."""
     key = request.key
@@ -174,7 +196,8 @@ def _perform(tx: Transaction, state: Playbook, request: Request, found: Found | 
         if found is not None and found.adopted and found.key == key:
             # The file is the project's own playbook.json, and was taken in a moment ago.
             return Outcome(1, state.seq, tuple(state.points))
-    return _record(tx, state, decide(request.what, state), Delivery(request.by, key, request.when))
+    outcome = _record(tx, state, decide(request.what, state), Delivery(request.by, key, request.when))
+    return attrs.evolve(outcome, renamed=_given_before(request.what, state)) if outcome.repeated else outcome
 
 
 def _record(tx: Transaction, state: Playbook, decision: Decision, request: Delivery) -> Outcome:
@@ -196,13 +219,16 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
 
 
 def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> None:
-    """Write ``playbook.json``; a hand that changed it meanwhile is taken in by the next command."""
-    if found.unreadable and project.playbook.exists():
-        playbook_file.set_aside(project, log.now().at)
+    """Write ``playbook.json``; what a hand changed in it meanwhile is taken in first."""
 
     def catch_up(state: Playbook) -> Playbook:
         if log.head().seq <= state.seq:
             return state
         return fold(PLAYBOOK, codec.decode(log.read(mark_of(state))), state)
 
-    playbook_file.render(project, state, found.sha256, catch_up)
+    for _ in range(_EXAMINATIONS):
+        if playbook_file.render(project, state, found, log.now().at, catch_up):
+            return
+        report, waiting = _append(project, log, state, ())
+        spool.done(waiting)
+        found = report.found

@@ -33,6 +33,9 @@ def resolve(log: Log, when: str, now: clock.Now) -> int:
     if when.isascii() and when.isdigit():
         seq, head = int(when[: _SEQ_DIGITS + 1]), log.head().seq
         if seq > head:
+            # The head may lag behind the log, or be missing.
+            head = max([head, *(batch.last for batch in log.read())])
+        if seq > head:
             raise BadInputError(f"--at {when}", f"the ledger ends at seq {head}")
         return seq
     at = clock.moment(_unix_us(when, now)).at

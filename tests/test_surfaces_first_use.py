@@ -1,0 +1,129 @@
+"""A legacy project used for the first time, by many at once or by one that is killed: nothing is lost or renamed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.events import PlaybookEdited, PointEdited, PointRemoved
+from projections.surfaces import commands, playbook_file, record
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMED = [{"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 0}]
+UNNAMED = ["a", "b", {"text": "c", "score": 2}]
+HUMAN = {"rater": "human"}
+RATE = """
+import sys
+from pathlib import Path
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+print(commands.rate(Project(Path(sys.argv[1])), "kpt_001", "helpful", {"rater": "human"}).seq_from)
+"""
+DIE = "import os\nfrom projections.surfaces import record\nrecord._render = lambda *_: os._exit(9)\n"
+EDITS = (PlaybookEdited, PointEdited, PointRemoved)
+
+
+def legacy(project: Path, key_points: list[Any]) -> Project:
+    """Write an old playbook that no ledger knows yet."""
+    (project / ".claude").mkdir(exist_ok=True)
+    document = {"version": "1.0", "last_updated": None, "key_points": key_points}
+    (project / ".claude" / "playbook.json").write_text(json.dumps(document), encoding="utf-8")
+    return Project(project)
+
+
+def edits(project: Project) -> list[Any]:
+    """Return the events that say that a hand changed the playbook."""
+    return [event for batch in commands.batches(project) for event in batch.events if isinstance(event, EDITS)]
+
+
+@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
+def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
+    """Eight processes that rate a legacy entry at once adopt the file once, and each rating counts."""
+    here = legacy(project, key_points)
+    command = [sys.executable, "-c", RATE, str(project)]
+    writers = [subprocess.Popen(command, stdout=subprocess.PIPE) for _ in range(8)]
+    said = [writer.communicate()[0] for writer in writers]
+    assert [0] * 8 == [writer.returncode for writer in writers]
+    commands.replay(here)
+    assert 8 == commands.now(here).points["kpt_001"].helpful, said
+    assert len(key_points) == len(commands.now(here).points)
+    assert [] == edits(here)
+
+
+@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
+def test_a_first_command_killed_before_it_renders_costs_nothing(project: Path, key_points: list[Any]) -> None:
+    """The old file still stands when the next command comes; it is stale, and no change of anybody's."""
+    here = legacy(project, key_points)
+    killed = subprocess.run([sys.executable, "-c", DIE + RATE, str(project)], check=False, capture_output=True)
+    assert 9 == killed.returncode
+    assert 1 == commands.show(here)["key_points"][0]["helpful"]
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert 2 == commands.now(here).points["kpt_001"].helpful
+    assert [] == edits(here)
+
+
+def test_an_old_file_put_back_renames_nothing(project: Path) -> None:
+    """Entries without names are those whose texts they have; what carries no counts changes none."""
+    here = legacy(project, UNNAMED)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    legacy(project, UNNAMED)
+    commands.add(here, "d", HUMAN)
+    points = commands.now(here).points
+    assert [("kpt_001", "a", 1), ("kpt_002", "b", 0), ("kpt_003", "c", 2), ("kpt_004", "d", 0)] == [
+        (point.name, point.text, point.helpful) for point in points.values()
+    ]
+
+
+def test_a_ledger_put_back_is_rendered_again(project: Path) -> None:
+    """A rendering of a later moment than the ledger has is no reason to keep it."""
+    here = legacy(project, NAMED)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    kept = {name: (here.ledger / name).read_bytes() for name in ("events.jsonl", "head")}
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    for name, data in kept.items():
+        (here.ledger / name).write_bytes(data)
+    commands.replay(here)
+    commands.check(here)
+    assert 1 == commands.show(here)["key_points"][0]["helpful"]
+
+
+def test_a_file_mended_meanwhile_is_not_set_aside(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the bytes that could not be read are set aside, not what stands there by then."""
+    here = legacy(project, NAMED)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    good = here.playbook.read_bytes()
+    here.playbook.write_bytes(b"{")
+    examine = playbook_file.examine
+    mended = iter([good])
+
+    def examine_then_mend(*arguments: Any) -> playbook_file.Found:
+        found = examine(*arguments)
+        for data in mended:
+            here.playbook.write_bytes(data)
+        return found
+
+    monkeypatch.setattr(playbook_file, "examine", examine_then_mend)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert [] == list(here.claude.glob("playbook.json.unreadable*"))
+    assert 2 == commands.now(here).points["kpt_001"].helpful
+
+
+def test_what_is_set_aside_never_takes_anothers_place(project: Path) -> None:
+    """Two unreadable files of one second are both kept."""
+    here = legacy(project, NAMED)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    at = record.open_log(here).now().at
+    for data in (b"{1", b"{2"):
+        here.playbook.unlink()
+        here.playbook.write_bytes(data)
+        playbook_file.set_aside(here, at)
+    aside = sorted(here.claude.glob("playbook.json.unreadable*"))
+    assert [b"{1", b"{2"] == [path.read_bytes() for path in aside]
+    assert here.playbook.exists()
