@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,7 @@ class _Findings:
     keys: set[str] = attrs.field(factory=set)
     proven: set[bytes] = attrs.field(factory=set)
     at: str = ""
+    expect: tuple[int, str] | None = None
     good: Mark = START
 
     def damaged(self, seq: int, message: str) -> None:
@@ -75,12 +77,18 @@ class _Findings:
         self.problems.append(Problem(f"{LOG_NAME}: seq {seq}", message, seq))
 
 
-def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _size: None) -> Verdict:
+def verify(
+    log: JsonlLog,
+    progress: Callable[[int, int], None] = lambda _done, _size: None,
+    expect: tuple[int, str] | None = None,
+) -> Verdict:
     """Verify a ledger from its first byte to its last.
 
     Args:
         log: The ledger.
         progress: Called now and then with bytes done and bytes in all.
+        expect: A sequence number and the chain value it had, noted elsewhere; a ledger that was written anew from
+            there on proves itself, but not this.
 
     Raises:
         NewerLedgerError: The ledger's format is from the future.
@@ -89,9 +97,11 @@ def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _
     try:
         fd = disk.open_file(log.path, write=False)
     except FileNotFoundError:
-        lost = (recover.gone(log.path, head),) if head is not None and head.mark.offset else ()
-        return Verdict(0, START, lost, (), {})
-    findings = _Findings()
+        lost = [recover.gone(log.path, head)] if head is not None and head.mark.offset else []
+        if expect is not None and not lost:
+            lost.append(Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]))
+        return Verdict(0, START, tuple(lost), (), {})
+    findings = _Findings(expect=expect)
     try:
         check_format(fd, log.path)
         size = os.fstat(fd).st_size
@@ -105,6 +115,10 @@ def verify(log: JsonlLog, progress: Callable[[int, int], None] = lambda _done, _
                 # The batch that fits no class is passed over; those behind it are looked at all the same.
                 findings.problems += error.problems
         _look_at_end(fd, head, size, findings)
+        if findings.expect is not None:
+            seq, chain = findings.expect
+            message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"
+            findings.problems.append(Problem(LOG_NAME, message, seq))
     finally:
         os.close(fd)
     return Verdict(
@@ -132,6 +146,8 @@ def _watched(
             continue
         for index, line in enumerate(lines_of(found.data)):
             _look_at_line(line, found, index, findings)
+        if findings.expect == (found.last, found.chain):
+            findings.expect = None
         yield found
         if not findings.problems:
             findings.good = found.mark
@@ -207,3 +223,19 @@ def _fits(fd: int, head: Head) -> bool:
     """Say whether a batch with the head's chain ends at the head's offset."""
     tail = head.mark.chain.encode() + b'"}\n'
     return not head.mark.offset or read_at(fd, len(tail), head.mark.offset - len(tail)) == tail
+
+
+def salvage(log: JsonlLog) -> Iterator[Batch]:
+    """Yield every batch of a damaged ledger that proves itself and says something, in order.
+
+    Raises:
+        FileNotFoundError: There is no log.
+    """
+    fd = disk.open_file(log.path, write=False)
+    try:
+        for found in survey(fd, START, os.fstat(fd).st_size, LOG_NAME):
+            if not isinstance(found, Gap):
+                with contextlib.suppress(DamagedLedgerError):
+                    yield from list(decode([found]))
+    finally:
+        os.close(fd)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from ledger.verify import Verdict
+
     Command = Callable[..., Any]
 
 
@@ -213,26 +215,45 @@ def log(project: Project, /, *, name: str | None, as_json: bool) -> None:
 
 
 @tallybook.command(epilog="Example: tallybook verify --json")
+@click.option("--expect", metavar="SEQ:CHAIN", help="What was noted elsewhere must stand in the ledger.")
+@click.option("--salvage", "salvaging", is_flag=True, help="Show the playbook folded from what is whole.")
 @as_json
 @click.pass_obj
-def verify(project: Project, /, *, as_json: bool) -> int:
+def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
     """Verify the ledger, from its first byte to its last."""
-    verdict = commands.verify(project, progress)
-    problems = [{"seq": one.seq, "line": one.line, "message": one.message} for one in verdict.problems]
+    verdict = commands.verify(project, progress, expect)
+    salvaged = commands.salvage(project) if salvaging else None
+    code = 0 if verdict.ok else EXIT_DAMAGED
     if as_json:
-        head = {"seq": verdict.head.seq, "chain": verdict.head.chain}
-        kinds = verdict.unknown_kinds
-        answer({"ok": verdict.ok, "events": verdict.events, "head": head, "problems": problems, "unknown_kinds": kinds})
-    else:
-        verifies = "event verifies" if verdict.events == 1 else "events verify"
-        click.echo(f"{verdict.events:,} {verifies}, the last as {verdict.head.seq}:{verdict.head.chain}")
-        for note in verdict.notes:
-            click.echo(f"note: {note}")
-        for kind, count in verdict.unknown_kinds.items():
-            click.echo(f"note: {count:,} of kind {kind}, which this version keeps and ignores")
-        for one in verdict.problems:
-            click.echo(f"damaged: {one}")
-    return 0 if verdict.ok else EXIT_DAMAGED
+        answer(verdict_json(verdict) | ({} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}))
+        return code
+    verifies = "event verifies" if verdict.events == 1 else "events verify"
+    click.echo(f"{verdict.events:,} {verifies}, the last as {verdict.head.seq}:{verdict.head.chain}")
+    for line in verdict.notes:
+        click.echo(f"note: {line}")
+    for kind, number in verdict.unknown_kinds.items():
+        click.echo(f"note: {number:,} of kind {kind}, which this version keeps and ignores")
+    for one in verdict.problems:
+        click.echo(f"damaged: {one}")
+    if salvaged is not None:
+        from projections.surfaces import terminal
+
+        for first, last in verdict.missing:
+            if last is None or last >= first:
+                click.echo(f"missing: seq {first} to {'the end' if last is None else last}")
+        terminal.playbook_table(console(), salvaged["key_points"], salvaged["last_updated"])
+    return code
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
+    """Return a verdict in its stable shape."""
+    return {
+        "ok": verdict.ok,
+        "events": verdict.events,
+        "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
+        "problems": [{"seq": one.seq, "line": one.line, "message": one.message} for one in verdict.problems],
+        "unknown_kinds": verdict.unknown_kinds,
+    }
 
 
 def progress(done: int, size: int) -> None:

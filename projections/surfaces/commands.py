@@ -17,10 +17,12 @@ from ledger.errors import (
     UnknownPointError,
 )
 from ledger.seeds import read_legacy
+from ledger.verify import salvage as salvage_log
 from ledger.verify import verify as verify_log
 from projections import audit, history
 from projections.fold import fold
-from projections.render import playbook_bytes, playbook_dict
+from projections.playbook import PLAYBOOK
+from projections.render import playbook_bytes, playbook_dict, read_stamp
 from projections.surfaces import playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
@@ -217,6 +219,25 @@ def waiting(project: Project) -> str:
     return f"{files} in the spool; the next command that writes takes it in"
 
 
-def verify(project: Project, progress: Callable[[int, int], None] = lambda _done, _size: None) -> Verdict:
-    """Verify the ledger from its first byte to its last."""
-    return verify_log(recording.open_log(project), progress)
+def verify(
+    project: Project,
+    progress: Callable[[int, int], None] = lambda _done, _size: None,
+    expect: str | None = None,
+) -> Verdict:
+    """Verify the ledger from its first byte to its last, and against a ``SEQ:CHAIN`` that was noted elsewhere.
+
+    Raises:
+        BadInputError: What is expected is no ``SEQ:CHAIN``.
+    """
+    noted = None if expect is None else read_stamp(expect)
+    if expect is not None and noted is None:
+        raise BadInputError(f"--expect {expect}", "is no SEQ:CHAIN", "give what `tallybook verify` printed")
+    return verify_log(recording.open_log(project), progress, noted)
+
+
+def salvage(project: Project) -> dict[str, Any]:
+    """Return the playbook folded from every batch of a damaged ledger that proves itself."""
+    try:
+        return playbook_dict(fold(PLAYBOOK, salvage_log(recording.open_log(project))))
+    except FileNotFoundError:
+        return playbook_dict(PLAYBOOK.start())

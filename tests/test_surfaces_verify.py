@@ -1,0 +1,80 @@
+"""`verify` for people: a head noted elsewhere, and what can be saved of a damaged ledger."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.errors import BadInputError
+from projections.surfaces import cli, commands
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HUMAN = {"rater": "human"}
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with three key points and a rating each."""
+    here = Project(project)
+    for text in ("one", "two", "three"):
+        commands.add(here, text, HUMAN)
+    for name in ("kpt_001", "kpt_002", "kpt_003"):
+        commands.rate(here, name, "helpful", HUMAN)
+    return here
+
+
+def spoil(here: Project, needle: bytes) -> None:
+    """Change one byte of the first line that holds a text."""
+    data = bytearray((here.ledger / "events.jsonl").read_bytes())
+    data[data.index(needle)] ^= 1
+    (here.ledger / "events.jsonl").write_bytes(bytes(data))
+
+
+def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
+    """What verify printed once holds however long the ledger grows; anything else is a problem."""
+    head = commands.verify(here).head
+    commands.rate(here, "kpt_001", "harmful", HUMAN)
+    assert commands.verify(here, expect=f"{head.seq}:{head.chain}").ok
+    (problem,) = commands.verify(here, expect=f"{head.seq}:{'0' * 32}").problems
+    assert head.seq == problem.seq
+    assert not commands.verify(here, expect=f"{head.seq + 50}:{head.chain}").ok
+    with pytest.raises(BadInputError):
+        commands.verify(here, expect="yesterday")
+
+
+def test_a_ledger_that_is_not_there_is_not_what_was_expected(project: Path) -> None:
+    """An empty project verifies, unless something was expected of it."""
+    assert commands.verify(Project(project)).ok
+    assert not commands.verify(Project(project), expect=f"5:{'0' * 32}").ok
+
+
+def test_every_damaged_batch_is_named(here: Project) -> None:
+    """Behind the first damage verify goes on, and names the second too."""
+    spoil(here, b'"kpt_001","rating"')
+    spoil(here, b'"kpt_003","rating"')
+    lines = [problem.line for problem in commands.verify(here).problems]
+    assert [8, 12] == lines
+
+
+def test_salvage_folds_what_is_whole(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """A damaged rating costs its own batch; the playbook of all others is shown, and what is missing is listed."""
+    spoil(here, b'"kpt_002","rating"')
+    code = cli.run(["--project", str(here.root), "verify", "--salvage", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert (3, False, [[10, 11]]) == (code, told["ok"], told["missing"])
+    assert [1, 0, 1] == [entry["helpful"] for entry in told["salvaged"]["key_points"]]
+    cli.run(["--project", str(here.root), "verify", "--salvage"])
+    shown = capsys.readouterr().out
+    assert "missing: seq 10 to 11\n" in shown
+    assert "kpt_003" in shown
+
+
+def test_a_whole_ledger_has_nothing_to_salvage(here: Project) -> None:
+    """Salvage of a whole ledger is the playbook."""
+    assert commands.show(here) == commands.salvage(here)
+    assert () == commands.verify(here).missing
