@@ -5,7 +5,7 @@ byte that can never stand raw inside a string):
 
     {"crc":…,"seq":…,"id":…,["key":…,]"at":…,["when":…,]"part":[3,5],"by":{…},      who and when
     ⇥"kind":…,"v":…,"body":{…}[,"sum":…],                                           what: repeats, so it is memoised
-    ⇥"free":{…},                                                                    free text: may be redacted
+    ⇥"free":{…},                                                                    free text: null once redacted
     ⇥"chain":…}                                                                     on a batch's last line only
 
 ``chain`` is the first 16 bytes, in hex, of SHA-256 over the previous chain value (32 zeros at first) and every byte
@@ -189,12 +189,17 @@ def lines_of(data: bytes) -> list[bytes]:
     return (data + b"}").split(b"\n")
 
 
+def _value(free: bytes) -> bytes:
+    """Return a free value; one that was redacted is ``null`` and as many blanks as keep every offset where it was."""
+    return b"null" if free.startswith(b"null") and not free[len(b"null") :].strip(b" ") else free
+
+
 def split_line(line: bytes) -> tuple[bytes, bytes, bytes | None]:
     """Return a line's head, its what-section as a JSON object, and its free value (None where it has none)."""
     head, _, rest = line.partition(SECTION)
     what, mark, free = rest.partition(FREE_MARK)
     if mark:
-        return head, b"{" + what + b"}", free[:-1]
+        return head, b"{" + what + b"}", _value(free[:-1])
     return head, b"{" + what, None
 
 
@@ -310,7 +315,7 @@ def line_fault(line: bytes, seq: int) -> str | None:
     core = core[CRC_BYTES:] if free else core[CRC_BYTES:-1]
     if not whole.endswith(b"}") or not line.startswith(b'{"crc":"%08x",' % binascii.crc32(core)):
         return "was changed: its bytes do not fit its checksum"
-    if free and value != b"null}" and not core.endswith(b'"sum":"%b"' % digest(value[:-1]).encode()):
+    if free and _value(value[:-1]) != b"null" and not core.endswith(b'"sum":"%b"' % digest(value[:-1]).encode()):
         return "its text was changed: it does not fit its digest"
     found = first_seq(line)
     return None if found == seq else f"has seq {found} where {seq} is due: lines were moved, repeated, removed or added"
