@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 
     from ledger.line import RawBatch
 
-SECRET = "the key is hunter2"
+TOLD = "the key is hunter2"
 
 
 def ledger() -> Sequence[RawBatch]:
     """Return a ledger of two batches: one with a secret among its texts, one behind it."""
-    added = [encode(PointAdded("kpt_001", SECRET)), encode(PointAdded("kpt_002", "Write tests"))]
+    added = [encode(PointAdded("kpt_001", TOLD)), encode(PointAdded("kpt_002", "Write tests"))]
     return batches_of([*added, encode(PlaybookUpdated(2, 0, 0))], [encode(PlaybookUpdated(0, 0, 0))])
 
 
@@ -40,7 +40,7 @@ def test_a_redacted_text_moves_no_offset_and_breaks_no_proof() -> None:
     assert None is found.stop
     assert [batch.mark for batch in ledger()] == [batch.mark for batch in found.batches]
     assert len(raw(ledger())) == len(redacted())
-    assert SECRET.encode() not in redacted()
+    assert TOLD.encode() not in redacted()
     assert [1, 2, 3, 4] == [json.loads(line)["seq"] for line in redacted().splitlines()]
 
 
