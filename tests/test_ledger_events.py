@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any, get_args
 
@@ -42,7 +43,7 @@ def test_a_free_text_may_be_gone(cls: type[Any]) -> None:
     """Every free field is a text or, once redacted, None; the class says what each field means."""
     for field in attrs.fields(cls):
         assert (str | None) == field.type or FREE not in field.metadata
-        assert f"        {field.name}: " in (cls.__doc__ or "")
+        assert f"\n    {field.name}: " in (inspect.getdoc(cls) or "")
 
 
 @pytest.mark.parametrize("cls", [*CLASSES, UnknownEvent])
