@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ledger import disk
 from ledger.errors import CannotWriteError, DamagedLedgerError
-from ledger.line import CHAIN_END, START, Mark, RawBatch, digest, key_of
-from ledger.scan import read_at
+from ledger.line import START, Mark, RawBatch, digest, key_of
+from ledger.scan import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -63,12 +63,6 @@ def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark
     return fresh, mark
 
 
-def _fits(mark: Mark, fd: int) -> bool:
-    """Say whether a batch with this mark's chain ends at its offset: is it this log that the cache speaks of?"""
-    tail = mark.chain.encode() + CHAIN_END
-    return mark == START or (mark.offset > len(tail) and read_at(fd, len(tail), mark.offset - len(tail)) == tail)
-
-
 def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd: int) -> bool:
     """Say whether the ledger holds a key; to be asked under its lock.
 
@@ -83,7 +77,7 @@ def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd
     """
     path = folder / "cache" / "keys"
     data, start = _load(path)
-    if not _fits(start, fd):
+    if not fits(fd, start):
         data, start = _OPENING, START
     try:
         fresh, mark = _read_on(read(start), start)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 from ledger import disk, recover
 from ledger.errors import DamagedLedgerError, NewerLedgerError
 from ledger.line import FORMAT
-from ledger.scan import Scan, read_at
+from ledger.scan import Scan, fits, read_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +65,9 @@ class Reading:
         yield from scan
         if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
             raise DamagedLedgerError([scan.stop.problem])
+        if self._head is not None and not fits(self._fd, self._head.mark):
+            # All of it proves itself, and is not what was acknowledged: another log in its place.
+            raise DamagedLedgerError([recover.another(self._path.name, self._head)])
 
 
 def check_format(fd: int, path: Path) -> None:

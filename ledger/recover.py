@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 4096
 _HEX = frozenset(b"0123456789abcdef")
 _COPY_BYTES = 1024 * 1024
+# Behind the head there are the batches of writers that flush just now, hardly ever more than this.
+_LONG_BYTES = 256 * 1024
 
 
 class Tail(NamedTuple):
@@ -42,6 +44,12 @@ def truncated(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError
     lost = head.mark.offset - size
     message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
     return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
+
+
+def another(source: str, head: Head) -> Problem:
+    """Return the problem of a file that verifies and does not end where bytes of it were acknowledged."""
+    seq = head.mark.seq
+    return Problem(source, f"does not have the chain {head.mark.chain} that was acknowledged at seq {seq}", seq)
 
 
 def gone(path: Path, head: Head) -> Problem:
@@ -77,13 +85,18 @@ def _holds_an_end(window: bytes) -> bool:
     return False
 
 
-def _has_holes(fd: int, begin: int, end: int) -> bool:
-    """Say whether NUL bytes stand in a range, as where a file system was lost and mounted again within one boot."""
-    return end - begin > _COPY_BYTES or b"\0" in read_at(fd, end - begin, begin)
-
-
-def find_tail(fd: int, path: Path, size: int, head: Head | None, boot: str) -> Tail:
+def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six places
+    fd: int, path: Path, size: int, head: Head | None, boot: str, seen: Mark | None = None
+) -> Tail:
     """Return the end of the log, reading no more than is needed to trust it.
+
+    Args:
+        fd: The log, open for reading.
+        path: Its path.
+        size: Its size.
+        head: How far it is acknowledged; None where that is not known.
+        boot: This boot of the machine.
+        seen: A place up to which this process has verified the log before; None where it has not.
 
     Raises:
         DamagedLedgerError: Acknowledged bytes are gone or changed.
@@ -94,13 +107,15 @@ def find_tail(fd: int, path: Path, size: int, head: Head | None, boot: str) -> T
     if head is not None and head.suspect < 0:
         if size == head.mark.offset:
             return Tail(head.mark, None)
-        if boot and head.boot == boot and not _has_holes(fd, head.mark.offset, size):
+        if boot and head.boot == boot and size - head.mark.offset > _LONG_BYTES:
+            # So many writers at once that none has moved the head yet: each looked at the line before its own.
             mark = last_batch_end(fd, size)
             if mark is not None:
                 return Tail(mark, None)
+    begin = seen if seen is not None and known.mark.offset < seen.offset <= size else known.mark
     # After a failed flush nothing that is read proves what the disk holds, so all of it is looked at.
-    scan = Scan(fd, known.mark if known.suspect < 0 else START, size, path.name)
-    mark = known.mark
+    scan = Scan(fd, begin if known.suspect < 0 else START, size, path.name)
+    mark = begin
     for batch in scan:
         mark = batch.mark
     mark = scan.mark._replace(at=mark.at)
@@ -135,6 +150,17 @@ def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
         raise CannotWriteError(copy, disk.reason(error)) from error
 
 
+def _forget_keys(cache: Path) -> None:
+    """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
+    try:
+        (cache / "keys").unlink(missing_ok=True)
+        if cache.exists():
+            # Also where it is gone already: who removed it may have been killed before this.
+            disk.flush_folder(cache)
+    except OSError as error:
+        raise CannotWriteError(cache / "keys", disk.reason(error)) from error
+
+
 def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Stamp]) -> RawBatch:
     """Seal what lies behind the last good batch, durably, and return the line that does.
 
@@ -144,7 +170,7 @@ def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Sta
     """
     begin = tail.mark.offset
     # It may know keys of the range that is sealed here; it is built anew from what counts.
-    (path.parent / "cache" / "keys").unlink(missing_ok=True)
+    _forget_keys(path.parent / "cache")
     quarantine(fd, begin, size, path.parent / "quarantine")
     # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
     # The blank keeps a batch that lacks nothing but that from becoming whole, behind which nothing is due.

@@ -222,6 +222,12 @@ def range_digest(fd: int, begin: int, end: int) -> str:
     return hasher.hexdigest()[:CHAIN_CHARS]
 
 
+def fits(fd: int, mark: Mark) -> bool:
+    """Say whether a batch with this chain value ends at this offset: whether a mark speaks of this log."""
+    tail = mark.chain.encode() + CHAIN_END
+    return not mark.offset or read_at(fd, len(tail), max(mark.offset - len(tail), 0)) == tail
+
+
 def last_batch_end(fd: int, size: int) -> Mark | None:
     """Return the place behind the last line if that line is whole and closes a batch, None otherwise.
 

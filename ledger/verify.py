@@ -17,7 +17,7 @@ from ledger.head_form import head_form
 from ledger.line import START, dumps, line_fault, lines_of, split_line
 from ledger.reader import check_format
 from ledger.salvage import Gap, survey
-from ledger.scan import read_at
+from ledger.scan import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -214,15 +214,8 @@ def _look_at_end(fd: int, head: Head | None, size: int, findings: _Findings) -> 
             findings.notes.append("there is no head, so a missing end would not be noticed")
     elif size < head.mark.offset:
         findings.problems.append(recover.truncated(LOG_NAME, fd, size, head).problems[0])
-    elif not findings.problems and not _fits(fd, head):
-        message = f"does not have the chain {head.mark.chain} that was acknowledged at seq {head.mark.seq}"
-        findings.problems.append(Problem(LOG_NAME, message, head.mark.seq))
-
-
-def _fits(fd: int, head: Head) -> bool:
-    """Say whether a batch with the head's chain ends at the head's offset."""
-    tail = head.mark.chain.encode() + b'"}\n'
-    return not head.mark.offset or read_at(fd, len(tail), head.mark.offset - len(tail)) == tail
+    elif not findings.problems and not fits(fd, head.mark):
+        findings.problems.append(recover.another(LOG_NAME, head))
 
 
 def salvage(log: JsonlLog) -> Iterator[Batch]:

@@ -310,6 +310,7 @@ def test_a_full_disk_that_refuses_the_head_is_told_in_one_line(folder: Path, mon
     def refuse(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
+    append(JsonlLog(folder), "first")
     monkeypatch.setattr(os, "pwrite", refuse)
     with pytest.raises(OutcomeUnknownError):
         append(JsonlLog(folder), "a")

@@ -175,7 +175,7 @@ class Transaction:
                 self._look(files, size)
             self._opened = self.mark
             if self.mark.seq == 0:
-                self._open_ledger()
+                self._open_ledger(files)
         except BaseException:
             files.release()
             raise
@@ -205,7 +205,7 @@ class Transaction:
         head, seen = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.path)
-        tail = recover.find_tail(files.log, log.path, size, head, files.boot)
+        tail = recover.find_tail(files.log, log.path, size, head, files.boot, files.tail)
         self.mark = tail.mark
         if tail.stop is not None:
             batch = self._seal(files, tail, size)
@@ -240,13 +240,23 @@ class Transaction:
             self._report_failure(files, tail.mark.offset)
             raise
 
-    def _open_ledger(self) -> None:
-        """Begin a ledger: its first line says which it is."""
+    def _open_ledger(self, files: _Files) -> None:
+        """Begin a ledger: its first line says which it is, and a head that nothing is acknowledged yet.
+
+        Raises:
+            CannotWriteError: The disk would not confirm the head or the names; nothing was recorded.
+        """
         with contextlib.suppress(OSError), (self._log.folder / ".gitignore").open("x", encoding="ascii") as file:
             file.write("*\n")
+        try:
+            # Without it the torn end of a first batch, its first sectors lost, could not be told from damage.
+            heads.write(files.head, heads.encode(heads.read(files.head)[0] or Head(START, files.boot)))
+            disk.flush_data(files.head)
+            disk.flush_folder(self._log.folder)
+        except OSError as error:
+            raise CannotWriteError(self._log.folder, disk.reason(error)) from error
         opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
         self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
-        disk.flush_folder(self._log.folder)
 
     def _stamp(self, mark: Mark, by: Mapping[str, str], key: str | None) -> Stamp:
         now = self._log.now()
@@ -304,7 +314,6 @@ class Transaction:
             if kind is None and self._pending:
                 files.tail = None
                 self._write(files)
-                files.tail = self.mark
         finally:
             files.release()
         if kind is None and (self._pending or self._flush_owed):
@@ -319,13 +328,20 @@ class Transaction:
     def _write(self, files: _Files) -> None:
         """Write what was appended, in one call."""
         path = self._log.path
+        data = b"".join([batch.raw for batch in self._pending])
         try:
-            disk.write_all(files.log, b"".join([batch.raw for batch in self._pending]), path)
+            disk.write_all(files.log, data, path)
         except CannotWriteError as error:
             first = self._pending[0]
             if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
                 raise OutcomeUnknownError(path, f"written in part: {error}") from error
             raise
+        if os.fstat(files.log).st_size == self.mark.offset:
+            files.tail = self.mark
+        elif read_at(files.log, len(data), self._pending[0].offset) != data:
+            # A program that knows no lock appended first, so our lines do not stand where they say they do. The next
+            # writer seals both.
+            raise CannotWriteError(path, "another program wrote to it meanwhile")
 
     def _lock_head(self, files: _Files, tries: int) -> None:
         """Take the head's own short lock; a holder that was stopped in it delays nobody for ever.
@@ -344,8 +360,10 @@ class Transaction:
         self._lock_head(files, _HEAD_TRIES)
         try:
             seen = read_at(files.head, heads.HEAD_BYTES, 0)
+            first = self._opened.seq == 0
             if seen != files.head_seen:
                 found = heads.decode(seen)
+                first = first or found is None
                 if found is not None and found.failures != files.failures:
                     files.tail = None
                     raise OutcomeUnknownError(self._log.path, "another writer's flush failed meanwhile")
@@ -353,7 +371,7 @@ class Transaction:
                     return
             fresh = heads.encode(Head(self.mark, files.boot, -1, files.failures))
             heads.write(files.head, fresh)
-            if heads.decode(seen) is None:
+            if first:
                 # The first head of a ledger: without it a crash could not be told from damage.
                 disk.flush(files.head, self._log.folder / "head")
             files.head_seen = fresh

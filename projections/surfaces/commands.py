@@ -113,7 +113,9 @@ def _one(report: Report) -> Outcome:
     """Return the outcome of the only request, with what was odd on the way."""
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:
-        notes.append(f"recorded, but {report.unrendered}; `tallybook replay` writes it")
+        # What the error says beside its cause would be read as said of the ledger, where all is recorded.
+        cause = str(report.unrendered).partition("; ")[0].partition(", so it is unknown")[0]
+        notes.append(f"recorded, but {cause}; `tallybook replay` writes it")
     return attrs.evolve(report.outcomes[0], notes=tuple(notes))
 
 

@@ -1,0 +1,385 @@
+"""Row ``mutations``: a log is changed in every way that bytes and lines can be, and its readers must notice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from functools import partial
+from itertools import islice
+import json
+import os
+from random import Random
+from typing import TYPE_CHECKING, NamedTuple
+from uuid import UUID
+
+from benchmarks import data as drafts
+from faults import Setting, Tally, rivals
+from ledger import clock, recover
+from ledger import head as heads
+from ledger.backends.jsonl import LOG_NAME, JsonlLog
+from ledger.codec import encode
+from ledger.errors import DamagedLedgerError, NewerLedgerError
+from ledger.events import LedgerOpened
+from ledger.line import (
+    CHAIN_MARK,
+    CRC_BYTES,
+    FORMAT,
+    FREE_MARK,
+    SECTION,
+    START,
+    Mark,
+    Stamp,
+    frame,
+    lines_of,
+    split_line,
+)
+from ledger.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from ledger.line import RawBatch
+
+COUNT = 100_000
+SEEDS = 6
+UPDATES = 11
+# Behind the sealed range: that holds its own offsets, and would tell of every byte added or removed before it.
+REDACTED = 16
+SECTOR_BYTES = 512
+MAX_FAILURES = 10
+_LENGTHS = (1, 1, 1, 2, 4, 16, 64, 300)
+_ECHOES = (b"\n", b"hello\n", b"{}\n", b'{"rating":"helpful"}\n', b"\xff\xfe\n", b"\0\0\0\0\n")
+_RATER = {"rater": "reflector", "session": "00000000-0000-4000-8000-000000000001"}
+
+
+class Image(NamedTuple):
+    """A ledger as it is before it is changed, with a head at the end of its log.
+
+    Attributes:
+        data: The whole log.
+        batches: What a fold of it is given.
+        events: The same, line by line.
+        log: The ledger.
+    """
+
+    data: bytes
+    batches: list[RawBatch]
+    events: list[tuple[bytes, bytes, bytes | None]]
+    log: JsonlLog
+
+
+class Mutation(NamedTuple):
+    """The log, changed.
+
+    Attributes:
+        kind: A key of BYTES or LINES.
+        where: Offset or index of the line, as its kind was told.
+        data: The changed bytes, never those there were.
+    """
+
+    kind: str
+    where: int
+    data: bytes
+
+
+def build(folder: Path, seed: int) -> Image:
+    """Make a ledger with texts, keys, batches of one and of many lines, and a sealed range in the middle.
+
+    Args:
+        folder: Its own folder, not there yet.
+        seed: Gives the ids and salts: another seed makes another ledger of the same events.
+    """
+    folder.mkdir(parents=True)
+    path = folder / LOG_NAME
+    chance = Random(seed)  # noqa: S311 - the same ledger in every run, and no secret
+
+    def stamp(number: int, mark: Mark) -> Stamp:
+        at = clock.moment(drafts.BEGIN_US + number * drafts.UPDATE_GAP_US).at
+        ids = partial(chance.getrandbits, 128)
+        key = f"span-{number}" if number % 3 == 0 else None
+        return Stamp(mark, at, _RATER, lambda: str(UUID(int=ids())), lambda: f"{chance.getrandbits(64):016x}", key)
+
+    steps = [[encode(LedgerOpened(str(UUID(int=seed)), FORMAT))], drafts.seeds(SEEDS)]
+    for update in islice(drafts.different(), UPDATES):
+        steps += [update, [update[1]._replace(when="2025-10-09T08:53:20.000000Z")]]
+    mark = START
+    with path.open("w+b", buffering=0) as file:
+        for number, step in enumerate(steps):
+            batch = frame(step, stamp(number, mark))
+            if number == REDACTED:
+                batch = _redacted(batch)
+            if number == UPDATES:
+                file.write(batch.raw[: len(batch.raw) // 2] + bytes(64))
+                torn = recover.Tail(mark, None)
+                mark = recover.seal(file.fileno(), path, torn, file.tell(), partial(stamp, number)).mark
+                file.seek(0, os.SEEK_END)
+                batch = frame(step, stamp(number, mark))
+            file.write(batch.raw)
+            mark = batch.mark
+    (folder / "head").write_bytes(heads.encode(heads.Head(mark, "")))
+    log = JsonlLog(folder)
+    if not verify(log).ok:
+        raise AssertionError("the log is damaged before anything is changed")
+    batches = list(log.read())
+    return Image(path.read_bytes(), batches, _events(batches), log)
+
+
+def _redacted(batch: RawBatch) -> RawBatch:
+    """Return a batch without the text of its first line, as a redaction in place leaves it."""
+    value = split_line(lines_of(batch.data)[0])[2] or b""
+    return batch._replace(data=batch.data.replace(value, b"null".ljust(len(value))))
+
+
+# How bytes are changed, of a log or of any other file
+
+
+def _over(data: bytes, at: int, fresh: bytes) -> bytes:
+    return data[:at] + fresh[: len(data) - at] + data[at + len(fresh) :]
+
+
+def _flip(chance: Random, data: bytes, at: int) -> bytes:
+    return _over(data, at, bytes([data[at] ^ 1 << chance.randrange(8)]))
+
+
+def _change(chance: Random, data: bytes, at: int) -> bytes:
+    """Put another byte there: any, or one that stands elsewhere, so that a digit may become another digit."""
+    other = chance.randrange(len(data))
+    return _over(data, at, chance.choice((chance.randbytes(1), data[other : other + 1])))
+
+
+def _delete(chance: Random, data: bytes, at: int) -> bytes:
+    return data[:at] + data[at + chance.choice(_LENGTHS) :]
+
+
+def _insert(chance: Random, data: bytes, at: int) -> bytes:
+    begin, size = chance.randrange(len(data)), chance.choice(_LENGTHS)
+    return data[:at] + chance.choice((chance.randbytes(size), data[begin : begin + size], b" " * size)) + data[at:]
+
+
+def _blank(_: Random, data: bytes, at: int) -> bytes:
+    return data[:at] + b" " + data[at:]
+
+
+def _cut(_: Random, data: bytes, at: int) -> bytes:
+    return data[:at]
+
+
+def _hole(chance: Random, data: bytes, at: int) -> bytes:
+    return _over(data, at, bytes(chance.choice(_LENGTHS)))
+
+
+def _zero_sector(_: Random, data: bytes, at: int) -> bytes:
+    return _over(data, at - at % SECTOR_BYTES, bytes(SECTOR_BYTES))
+
+
+def _stale_sector(chance: Random, data: bytes, at: int) -> bytes:
+    other = chance.randrange(len(data)) // SECTOR_BYTES * SECTOR_BYTES
+    return _over(data, at - at % SECTOR_BYTES, data[other : other + SECTOR_BYTES])
+
+
+BYTES: dict[str, Callable[[Random, bytes, int], bytes]] = {
+    "flip": _flip,
+    "change": _change,
+    "delete": _delete,
+    "insert": _insert,
+    "blank": _blank,
+    "cut": _cut,
+    "hole": _hole,
+    "zero sector": _zero_sector,
+    "stale sector": _stale_sector,
+}
+"""Kind → what changes bytes at an offset."""
+# How lines are changed: (the chance, the log's lines, the index of one, the lines of another ledger) → the lines then.
+Lines = list[bytes]
+LINES: dict[str, Callable[[Random, Lines, int, Lines], Lines]] = {
+    "remove": lambda _, lines, at, __: lines[:at] + lines[at + 1 :],
+    "repeat": lambda _, lines, at, __: lines[: at + 1] + lines[at:],
+    "swap": lambda _, lines, at, __: lines[:at] + lines[at : at + 2][::-1] + lines[at + 2 :],
+    "move": lambda chance, lines, at, _: _moved(lines[:at] + lines[at + 1 :], chance.randrange(len(lines)), lines[at]),
+    "copy": lambda chance, lines, at, _: _moved(lines, chance.randrange(len(lines) + 1), lines[at]),
+    "splice": lambda _, lines, at, other: lines[:at] + other[at : at + 1] + lines[at + 1 :],
+    "graft": lambda _, lines, at, other: lines[:at] + other[at:],
+    "slip in": lambda chance, lines, at, other: _moved(lines, at, chance.choice(other)),
+    "echo": lambda chance, lines, at, _: _moved(lines, at, chance.choice(_ECHOES)),
+}
+"""Kind → what changes lines around an index."""
+
+
+def _moved(lines: Lines, at: int, line: bytes) -> Lines:
+    return [*lines[:at], line, *lines[at:]]
+
+
+def _sections(line: bytes) -> dict[str, tuple[int, int]]:
+    """Return where each section of a line begins and ends; a line of a sealed range has none but its bytes."""
+    ends = [len(line)]
+    names = []
+    for name, mark in (("chain", CHAIN_MARK), ("free", FREE_MARK), ("what", SECTION)):
+        at = line.find(mark, 0, ends[-1])
+        if at >= 0:
+            names.append(name)
+            ends.append(at)
+    begins = [*ends[1:], CRC_BYTES]
+    found = {name: (begin, end) for name, begin, end in zip([*names, "head"], begins, ends, strict=True)}
+    return {"crc": (0, CRC_BYTES), **found} if ends[-1] > CRC_BYTES else {"other": (0, len(line))}
+
+
+def systematic(image: Image) -> Iterator[tuple[str, int]]:
+    """Yield every kind of change of lines at every line, and of bytes in each section: at both ends, in the middle."""
+    offset = 0
+    for index, line in enumerate(image.data.splitlines(keepends=True)):
+        yield from ((kind, index) for kind in LINES)
+        places = {place for begin, end in _sections(line).values() for place in (begin, (begin + end) // 2, end - 1)}
+        yield from ((kind, offset + place) for place in sorted(places) for kind in BYTES)
+        offset += len(line)
+
+
+def somewhere(data: bytes, chance: Random) -> bytes:
+    """Change bytes of any file, in any way, at any place; what comes out is never what there was."""
+    while True:
+        changed = BYTES[chance.choice(list(BYTES))](chance, data, chance.randrange(len(data)))
+        if changed != data:
+            return changed
+
+
+def mutations(image: Image, other: Image, count: int, seed: int) -> Iterator[Mutation]:
+    """Yield so many changed logs: up to half of them systematic, in random order, the others random."""
+    chance = Random(seed)  # noqa: S311 - a seed to repeat it
+    lines, foreign = image.data.splitlines(keepends=True), other.data.splitlines(keepends=True)
+    kinds = [*BYTES, *BYTES, *BYTES, *LINES]
+    every = list(systematic(image))
+    planned = chance.sample(every, min(len(every), count // 2))
+    made = 0
+    while made < count:
+        kind = chance.choice(kinds)
+        kind, at = planned.pop() if planned else (kind, chance.randrange(len(image.data if kind in BYTES else lines)))
+        if kind in BYTES:
+            changed = BYTES[kind](chance, image.data, at)
+        else:
+            changed = b"".join(LINES[kind](chance, lines, at, foreign))
+        if changed != image.data:
+            made += 1
+            yield Mutation(kind, at, changed)
+
+
+# What our readers make of it
+
+
+class Outcome(NamedTuple):
+    """What became of one changed log.
+
+    Attributes:
+        verified: Whether ``verify`` found it.
+        folded: Whether a fold found it.
+        lost: How many events a fold no longer gives, without a word.
+        believed: Whether a fold gives other events than there were, without a word.
+        refused: Whether it was taken for a ledger of a later version.
+        named: Line that ``verify`` names first, None where it names none.
+    """
+
+    verified: bool
+    folded: bool
+    lost: int = 0
+    believed: bool = False
+    refused: bool = False
+    named: int | None = None
+
+
+def _events(batches: Iterable[RawBatch]) -> list[tuple[bytes, bytes, bytes | None]]:
+    """Return each line as it is understood: the blanks of a redaction, which no reader sees, make no difference."""
+    return [split_line(line) for batch in batches for line in lines_of(batch.data)]
+
+
+def judge(image: Image, data: bytes) -> Outcome:
+    """Give the changed log to both readers."""
+    image.log.path.write_bytes(data)
+    # What is added behind the head was never acknowledged: it is left out by the fold, and noted.
+    behind = data.startswith(image.data)
+    refused, named = False, None
+    try:
+        verdict = verify(image.log)
+        named = verdict.problems[0].line if verdict.problems else None
+        verified = not verdict.ok or (behind and any("never acknowledged" in note for note in verdict.notes))
+    except NewerLedgerError:
+        verified = refused = True
+    try:
+        folded = list(image.log.read())
+    except (DamagedLedgerError, NewerLedgerError):
+        return Outcome(verified, folded=True, refused=refused, named=named)
+    events = _events(folded)
+    same = events == image.events
+    return Outcome(verified, behind and same, len(set(image.events) - set(events)), not same, refused, named)
+
+
+def changed_line(before: bytes, after: bytes) -> tuple[int, str] | None:
+    """Return the number of the one line that was changed and the section of its first changed byte, or None."""
+    old, new = before.split(b"\n"), after.split(b"\n")
+    differing = [index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]]
+    if len(old) != len(new) or len(differing) != 1:
+        return None
+    index = differing[0]
+    pairs = zip(old[index], new[index], strict=False)
+    at = next((at for at, (was, now) in enumerate(pairs) if was != now), min(len(old[index]), len(new[index])) - 1)
+    sections = _sections(old[index]).items()
+    return index + 1, next((name for name, (begin, end) in sections if begin <= at < end), "other")
+
+
+def _named(image: Image, line: int, named: int | None) -> str:
+    """Say whether the line that was named is the one that was changed, or at least of the same batch."""
+    if line == named:
+        return "line"
+    # A sealed range begins where the batch before it ends.
+    begins = [1 + image.data.count(b"\n", 0, batch.end) for batch in image.batches]
+    return "batch" if named == max((begin for begin in begins if begin <= line), default=1) else "elsewhere"
+
+
+def ours(setting: Setting, count: int, store: str) -> Tally:
+    """Change our own log so many times, and tally what its readers found."""
+    image, other = build(setting.folder / store / "a", 1), build(setting.folder / store / "b", 2)
+    counts: Counter[str] = Counter()
+    hit: Counter[str] = Counter()
+    failures: list[str] = []
+    for number, one in enumerate(mutations(image, other, count, setting.seed), 1):
+        try:
+            outcome = judge(image, one.data)
+        except Exception as error:
+            error.add_note(f"mutation {number} of seed {setting.seed}: {one.kind} at {one.where}")
+            raise
+        inside = changed_line(image.data, one.data)
+        if inside is not None:
+            hit[inside[1]] += 1
+            counts[_named(image, inside[0], outcome.named)] += 1
+        counts.update(verify=outcome.verified, fold=outcome.folded, lost=outcome.lost, silent=outcome.believed)
+        counts.update(refused=outcome.refused)
+        if outcome.believed or not (outcome.verified and outcome.folded):
+            failures.append(f"mutation {number} of seed {setting.seed}, {one.kind} at {one.where}: {outcome}")
+    where = ", ".join(f"{name} {times:,}" for name, times in hit.most_common())
+    note = (
+        f"{len(image.data):,} bytes, {len(image.data.splitlines())} lines; of {hit.total():,} changes within one line "
+        f"({where}) the line was named in {counts['line']:,}, its batch in {counts['batch']:,}, "
+        f"another place in {counts['elsewhere']:,}; "
+        f"{counts['refused']:,} were refused as a ledger of a later version"
+    )
+    found = rivals.outcomes(counts["verify"], counts["fold"], count, counts["silent"], counts["lost"])
+    return Tally("mutations", store, count, found, note, tuple(failures[:MAX_FAILURES]))
+
+
+# Rivals
+
+
+def events_of(image: Image) -> rivals.Rows:
+    """Return the same events as rows: (seq, kind, body and text in JSON)."""
+    rows: rivals.Rows = []
+    for batch in image.batches:
+        for seq, line in enumerate(lines_of(batch.data), batch.first):
+            _, what, free = split_line(line)
+            said = json.loads(what)
+            rows.append((seq, said["kind"], json.dumps([said["body"], json.loads(free or b"null")])))
+    return rows
+
+
+def rows(setting: Setting) -> Iterator[Tally]:
+    """Change our log, then the rivals' files; the number that is asked for is ours, rivals get up to rivals.COUNT."""
+    yield ours(setting, setting.times(COUNT), "Tallybook")
+    events = events_of(build(setting.folder / "rivals", 1))
+    for make in rivals.RIVALS:
+        yield rivals.against(make(setting.folder, events), events, setting, somewhere)

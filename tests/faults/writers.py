@@ -1,0 +1,144 @@
+"""Writers that are killed at random moments: sixty-four at once on one log, and what they were told is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from typing import TYPE_CHECKING
+
+from faults import Setting, Tally
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import LockHeldError
+from ledger.line import Draft, lines_of
+from ledger.strict import loads
+from ledger.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+WRITERS = 64
+USUAL = 2_000
+BROKEN = ("lost", "doubled", "torn", "damaged", "complaints")
+APPENDS = 8
+# A killed writer's kill falls within this many seconds of the first acknowledgement.
+SPREAD_S = 0.3
+WRITER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import CannotWriteError, LockHeldError
+from ledger.line import Draft
+log = JsonlLog(Path(sys.argv[2]))
+for number in range(int(sys.argv[4])):
+    name = f"{sys.argv[3]}-{number}"
+    while True:
+        try:
+            with log.transaction() as tx:
+                tx.append([Draft("point.rated", 1, {"name": name, "rating": "helpful"})] * 2, {"rater": "test"}, name)
+            break
+        except (CannotWriteError, LockHeldError):
+            pass
+    os.write(1, name.encode() + b"\\n")
+"""
+
+
+def start(folder: Path, name: str, appends: int = APPENDS) -> subprocess.Popen[bytes]:
+    """Start a writer that appends pairs of ratings, and prints the name of each pair once it is acknowledged."""
+    arguments = [str(ROOT), str(folder), name, str(appends)]
+    command = [sys.executable, "-I", "-S", "-B", "-c", WRITER, *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+
+def finish(writers: Sequence[subprocess.Popen[bytes]]) -> tuple[list[str], list[bytes]]:
+    """Wait for writers; return what they acknowledged, and what they complained of."""
+    acknowledged: list[str] = []
+    complaints: list[bytes] = []
+    for writer in writers:
+        out, err = writer.communicate()
+        # A name that was cut off by the kill was not heard.
+        acknowledged += [line.decode() for line in out.split(b"\n")[:-1]]
+        complaints += [err] if err else []
+    return acknowledged, complaints
+
+
+def kill_some(folder: Path, chance: random.Random, writers: int = WRITERS) -> tuple[list[str], int, list[bytes]]:
+    """Run writers at once and kill three in four of them; return the acknowledged, the kills and the complaints."""
+    started = [start(folder, f"w{number}-{chance.randrange(10**9)}") for number in range(writers)]
+    doomed = sorted((chance.random() * SPREAD_S, number) for number in range(writers) if chance.random() < 0.75)
+    begun = time.monotonic()
+    for moment, number in doomed:
+        time.sleep(max(0.0, begun + moment - time.monotonic()))
+        started[number].kill()
+    acknowledged, complaints = finish(started)
+    return acknowledged, sum(writer.returncode < 0 for writer in started), complaints
+
+
+def counts(log: JsonlLog) -> Counter[str]:
+    """Return how often each name was rated."""
+    lines = [loads(line, "line") for batch in log.read() for line in lines_of(batch.data)]
+    return Counter(line["body"]["name"] for line in lines if line["kind"] == "point.rated")
+
+
+def judge(log: JsonlLog, acknowledged: Sequence[str]) -> dict[str, int]:
+    """Count what is wrong with a log: acknowledged pairs that are lost, pairs that are doubled or torn, damage."""
+    found = counts(log)
+    return {
+        "lost": sum(found[name] == 0 for name in acknowledged),
+        "doubled": sum(number > 2 for number in found.values()),
+        "torn": sum(number == 1 for number in found.values()),
+        "damaged": len(verify(log).problems),
+    }
+
+
+def append_one(log: JsonlLog, name: str) -> None:
+    """Append one rating, however often another holds the lock for too long."""
+    while True:
+        try:
+            with log.transaction() as tx:
+                tx.append([Draft("point.rated", 1, {"name": name, "rating": "helpful"})], {"rater": "test"}, name)
+        except LockHeldError:
+            continue
+        return
+
+
+def tally(count: int, seed: int, folder: Path) -> dict[str, int]:
+    """Kill writers until there were ``count`` kills.
+
+    Args:
+        count: How many kills, at least.
+        seed: Repeats the choice of whom to kill and when; the scheduler's part cannot be repeated.
+        folder: Where the ledgers go, a new one for every thousand kills or so.
+
+    Returns:
+        Counts: kills, acknowledged, and lost, doubled, torn, damaged and complaints, which are 0 if all is well.
+    """
+    chance = random.Random(seed)  # noqa: S311 - a fault that can be repeated, no secret
+    total: Counter[str] = Counter(kills=0, acknowledged=0, lost=0, doubled=0, torn=0, damaged=0, complaints=0)
+    while total["kills"] < count:
+        place = Path(tempfile.mkdtemp(prefix="writers-", dir=folder)) / "ledger"
+        acknowledged: list[str] = []
+        kills = 0
+        while kills < 1_000 and total["kills"] + kills < count:
+            heard, killed, complaints = kill_some(place, chance)
+            acknowledged += heard
+            kills += killed
+            total["complaints"] += len(complaints)
+        log = JsonlLog(place)
+        total.update(judge(log, acknowledged), kills=kills, acknowledged=len(acknowledged))
+        log.close()
+    return dict(total)
+
+
+def rows(setting: Setting) -> Iterator[Tally]:
+    """Yield the tally of killed writers."""
+    counts = tally(setting.times(USUAL), setting.seed, setting.folder)
+    kills = counts.pop("kills")
+    broken = tuple(f"{what}: {counts[what]}, seed {setting.seed}" for what in BROKEN if counts[what])
+    yield Tally("kills", "64 writers", kills, counts, "", broken)

@@ -1,0 +1,83 @@
+"""Crash states: whatever a power loss leaves of a traced run, the ledger recovers to what it had promised."""
+
+from __future__ import annotations
+
+from random import Random
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults import crash_states
+from faults.crash_states import RUNS, SECTOR_BYTES, Image, image, sectors, states, suffer
+from faults.recorder import Recorder
+from ledger import disk
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder looks files up in /proc/self/fd")
+SLICE = 400
+LEAST = 40
+"""States that each run has at the least, whatever the ids in its lines are."""
+SEED = 1
+
+
+def drawing() -> Random:
+    """Return what draws the same states every time."""
+    return Random(SEED)  # noqa: S311 - as said
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_every_crash_state_recovers(name: str, tmp_path: Path) -> None:
+    """Acknowledged batches read, the rest is whole or absent, twice alike; the log goes on and verifies."""
+    tried, counts, broken = suffer(name, SLICE, SEED, tmp_path)
+    assert [] == [(each.where, each.counts, each.outcome) for each in broken]
+    assert tried >= LEAST
+    assert counts["sealed"] > 0
+
+
+def test_a_missing_flush_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for a writer that acknowledges without flushing the log: the enumerator finds batches lost."""
+    monkeypatch.setattr(disk, "flush", lambda *_: None)
+    _, counts, broken = suffer("appending", SLICE, SEED, tmp_path)
+    assert counts["lost"] > 0
+    assert "appending, step " == broken[0].where[:16]
+
+
+def test_a_sector_has_each_of_its_versions() -> None:
+    """A sector is as it was before or after any write, NULs where the file was shorter; a like version counts once."""
+    first, second = b"a" * SECTOR_BYTES, b"b" * 10
+    assert [[first], [bytes(SECTOR_BYTES), second.ljust(SECTOR_BYTES, b"\0")]] == sectors([first, first + second])
+
+
+def test_states_are_every_subset() -> None:
+    """Two sectors, two sizes and a name that is not flushed are all combined, and a file may have no name yet."""
+    grown = b"x" * (2 * SECTOR_BYTES)
+    found = list(states(Image({1: [b"", grown]}, {}, [{"log": 1}], []), 16, drawing()))
+    assert 16 == len(found)
+    assert 8 == found.count({})
+    assert 4 == found.count({"log": b""})
+    hole = {"log": bytes(SECTOR_BYTES) + b"x" * SECTOR_BYTES}
+    assert [True, True] == [hole in found, {"log": grown} in found]
+
+
+def test_more_states_than_wanted_are_drawn() -> None:
+    """A bound keeps the number of states, the oldest and the newest always among them."""
+    grown = b"x" * (40 * SECTOR_BYTES)
+    found = list(states(Image({1: [b"", grown]}, {"log": 1}, [], []), 10, drawing()))
+    assert 10 == len(found)
+    assert ({"log": b""}, {"log": grown}) == (found[0], found[-1])
+
+
+def test_the_recorder_lets_every_call_through(tmp_path: Path) -> None:
+    """What was written stands in the folder, and the image after the last step agrees with it."""
+    folder = tmp_path / "ledger"
+    folder.mkdir()
+    run = crash_states.appending(folder)
+    assert isinstance(run, Recorder)
+    now = image(run.steps)
+    assert ["a", "c", "b", "d"] == now.acknowledged
+    number = now.names[str(folder / "events.jsonl")]
+    assert number is not None
+    assert [(folder / "events.jsonl").read_bytes()] == now.contents[number]

@@ -1,0 +1,82 @@
+"""A log that was changed in any way is found by both readers, whatever was changed: a slice of `tests.faults`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from faults import Setting
+from faults.mutations import BYTES, LINES, build, changed_line, judge, mutations, ours
+from ledger.verify import verify
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COUNT = 2_500
+SEED = 20261122
+
+
+def test_every_mutation_is_found_and_none_is_believed(tmp_path: Path) -> None:
+    """Of all seeded changes of a log, verify finds each, a fold refuses each, and nothing is silently different."""
+    tally = ours(Setting(tmp_path, SEED), COUNT, "Tallybook")
+    assert () == tally.failures
+    expected = {
+        "found by its check": COUNT,
+        "reported by reading": COUNT,
+        "read as before": 0,
+        "silently different": 0,
+        "rows lost": 0,
+    }
+    assert expected == tally.counts
+
+
+def test_a_blank_more_or_less_in_a_redacted_text_is_found(tmp_path: Path) -> None:
+    """The blanks where a text was are no part of any digest, but every offset behind them depends on them."""
+    image = build(tmp_path / "a", 1)
+    at = image.data.index(b'"free":null ') + len(b'"free":null ')
+    outcomes = [judge(image, image.data[:at] + more + image.data[at + less :]) for more, less in ((b" ", 0), (b"", 1))]
+    assert [(True, True)] * 2 == [(outcome.verified, outcome.folded) for outcome in outcomes]
+
+
+def test_the_log_is_whole_before_it_is_changed(tmp_path: Path) -> None:
+    """The ledger that is changed verifies, holds a sealed range and a redacted text, and a fold gives all of it."""
+    image = build(tmp_path / "a", 1)
+    verdict = verify(image.log)
+    assert () == verdict.problems
+    assert len(image.data) == verdict.head.offset == image.batches[-1].end
+    assert 1 == image.data.count(b'"kind":"log.recovered"')
+    assert 1 == image.data.count(b',\t"free":null ')
+
+
+def test_the_mutations_are_of_every_kind_and_hit_every_section(tmp_path: Path) -> None:
+    """Every kind of change is made, every section of a line is hit, and no change leaves the log as it was."""
+    image = build(tmp_path / "a", 1)
+    made = list(mutations(image, build(tmp_path / "b", 2), 2_000, SEED))
+    assert 2_000 == len(made)
+    assert {*BYTES, *LINES} == {one.kind for one in made}
+    assert [] == [one for one in made if one.data == image.data]
+    inside = [changed_line(image.data, one.data) for one in made]
+    assert {"crc", "head", "what", "free", "chain"} <= {hit[1] for hit in inside if hit is not None}
+
+
+def test_the_same_seed_makes_the_same_mutations(tmp_path: Path) -> None:
+    """A tally can be repeated from its seed, in another folder."""
+    first = mutations(build(tmp_path / "a", 1), build(tmp_path / "b", 2), 50, SEED)
+    second = mutations(build(tmp_path / "c", 1), build(tmp_path / "d", 2), 50, SEED)
+    assert list(first) == list(second)
+
+
+def test_a_reader_that_believes_is_told_from_one_that_stops(tmp_path: Path) -> None:
+    """The judge calls it believed when a fold gives fewer events without a word, as without a head it would."""
+    image = build(tmp_path / "a", 1)
+    (image.log.folder / "head").unlink()
+    outcome = judge(image, image.data[: image.batches[-1].offset])
+    assert (False, False, True, 1) == (outcome.verified, outcome.folded, outcome.believed, outcome.lost)
+
+
+def test_another_ledger_of_the_same_length_in_its_place_is_found(tmp_path: Path) -> None:
+    """A whole log that is not the one whose end was acknowledged proves itself from end to end, and is refused."""
+    image = build(tmp_path / "a", 1)
+    other = build(tmp_path / "b", 2)
+    assert len(image.data) == len(other.data)
+    outcome = judge(image, other.data)
+    assert (True, True, False) == (outcome.verified, outcome.folded, outcome.believed)

@@ -1,0 +1,312 @@
+"""Writers that are killed, stopped or deceived: what was acknowledged is kept, once, and nobody stands still."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults import writers
+from ledger import clock
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import CannotWriteError, DamagedLedgerError
+from ledger.verify import verify
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+from test_ledger_log import Clock, append, lines, names, rated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills processes as POSIX does")
+
+ROOT = Path(__file__).resolve().parent.parent
+HUMAN = {"rater": "human"}
+RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'
+NOTHING = {"lost": 0, "doubled": 0, "torn": 0, "damaged": 0}
+HOLDER = """
+import os, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from ledger.backends.jsonl import JsonlLog
+with JsonlLog(Path(sys.argv[2])).transaction():
+    os.write(1, b"held")
+    sys.stdin.read()
+"""
+COMMAND = "from projections.surfaces.entry import main; main()"
+# What the command imports is loaded before the limit holds: it is the ledger's files that shall find no room.
+BARE = """
+import resource, sys
+from ledger import keys, spool
+from projections.surfaces import answers, cli, commands, plain
+from projections.surfaces.entry import run
+resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
+sys.exit(run(["--project", sys.argv[1], *sys.argv[2:]]))
+"""
+GIB = 1024**3
+READER = """
+import resource, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import TallybookError
+from ledger.verify import verify
+log = JsonlLog(Path(sys.argv[2]))
+try:
+    if sys.argv[3] == "verify":
+        print(len(verify(log).problems) + len(verify(log).notes), end=" ")
+    elif sys.argv[3] == "read":
+        print(sum(1 for _ in log.read()), end=" ")
+    else:
+        with log.transaction():
+            print("entered", end=" ")
+except TallybookError as error:
+    print(type(error).__name__, end=" ")
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+def python(*arguments: str, env: Mapping[str, str] = os.environ, given: str = "") -> subprocess.CompletedProcess[str]:
+    """Run a script of this project's."""
+    command = [sys.executable, "-B", "-c", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=env, input=given, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def begun(project: Path) -> Project:
+    """Return a project whose ledger holds two key points."""
+    place = Project(project)
+    commands.add(place, "Use type hints", HUMAN)
+    commands.add(place, "Name things well", HUMAN)
+    return place
+
+
+def test_sixty_four_writers_killed_at_random_lose_nothing(tmp_path: Path) -> None:
+    """Whatever any of them printed before it was killed is in the log whole and once, and the log goes on."""
+    folder = tmp_path / "ledger"
+    chance = random.Random(64)  # noqa: S311 - repeats the choice of whom to kill
+    acknowledged, kills, complaints = writers.kill_some(folder, chance)
+    assert kills > 0
+    assert [] == complaints
+    log = JsonlLog(folder)
+    writers.append_one(log, "end")
+    # The last one is a single rating, the writers' come in pairs.
+    assert NOTHING | {"torn": 1} == writers.judge(log, acknowledged)
+    assert ["end"] == [name for name, number in writers.counts(log).items() if number == 1]
+    log.close()
+
+
+def test_the_soak_tells_what_it_did(tmp_path: Path) -> None:
+    """The longer run makes at least as many kills as asked for, and finds nothing wrong."""
+    done = writers.tally(5, 1, tmp_path)
+    assert done.pop("kills") >= 5
+    done.pop("acknowledged")
+    assert {"complaints": 0, **NOTHING} == done
+
+
+def test_a_stopped_holder_delays_nobody(begun: Project) -> None:
+    """While the holder of the lock is stopped a rating is answered as spooled, and later it is taken in once."""
+    command = [sys.executable, "-B", "-c", HOLDER, str(ROOT), str(begun.ledger)]
+    holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert holder.stdout is not None
+        assert b"held" == holder.stdout.read(4)
+        holder.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, holder.pid, os.WSTOPPED | os.WNOWAIT)
+        outcome = commands.rate(begun, "kpt_001", "helpful", HUMAN)
+        assert (True, None) == (outcome.spooled, outcome.seq_from)
+        assert None is holder.poll()
+    finally:
+        holder.kill()
+        holder.communicate()
+    commands.rate(begun, "kpt_002", "helpful", HUMAN)
+    points = commands.replay(begun).points
+    assert [1, 1] == [points[name].helpful for name in ("kpt_001", "kpt_002")]
+    assert () == commands.verify(begun).problems
+
+
+@pytest.mark.parametrize("spare", range(6))
+def test_no_file_descriptors_is_one_clear_line(begun: Project, spare: int) -> None:
+    """With few files that may be opened a command says so in one line with exit code 4, or it records durably."""
+    before = (begun.ledger / "events.jsonl").read_bytes()
+    done = python(BARE.replace("FEW", str(3 + spare)), str(begun.root), "record", given=RATING)
+    assert "Traceback" not in done.stderr
+    recorded = commands.show(begun)["key_points"][0]["helpful"]
+    assert (0 if recorded else 4) == done.returncode
+    if not recorded:
+        assert ("", 1) == (done.stdout, len(done.stderr.splitlines()))
+        assert done.stderr.startswith("tallybook: ")
+        assert os.strerror(errno.EMFILE) in done.stderr
+        assert before == (begun.ledger / "events.jsonl").read_bytes()
+    assert commands.rate(begun, "kpt_002", "helpful", HUMAN).seq_from is not None
+    assert () == commands.verify(begun).problems
+
+
+def test_a_foreign_line_among_writers_is_sealed(tmp_path: Path) -> None:
+    """What another program appends while writers run stays in the file, is sealed, and costs nobody anything."""
+    folder = tmp_path / "ledger"
+    append(JsonlLog(folder), "first")
+    running = [writers.start(folder, f"w{number}", 40) for number in range(8)]
+    for number in range(20):
+        subprocess.run(["/bin/sh", "-c", 'echo "mine $0" >> "$1"', str(number), folder / "events.jsonl"], check=True)
+    acknowledged, complaints = writers.finish(running)
+    log = JsonlLog(folder)
+    writers.append_one(log, "end")
+    assert [] == complaints
+    assert 8 * 40 == len(acknowledged)
+    verdict = writers.judge(log, acknowledged)
+    assert (0, 0, 0) == (verdict["lost"], verdict["doubled"], verdict["damaged"])
+    assert 20 == (folder / "events.jsonl").read_bytes().count(b"mine ")
+    assert any(line["kind"] == "log.recovered" for line in lines(log))
+    log.close()
+
+
+def test_a_foreign_line_within_a_transaction_damages_nothing(tmp_path: Path) -> None:
+    """Bytes that come between a writer's look at the end and its write are sealed, by it or by the next one."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    expected = ["a", "b", "c"]
+    try:
+        with log.transaction() as tx:
+            tx.append(rated("b"), {"rater": "test"})
+            with log.path.open("ab") as file:
+                file.write(b"mine\n")
+    except CannotWriteError:
+        expected.remove("b")
+    append(log, "c")
+    log.close()
+    assert expected == names(log)
+    assert () == verify(log).problems
+
+
+def test_a_log_renamed_away_under_a_resident_writer_is_missed(tmp_path: Path) -> None:
+    """A writer whose log was renamed away says that it is gone, and begins none anew; put back, it goes on."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    log.path.rename(tmp_path / "away")
+    with pytest.raises(DamagedLedgerError, match="is missing"):
+        append(log, "b")
+    assert not log.path.exists()
+    (tmp_path / "away").rename(log.path)
+    append(log, "c")
+    assert ["a", "c"] == names(log)
+    assert () == verify(log).problems
+    log.close()
+
+
+def test_a_log_replaced_by_a_copy_is_written_to(tmp_path: Path) -> None:
+    """A writer whose log was replaced by a copy of it appends to the copy, which has the log's name."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    shutil.copy(log.path, tmp_path / "copy")
+    (tmp_path / "copy").replace(log.path)
+    append(log, "b")
+    assert ["a", "b"] == names(log)
+    assert () == verify(log).problems
+    log.close()
+
+
+def test_a_log_replaced_by_an_older_copy_is_damage(tmp_path: Path) -> None:
+    """A copy that lacks what was acknowledged is refused, by the resident writer too."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    shutil.copy(log.path, tmp_path / "copy")
+    append(log, "b")
+    (tmp_path / "copy").replace(log.path)
+    with pytest.raises(DamagedLedgerError):
+        append(log, "c")
+    with pytest.raises(DamagedLedgerError):
+        list(log.read())
+    assert 0 != len(verify(log).problems)
+    log.close()
+
+
+def backwards(clock: Clock) -> None:
+    """Run back, by two hours at a time."""
+    clock.move(-7200)
+
+
+def still(clock: Clock) -> None:
+    """Stand still."""
+    clock.move(0)
+
+
+def to_the_end(clock: Clock) -> None:
+    """Say the last second of year 9999 from now on."""
+    clock.unix_us = 253_402_300_799 * 1_000_000
+
+
+def to_the_end_and_back(odd: Clock) -> None:
+    """Say year 9999 and the present by turns."""
+    odd.unix_us = clock.utc_now().unix_us if odd().at.startswith("9999") else 253_402_300_799 * 1_000_000
+
+
+@pytest.mark.parametrize(
+    ("step", "notes"), [(backwards, True), (still, False), (to_the_end, False), (to_the_end_and_back, True)]
+)
+def test_an_odd_clock_breaks_nothing(tmp_path: Path, step: Callable[[Clock], None], *, notes: bool) -> None:
+    """Sequence numbers, ids and the chain are whole whatever the clock says; one that runs back is noted."""
+    odd = Clock()
+    for name in "abcd":
+        log = JsonlLog(tmp_path / "ledger", odd)
+        append(log, name)
+        log.close()
+        step(odd)
+    assert list("abcd") == names(log)
+    assert [1, 2, 3, 4, 5] == [line["seq"] for line in lines(log)]
+    verdict = verify(log)
+    assert () == verdict.problems
+    assert notes == any("clock" in note or "back" in note for note in verdict.notes)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"PYTHONHASHSEED": "1", "TZ": "Pacific/Kiritimati"},
+        {"PYTHONHASHSEED": "4294967295", "TZ": "America/St_Johns", "LC_ALL": "C"},
+        {"TZ": ":nowhere", "LC_ALL": "tr_TR.UTF-8", "LANG": "tr_TR"},
+        {"PYTHONUTF8": "0", "LC_ALL": "POSIX", "PYTHONIOENCODING": "latin-1"},
+    ],
+    ids=str,
+)
+def test_no_environment_changes_the_bytes(begun: Project, odd: dict[str, str]) -> None:
+    """A replay gives the same bytes under every hash seed, locale and time zone, and what they record reads alike."""
+    payload = (
+        '{"new_key_points":["I\\u0131 \\u4e16 first","second"],"evaluations":[{"name":"kpt_001","rating":"harmful"}]}'
+    )
+    place = str(begun.root)
+    recorded = python(COMMAND, "--project", place, "record", env=os.environ | odd, given=payload)
+    assert (0, "") == (recorded.returncode, recorded.stderr)
+    here = begun.playbook.read_bytes()
+    assert here == commands.replay_bytes(begun, None)
+    there = python(COMMAND, "--project", place, "replay", "--output", str(begun.root / "out"), env=os.environ | odd)
+    assert (0, "") == (there.returncode, there.stderr)
+    assert here == (begun.root / "out").read_bytes()
+    assert () == commands.verify(begun).problems
+
+
+@pytest.mark.parametrize("verb", ["read", "verify", "append"])
+def test_a_sparse_log_takes_no_memory(tmp_path: Path, verb: str) -> None:
+    """A log that a hole of 256 MiB follows is read, verified and sealed in little memory."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    log.close()
+    os.truncate(log.path, GIB // 4)
+    done = python(READER, str(ROOT), str(log.folder), verb)
+    assert "" == done.stderr
+    assert int(done.stdout.split()[-1]) < 128 * 1024
+    if verb == "append":
+        append(log, "b")
+        assert ["a", "b"] == names(log)
+        assert () == verify(log).problems
+    else:
+        assert ["a"] == names(log)
+    log.close()
