@@ -13,6 +13,7 @@ from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
 from cattrs.preconf.orjson import OrjsonConverter, make_converter
 import orjson
 
+from ledger import strict
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, UnknownEvent
 from ledger.head_form import head_form
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ledger.events import Event
+    from ledger.head_form import HeadForm
     from ledger.line import RawBatch
 
 MAX_INT = 2**53
@@ -129,6 +131,15 @@ def _told(error: Exception, path: str) -> str:
     return transform_error(error, path=path)[0] if isinstance(error, BaseValidationError) else str(error)
 
 
+def texts_of(event: Event) -> dict[str, str]:
+    """Return the free texts of an event by field, without those that are empty or were redacted."""
+    if isinstance(event, UnknownEvent):
+        said: dict[str, Any] = orjson.loads(event.free or "{}")
+    else:
+        said = {field: getattr(event, field) for field in FREE_FIELDS[type(event)]}
+    return {field: text for field, text in said.items() if isinstance(text, str) and text}
+
+
 def structure(kind: str, version: int, fields: dict[str, Any]) -> Event:
     """Return the event of these fields, lifted to today's version.
 
@@ -152,8 +163,19 @@ class _Parsed(NamedTuple):
     redacted: bool
 
 
+def _loads(text: bytes) -> Any:
+    """Return what JSON says that is written as the ledger writes it: anything else some readers read otherwise.
+
+    What orjson writes back as it stood is canonical but for numbers beyond 2^53, which no known kind can hold.
+    """
+    loaded = orjson.loads(text)
+    if orjson.dumps(loaded) != text and not strict.is_canonical(text):
+        raise ValueError("it is not canonical JSON")
+    return loaded
+
+
 def _parse(what: bytes, free: bytes | None) -> _Parsed:
-    loaded = orjson.loads(what)
+    loaded = _loads(what)
     kind, version, body = loaded["kind"], loaded["v"], loaded["body"]
     if type(kind) is not str or type(version) is not int or version < 1:
         raise TypeError("expected a text as kind and a number from 1 as v")
@@ -161,9 +183,18 @@ def _parse(what: bytes, free: bytes | None) -> _Parsed:
         raise ValueError("expected kind, v and body, and a sum where there is free text")
     texts = None
     if free is not None and free != b"null":
-        texts = orjson.loads(free)
-        del texts["salt"]
+        texts = _loads(free)
+        _strict_str(texts.pop("salt"), str)
+    if kind != CONTINUED and not _is_known(kind, version):
+        # Nothing else looks into it.
+        for text in (what, free):
+            if text is not None and not strict.is_canonical(text):
+                raise ValueError("it is not canonical JSON")
     return _Parsed(kind, version, body, texts, free == b"null")
+
+
+def _is_known(kind: str, version: int) -> bool:
+    return kind in EVENT_TYPES and version <= EVENT_TYPES[kind][1]
 
 
 def _continue(before: _Parsed | None, line: _Parsed) -> None:
@@ -184,7 +215,7 @@ def _event(line: _Parsed) -> Event:
     kind, version, body, texts, redacted = line
     if kind == CONTINUED:
         raise ValueError("it continues a text that is not there")
-    if kind not in EVENT_TYPES or version > EVENT_TYPES[kind][1]:
+    if not _is_known(kind, version):
         return UnknownEvent(kind, version, dumps(body), None if texts is None else dumps(texts))
     fields = FREE_FIELDS[EVENT_TYPES[kind][0]]
     if type(body) is not dict:
@@ -201,7 +232,7 @@ def _event(line: _Parsed) -> Event:
 
 def _plain_event(what: bytes) -> Event:
     """Return the event of a line without free text: the short way where it is well-formed and of today's version."""
-    loaded = orjson.loads(what)
+    loaded = _loads(what)
     try:
         cls, today = EVENT_TYPES[loaded["kind"]]
         if cls in _PLAIN and loaded["v"] == today and type(loaded["v"]) is int and len(loaded) == len(_WHAT):
@@ -267,20 +298,25 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
     continued = b'"kind":"%b"' % CONTINUED.encode()
     for index, line in enumerate(lines_of(raw.data)):
         head, _, rest = line.partition(SECTION)
-        if rest.startswith(continued):
-            continue
         try:
-            records.append(_record(head, next(known)))
+            form = _head(head, raw, index)
+            if not rest.startswith(continued):
+                records.append(_record(form, next(known)))
         except (*_REFUSALS, StopIteration) as error:
             raise _fault(raw, index, error) from error
     return records
 
 
-def _record(head: bytes, event: Event) -> Recorded:
+def _head(head: bytes, raw: RawBatch, index: int) -> HeadForm:
     form = head_form(head)
-    if form is None:
-        raise ValueError("its head is not one that Tallybook writes")
-    by: By = _structure_as(orjson.loads(form.by), By)
+    place = (raw.first + index, (index + 1, raw.last - raw.first + 1))
+    if form is None or (form.seq, form.part) != place or (index and form.key is not None):
+        raise ValueError("its head is not one that Tallybook writes here")
+    return form
+
+
+def _record(form: HeadForm, event: Event) -> Recorded:
+    by: By = _structure_as(_loads(form.by), By)
     return Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part)
 
 

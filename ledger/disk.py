@@ -6,6 +6,7 @@ not confirmed (OutcomeUnknownError).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -32,6 +33,7 @@ for _flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
     _SAFE |= getattr(os, _flag, 0)
 _FILE_MODE = 0o600
 _DIR_MODE = 0o700
+_NO_LINK = "the ledger is never followed out of its folder"
 
 flush_data = getattr(os, "fdatasync", os.fsync)
 
@@ -41,6 +43,104 @@ def reason(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
+def shared(folder: Path | str) -> tuple[int, int]:
+    """Return who may use what is created in a folder: the user alone, unless the folder is shared.
+
+    Shared is a folder that its group, or everybody, may write to. In one with the sticky bit, as /tmp has it, everybody
+    keeps his own things.
+
+    Returns:
+        Mode bits beside the user's own, the bit that hands a folder's group on among them; and the group they are for.
+    """
+    found = os.stat(folder)
+    if found.st_mode & stat.S_ISVTX:
+        return 0, found.st_gid
+    bits = 0o070 if found.st_mode & stat.S_IWGRP else 0
+    bits |= 0o007 if found.st_mode & stat.S_IWOTH else 0
+    return bits | found.st_mode & stat.S_ISGID, found.st_gid
+
+
+def _file_rights(path: Path | str) -> tuple[int, int]:
+    """Return mode and group of a file: its own where it stands, else what its folder gives."""
+    with contextlib.suppress(FileNotFoundError):
+        found = os.lstat(path)
+        if stat.S_ISREG(found.st_mode):
+            return found.st_mode & 0o777, found.st_gid
+    bits, group = shared(os.path.dirname(path) or ".")
+    return _FILE_MODE | bits & 0o666, group
+
+
+def _grant(file: int | Path, mode: int, group: int) -> None:
+    """Give a fresh file or folder its rights, whatever the umask."""
+    if os.name != "posix":
+        return
+    if mode & 0o070 and os.stat(file).st_gid != group:
+        try:
+            os.chown(file, -1, group)
+        except OSError:
+            # Whoever is in the user's own group gets no more than everybody does.
+            mode &= ~0o070 | (mode & 0o007) << 3
+    # A file system that has no modes refuses, and has given the file what it gives to all.
+    with contextlib.suppress(PermissionError):
+        os.chmod(file, mode)
+
+
+def create_file(path: Path | str, flags: int = os.O_WRONLY, like: Path | None = None) -> int:
+    """Create and open a file where there is nothing, not even a link.
+
+    Args:
+        path: The file.
+        flags: How to open it.
+        like: Another file whose rights it gets, or would get if it were created; None for its own.
+
+    Raises:
+        OSError: It cannot be created, or something is there.
+    """
+    mode, group = _file_rights(like or path)
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, _FILE_MODE)
+    try:
+        _grant(fd, mode, group)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open(path: Path | str, flags: int, *, create: bool) -> int:
+    """Open a file, or create it; opening one that stands costs one call."""
+    try:
+        return os.open(path, flags | _SAFE)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with contextlib.suppress(FileExistsError):
+        return create_file(path, flags)
+    # Another process was quicker.
+    return os.open(path, flags | _SAFE)
+
+
+def refuse_link(folder: Path | str) -> None:
+    """Refuse a folder of the ledger that is a symbolic link.
+
+    Raises:
+        CannotWriteError: It is one.
+    """
+    if os.path.islink(folder):
+        raise CannotWriteError(folder, "is a symbolic link", _NO_LINK)
+
+
+def refuse_second_name(fd: int, path: Path, *, ours: bool) -> None:
+    """Refuse to write to a hard link of a file that is elsewhere, unless its content shows that it is the ledger's own.
+
+    A backup by hard links, which gives every file of the ledger a second name, stops nobody.
+
+    Raises:
+        CannotWriteError: It has a second name and another content.
+    """
+    if not ours and os.fstat(fd).st_nlink > 1:
+        raise CannotWriteError(path, "is a hard link to a file that is not the ledger's", "move it away")
+
+
 def open_file(path: Path | str, *, write: bool, append: bool = False, create: bool = False) -> int:
     """Open a regular file of the ledger, never through a link, and never a pipe or a device.
 
@@ -48,16 +148,14 @@ def open_file(path: Path | str, *, write: bool, append: bool = False, create: bo
         FileNotFoundError: It is not there and was not to be created.
         CannotWriteError: Anything else: it cannot be opened, or is no regular file.
     """
-    flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_APPEND if append else 0) | (os.O_CREAT if create else 0)
+    flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_APPEND if append else 0)
     try:
-        fd = os.open(path, flags | _SAFE, _FILE_MODE)
+        fd = _open(path, flags, create=create)
     except FileNotFoundError:
         raise
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise CannotWriteError(
-                path, "is a symbolic link", "the ledger is never followed out of its folder"
-            ) from error
+            raise CannotWriteError(path, "is a symbolic link", _NO_LINK) from error
         hint = "nothing was recorded, try again" if write else "it cannot be read"
         raise CannotWriteError(path, reason(error), hint) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -71,29 +169,44 @@ def read_file(path: Path) -> bytes:
 
     Raises:
         FileNotFoundError: It is not there.
-        CannotWriteError: It is no regular file.
+        CannotWriteError: It is no regular file, or its folder is a link.
         OSError: It cannot be read.
     """
+    refuse_link(os.path.dirname(path))
     fd = open_file(path, write=False)
     with os.fdopen(fd, "rb") as file:
         return file.read()
 
 
 def make_folder(path: Path) -> None:
-    """Create a folder of the ledger and those above it, private to the user, durably.
+    """Create a folder of the ledger and those above it durably, each as private as the one above it.
 
     Raises:
-        CannotWriteError: It cannot be created.
+        CannotWriteError: It cannot be created, or is a link.
     """
-    if path.is_dir():
-        return
+    with contextlib.suppress(OSError):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            return
+    refuse_link(path)
     try:
         missing = [path, *(parent for parent in path.parents if not parent.exists())]
         for folder in reversed(missing):
-            folder.mkdir(mode=_DIR_MODE, exist_ok=True)
+            _make_one(folder)
             flush_folder(folder.parent)
     except OSError as error:
         raise CannotWriteError(path, reason(error)) from error
+
+
+def _make_one(folder: Path) -> None:
+    """Create a folder, unless another process was quicker."""
+    bits, group = shared(folder.parent)
+    try:
+        os.mkdir(folder, _DIR_MODE)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise
+    else:
+        _grant(folder, _DIR_MODE | bits, group)
 
 
 def flush_folder(path: Path) -> None:
@@ -152,29 +265,53 @@ def replace_file(path: Path, data: bytes, beside: Path | None = None, still: Cal
     """
     fresh = (beside or path.parent) / f".{path.name}.{os.getpid()}.tmp"
     try:
-        fd = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | _SAFE, _FILE_MODE)
-        try:
-            if path.exists() and hasattr(os, "fchmod"):
-                os.fchmod(fd, stat.S_IMODE(path.stat().st_mode))
-            write_all(fd, data, path)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+        _write_new(fresh, data, path, flush_file=os.fsync)
         if not still():
-            fresh.unlink(missing_ok=True)
+            _discard(fresh)
             return False
         fresh.replace(path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        _discard(fresh)
         raise CannotWriteError(path, reason(error), "the file stands as it was") from error
     except CannotWriteError:
-        fresh.unlink(missing_ok=True)
+        _discard(fresh)
         raise
     try:
         flush_folder(path.parent)
     except OSError as error:
         raise OutcomeUnknownError(path, reason(error)) from error
     return True
+
+
+def store(path: Path, data: bytes) -> None:
+    """Put a file that may be lost in place of another, whole but not flushed; a disk that refuses it costs time alone.
+
+    It gets the rights of a file that is created in its folder.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        _write_new(fresh, data, fresh)
+        fresh.replace(path)
+    except (OSError, CannotWriteError):
+        _discard(fresh)
+
+
+def _discard(fresh: Path) -> None:
+    """Remove what took no other file's place."""
+    with contextlib.suppress(OSError):
+        fresh.unlink()
+
+
+def _write_new(fresh: Path, data: bytes, like: Path, flush_file: Callable[[int], None] = lambda _: None) -> None:
+    """Write a file aside, with the rights of the one that it is for."""
+    # It may be a leftover of a killed process that had this number, or a planted link: removed, not followed.
+    fresh.unlink(missing_ok=True)
+    fd = create_file(fresh, like=like)
+    try:
+        write_all(fd, data, like)
+        flush_file(fd)
+    finally:
+        os.close(fd)
 
 
 def try_lock(fd: int) -> bool:
@@ -221,14 +358,21 @@ def pause() -> None:
 
 
 def unlock(fd: int) -> None:
-    """Give the lock back."""
-    if fcntl is not None:
-        fcntl.flock(fd, fcntl.LOCK_UN)
-        return
-    import msvcrt  # noqa: PLC0415 - exists on Windows alone
+    """Give the lock back.
 
-    os.lseek(fd, 0, os.SEEK_SET)
-    msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    Raises:
+        OutcomeUnknownError: The system would not take it; what was written under it is not flushed yet.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            return
+        import msvcrt  # noqa: PLC0415 - exists on Windows alone
+
+        os.lseek(fd, 0, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError as error:
+        raise OutcomeUnknownError("ledger", f"its lock could not be given back: {reason(error)}") from error
 
 
 def boot_id() -> str:

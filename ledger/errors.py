@@ -101,6 +101,7 @@ class CannotWriteError(TallybookError):
 
     def __init__(self, path: object, reason: str, hint: str = "nothing was recorded, try again") -> None:
         """Name the file and the system's reason."""
+        self.reason = reason
         super().__init__(f"{path}: {reason}; {hint}")
 
 

@@ -9,18 +9,33 @@ To add a kind: write its class, give it a row in EVENT_TYPES, and add its golden
 
 from __future__ import annotations
 
-from typing import Any, Final
+import json
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FREE: Final = "free"
 NOT_NEGATIVE: Final = attrs.validators.ge(0)
 _NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
 
 
-def free() -> Any:
+def free(validator: Callable[[Any, Any, Any], None] | None = None) -> Any:
     """Return an attrs field that stands in the free section of the line."""
-    return attrs.field(metadata={FREE: True})
+    return attrs.field(metadata={FREE: True}, validator=validator)
+
+
+def _is_object(_event: object, field: attrs.Attribute[Any], value: str | None) -> None:
+    """Refuse a text that is neither empty nor a JSON object that can be written again."""
+    try:
+        said = json.loads(value or "{}")
+        json.dumps(said, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{field.name} is no JSON: {error}") from error
+    if not isinstance(said, dict):
+        raise TypeError(f"{field.name} is no JSON object")
 
 
 @attrs.frozen
@@ -48,7 +63,7 @@ class PlaybookAdopted:
 
     source: str
     entries: int = attrs.field(validator=NOT_NEGATIVE)
-    top: str | None = free()
+    top: str | None = free(_is_object)
 
 
 @attrs.frozen
@@ -179,7 +194,22 @@ class PlaybookEdited:
 
     base: int | None
     source: str | None
-    top: str | None = free()
+    top: str | None = free(_is_object)
+
+
+@attrs.frozen
+class EventRedacted:
+    """The free text of an earlier event is gone from disk; its proof stays.
+
+    Readers take the text for gone from this line on, and a text that is gone without such a line for damage.
+
+    Attributes:
+        id: The earlier event's own id.
+        reason: Why it had to go.
+    """
+
+    id: str
+    reason: str | None = free()
 
 
 @attrs.frozen
@@ -226,6 +256,7 @@ Event = (
     | PointRemoved
     | PlaybookOrdered
     | PlaybookEdited
+    | EventRedacted
     | LogRecovered
     | UnknownEvent
 )
@@ -242,6 +273,7 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "point.removed": (PointRemoved, 1),
     "playbook.ordered": (PlaybookOrdered, 1),
     "playbook.edited": (PlaybookEdited, 1),
+    "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
 }
 """Kind on disk → its class and the version this Tallybook writes; the codec lifts older versions."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import binascii
 import contextlib
-import os
 from typing import TYPE_CHECKING
 
 from ledger import disk
@@ -96,8 +95,6 @@ def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd
 
 def _store(path: Path, data: bytes) -> None:
     """Write the cache; a disk that refuses it costs time and nothing else."""
-    beside = path.with_name(f".keys.{os.getpid()}.tmp")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, exist_ok=True)
-        beside.write_bytes(data)
-        beside.replace(path)
+    with contextlib.suppress(CannotWriteError):
+        disk.make_folder(path.parent)
+        disk.store(path, data)

@@ -108,6 +108,7 @@ class RawBatch(NamedTuple):
         chain: Its chain value.
         offset: Where it begins in the file.
         data: Its lines, divided by LF, up to (and without) the chain section of the last.
+        blotted: Whether it seals a range that was blotted out since, and so proves it no more.
     """
 
     first: int
@@ -115,6 +116,7 @@ class RawBatch(NamedTuple):
     chain: str
     offset: int
     data: bytes
+    blotted: bool = False
 
     @property
     def end(self) -> int:

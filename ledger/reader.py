@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import chain
 import os
 from typing import TYPE_CHECKING, Self
 
-from ledger import disk, recover
+from ledger import disk, recover, redact
 from ledger.errors import DamagedLedgerError, NewerLedgerError
 from ledger.line import FORMAT
 from ledger.scan import Scan, fits, read_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
     from pathlib import Path
 
     from ledger.head import Head
@@ -61,13 +62,48 @@ class Reading:
         if self._head is not None and size < self._head.mark.offset:
             raise recover.truncated(self._path.name, self._fd, size, self._head)
         check_format(self._fd, self._path)
-        scan = Scan(self._fd, self._after, size, self._path.name)
-        yield from scan
-        if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
-            raise DamagedLedgerError([scan.stop.problem])
+        known: Collection[str] = frozenset()
+        for batch in self._scanned(self._after, size):
+            if redact.GONE in batch.data or batch.blotted:
+                known = self._explained(batch, known)
+            yield batch
         if self._head is not None and not fits(self._fd, self._head.mark):
             # All of it proves itself, and is not what was acknowledged: another log in its place.
             raise DamagedLedgerError([recover.another(self._path.name, self._head)])
+
+    def _scanned(self, after: Mark, size: int) -> Iterator[RawBatch]:
+        """Yield what verifies behind a place.
+
+        A text may be blotted out just now, so what does not verify is looked at once more: by then it is owed or gone.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are changed.
+        """
+        mark, offset = after, -1
+        while True:
+            scan = Scan(self._fd, mark, size, self._path.name, redact.owed_ids(self._path.parent))
+            yield from scan
+            if scan.stop is None or offset == scan.stop.mark.offset:
+                break
+            mark, offset = scan.mark, scan.stop.mark.offset
+        if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
+            raise DamagedLedgerError([scan.stop.problem])
+
+    def _explained(self, batch: RawBatch, known: Collection[str]) -> Collection[str]:
+        """Return the events that are known to be redacted, with those whose text is gone from a batch.
+
+        Raises:
+            DamagedLedgerError: A text of it is gone that nobody redacted, or nobody knows because of damage behind it.
+        """
+        lost = redact.gone(batch)
+        if redact.unexplained(lost, known, self._path.name):
+            # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
+            owed = redact.owed_ids(self._path.parent)
+            behind = self._scanned(batch.mark, os.fstat(self._fd).st_size)
+            known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redact.redacted_by(one))}
+        if problems := redact.unexplained(lost, known, self._path.name):
+            raise DamagedLedgerError(problems)
+        return known
 
 
 def check_format(fd: int, path: Path) -> None:

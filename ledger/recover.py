@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from ledger import disk
+from ledger import disk, redact
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
 from ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, START, Draft, Mark, RawBatch, Stamp, frame
@@ -114,7 +114,7 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
                 return Tail(mark, None)
     begin = seen if seen is not None and known.mark.offset < seen.offset <= size else known.mark
     # After a failed flush nothing that is read proves what the disk holds, so all of it is looked at.
-    scan = Scan(fd, begin if known.suspect < 0 else START, size, path.name)
+    scan = Scan(fd, begin if known.suspect < 0 else START, size, path.name, redact.owed_ids(path.parent))
     mark = begin
     for batch in scan:
         mark = batch.mark
@@ -135,6 +135,7 @@ def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
     try:
         out = disk.open_file(copy, write=True, create=True)
         try:
+            disk.refuse_second_name(out, copy, ours=False)
             os.ftruncate(out, 0)
             for offset in range(begin, end, _BLOCK_BYTES):
                 block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)
@@ -152,6 +153,9 @@ def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
 
 def _forget_keys(cache: Path) -> None:
     """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
+    if os.path.islink(cache):
+        # Nobody reads a cache that lies elsewhere, and what lies there is not ours.
+        return
     try:
         (cache / "keys").unlink(missing_ok=True)
         if cache.exists():
@@ -192,7 +196,12 @@ def write_again(path: Path, begin: int, end: int) -> None:
         CannotWriteError: It cannot be written; on a log that may only be appended to this is always so.
         OutcomeUnknownError: It still cannot be flushed.
     """
-    fd = disk.open_file(path, write=True)
+    try:
+        fd = disk.open_file(path, write=True)
+    except CannotWriteError as error:
+        hint = "where it may only be appended to, `chattr -a` it until the next command has written it again"
+        why = f"an earlier flush of it failed, and it must be written again: {error.reason}"
+        raise CannotWriteError(path, why, hint) from error
     try:
         for offset in range(begin, end, _COPY_BYTES):
             data = read_at(fd, min(_COPY_BYTES, end - offset), offset)

@@ -6,6 +6,7 @@ stands in the file, or behind the one that stood there before it was changed.
 
 from __future__ import annotations
 
+from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from ledger.line import (
@@ -19,10 +20,11 @@ from ledger.line import (
     first_seq,
     sum_fault,
 )
+from ledger.redact import masked
 from ledger.scan import Scan, Stop, read_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 
 _WINDOW_BYTES = 1024 * 1024
@@ -48,7 +50,7 @@ class Gap(NamedTuple):
         return self.stop.mark.seq + 1, None if self.after is None else self.after.seq
 
 
-def survey(fd: int, start: Mark, size: int, source: str) -> Iterator[RawBatch | Gap]:
+def survey(fd: int, start: Mark, size: int, source: str, owed: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
     """Yield every batch from ``start`` on that proves itself, and a gap for every stretch that does not.
 
     Args:
@@ -56,13 +58,14 @@ def survey(fd: int, start: Mark, size: int, source: str) -> Iterator[RawBatch | 
         start: Where to begin.
         size: Where to end.
         source: What problems call the file.
+        owed: Events whose texts are taken for gone.
     """
     while True:
-        scan = Scan(fd, start, size, source)
+        scan = Scan(fd, start, size, source, owed)
         yield from scan
         if scan.stop is None:
             return
-        whole, after = _next_proven(fd, scan.stop.mark, size)
+        whole, after = _next_proven(fd, scan.stop.mark, size, owed)
         yield Gap(scan.stop, after if whole is None else scan.stop.mark)
         if whole is not None:
             yield whole
@@ -71,33 +74,34 @@ def survey(fd: int, start: Mark, size: int, source: str) -> Iterator[RawBatch | 
         start = after
 
 
-def _next_proven(fd: int, bad: Mark, size: int) -> tuple[RawBatch | None, Mark | None]:
+def _next_proven(fd: int, bad: Mark, size: int, owed: Collection[str]) -> tuple[RawBatch | None, Mark | None]:
     """Return the batch at ``bad`` if only its chain value was changed, and the place where reading goes on."""
-    whole = _whole_but_for_its_chain(fd, bad, size)
+    whole = _whole_but_for_its_chain(fd, bad, size, owed)
     if whole is not None:
         return whole, Mark(whole.last, whole.chain, whole.end)
-    for chain, offset in _chains(fd, bad.offset, size):
+    for (chain, offset), (_, end) in pairwise(_chains(fd, bad.offset, size)):
         seq = first_seq(read_at(fd, CHAIN_TAIL_BYTES + CHAIN_CHARS, offset)) - 1
         mark = Mark(seq, chain, offset)
         # A place before the gap cannot be told from a repeated stretch of the ledger.
-        if seq >= bad.seq and next(iter(Scan(fd, mark, size)), None) is not None:
+        if seq >= bad.seq and next(iter(Scan(fd, mark, end, owed=owed)), None) is not None:
             return None, mark
     return None, None
 
 
-def _whole_but_for_its_chain(fd: int, bad: Mark, size: int) -> RawBatch | None:
+def _whole_but_for_its_chain(fd: int, bad: Mark, size: int, owed: Collection[str]) -> RawBatch | None:
     """Return the batch at ``bad`` if the one behind it proves it, whatever its own chain value says."""
-    found = next(_chains(fd, bad.offset, size), None)
-    if found is None:
+    ends = [end for _, end in islice(_chains(fd, bad.offset, size), 2)]
+    if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
         return None
-    _, end = found
+    end, proof_end = ends
     length = end - bad.offset - len(CHAIN_MARK) - CHAIN_TAIL_BYTES
     data = read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset) if length > 0 else b""
+    data = masked(data, owed) if owed else data
     last = bad.seq + data.count(b"\n") + 1
     if sum_fault(data) is not None:
         return None
     batch = RawBatch(bad.seq + 1, last, chain_of(bad.chain, data), bad.offset, data)
-    proof = next(iter(Scan(fd, Mark(last, batch.chain, end), size)), None)
+    proof = next(iter(Scan(fd, Mark(last, batch.chain, end), proof_end, owed=owed)), None)
     return batch if proof is not None else None
 
 

@@ -64,7 +64,10 @@ def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
     found: list[Waiting] = []
     problems: list[Problem] = []
     try:
+        disk.refuse_link(folder / FOLDER)
         names = sorted(name for name in os.listdir(folder / FOLDER) if name.endswith(".json") and name[0] != ".")
+    except CannotWriteError as error:
+        return found, [Problem(FOLDER, str(error))]
     except OSError:
         return found, problems
     for name in names:

@@ -7,9 +7,12 @@ from math import isinf
 from typing import Any
 
 from ledger.errors import BadInputError
+from ledger.line import dumps
 
 MAX_INT = 2**53
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+# What every reader of JSON takes; their own limits differ, and change from one Python to the next.
+MAX_DEPTH = 100
 # As many as 2^53 and a sign have.
 _MAX_DIGITS = 17
 HINT = "nothing was recorded"
@@ -29,13 +32,15 @@ def loads(data: bytes, source: str) -> Any:
     if len(data) > MAX_PAYLOAD_BYTES:
         raise BadInputError(source, f"has more than {MAX_PAYLOAD_BYTES:,} bytes", HINT)
     try:
-        return json.loads(
+        value = json.loads(
             data.decode("utf-8"),
             object_pairs_hook=_object,
             parse_constant=_no_constant,
             parse_int=_whole,
             parse_float=_broken,
         )
+        if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+            _check_depth(value)
     except _RefusedError as error:
         raise BadInputError(source, str(error), HINT) from error
     except UnicodeDecodeError as error:
@@ -45,10 +50,31 @@ def loads(data: bytes, source: str) -> Any:
         raise BadInputError(source, what, HINT) from error
     except RecursionError as error:
         raise BadInputError(source, "is nested too deeply", HINT) from error
+    return value
+
+
+def is_canonical(value: bytes) -> bool:
+    """Say whether JSON is written as the ledger writes it, with nothing that readers disagree about."""
+    try:
+        return dumps(loads(value, "line")).encode() == value
+    except (BadInputError, UnicodeEncodeError):
+        return False
 
 
 class _RefusedError(Exception):
     """A part of the JSON that readers disagree about."""
+
+
+def _check_depth(value: Any) -> None:
+    layer = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for one in layer:
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if not inner:
+            return
+        layer = inner
+    raise _RefusedError(f"is nested more than {MAX_DEPTH} deep")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ledger import clock, disk, recover, strict
-from ledger.backends.jsonl import LOG_NAME
+from ledger import clock, disk, recover, redact, strict
+from ledger.backends.files import LOG_NAME
 from ledger.codec import decode
-from ledger.errors import BadInputError, DamagedLedgerError, Problem
-from ledger.events import LogRecovered, UnknownEvent
+from ledger.errors import DamagedLedgerError, Problem
+from ledger.events import EventRedacted, LogRecovered, UnknownEvent
 from ledger.head_form import head_form
-from ledger.line import START, dumps, line_fault, lines_of, split_line
+from ledger.line import START, line_fault, lines_of, split_line
 from ledger.reader import check_format
 from ledger.salvage import Gap, survey
 from ledger.scan import fits
@@ -25,9 +25,22 @@ if TYPE_CHECKING:
     from ledger.backends.jsonl import JsonlLog
     from ledger.head import Head
     from ledger.line import Mark, RawBatch
-    from ledger.recorded import Batch
+    from ledger.recorded import Batch, Recorded
 
 _PROVEN_ENTRIES = 65_536
+
+
+@attrs.frozen
+class Redaction:
+    """A text that was taken out of the ledger.
+
+    Attributes:
+        seq: The line whose text it was.
+        said: What took it: when, by whom, and why.
+    """
+
+    seq: int
+    said: Recorded
 
 
 @attrs.frozen
@@ -42,6 +55,7 @@ class Verdict:
         unknown_kinds: Kinds (``kind/v``) that this version ignores, with how many lines each has.
         missing: What cannot be proven, as first and last sequence number; None where nobody knows the last, and the
             last before the first where only a chain value was changed.
+        redacted: Texts that were taken out of the ledger, in their order.
     """
 
     events: int
@@ -50,6 +64,7 @@ class Verdict:
     notes: tuple[str, ...]
     unknown_kinds: dict[str, int]
     missing: tuple[tuple[int, int | None], ...] = ()
+    redacted: tuple[Redaction, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -69,6 +84,9 @@ class _Findings:
     keys: set[str] = attrs.field(factory=set)
     proven: set[bytes] = attrs.field(factory=set)
     at: str = ""
+    gone: list[tuple[int, str]] = attrs.field(factory=list)
+    said: dict[str, Recorded] = attrs.field(factory=dict)
+    owed: frozenset[str] = frozenset()
     expect: tuple[int, str] | None = None
     good: Mark = START
 
@@ -93,6 +111,16 @@ def verify(
     Raises:
         NewerLedgerError: The ledger's format is from the future.
     """
+    before = redact.owed_ids(log.folder), log.head()
+    verdict = _verified(log, progress, expect)
+    if verdict.problems and before != (redact.owed_ids(log.folder), log.head()):
+        # A text that was blotted out while it was read is no damage.
+        verdict = _verified(log, progress, expect)
+    return verdict
+
+
+def _verified(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple[int, str] | None) -> Verdict:
+    """Verify a ledger once, as it is read."""
     head = log.read_head()
     try:
         fd = disk.open_file(log.path, write=False)
@@ -101,8 +129,8 @@ def verify(
         if expect is not None and not lost:
             lost.append(Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]))
         return Verdict(0, START, tuple(lost), (), {})
-    findings = _Findings(expect=expect)
     try:
+        findings = _Findings(expect=expect, owed=redact.owed_ids(log.folder))
         check_format(fd, log.path)
         size = os.fstat(fd).st_size
         proven = _watched(fd, size, head, findings, progress)
@@ -115,6 +143,7 @@ def verify(
                 # The batch that fits no class is passed over; those behind it are looked at all the same.
                 findings.problems += error.problems
         _look_at_end(fd, head, size, findings)
+        _look_at_redactions(findings)
         if findings.expect is not None:
             seq, chain = findings.expect
             message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"
@@ -128,6 +157,7 @@ def verify(
         tuple(findings.notes),
         findings.kinds,
         tuple(findings.missing),
+        tuple(Redaction(seq, findings.said[id_]) for seq, id_ in findings.gone if id_ in findings.said),
     )
 
 
@@ -135,7 +165,7 @@ def _watched(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
 ) -> Iterator[RawBatch]:
     """Pass on each batch that proves itself, looking at what only its bytes tell, and note what does not."""
-    for found in survey(fd, START, size, LOG_NAME):
+    for found in survey(fd, START, size, LOG_NAME, findings.owed):
         if isinstance(found, Gap):
             if recover.is_unclean(fd, found.stop, head, size):
                 left = size - found.stop.mark.offset
@@ -146,6 +176,7 @@ def _watched(
             continue
         for index, line in enumerate(lines_of(found.data)):
             _look_at_line(line, found, index, findings)
+        findings.gone += redact.gone(found)
         if findings.expect == (found.last, found.chain):
             findings.expect = None
         yield found
@@ -159,10 +190,15 @@ def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings)
     seq, size = batch.first + index, batch.last - batch.first + 1
     head, what, free = split_line(line)
     form = head_form(head)
-    if form is None or (form.seq, form.part) != (seq, (index + 1, size)) or line_fault(line, seq) is not None:
+    here = form is not None and (form.seq, form.part) == (seq, (index + 1, size)) and not (index and form.key)
+    if form is None or not here or line_fault(line, seq) is not None:
         findings.damaged(seq, "its chain fits, but its head is not one that Tallybook writes here")
         return
-    if not (_is_proven(form.by, findings) and _is_proven(what, findings) and (free is None or _is_canonical(free))):
+    if not (
+        _is_proven(form.by, findings)
+        and _is_proven(what, findings)
+        and (free is None or free.startswith(redact.NULL) or strict.is_canonical(free))
+    ):
         findings.damaged(seq, "its chain fits, but it is not canonical JSON")
     if form.id in findings.ids:
         findings.damaged(seq, f"repeats the id {form.id}")
@@ -181,18 +217,10 @@ def _is_proven(value: bytes, findings: _Findings) -> bool:
     """Say whether JSON that may come again is canonical, remembering what is."""
     if value in findings.proven:
         return True
-    canonical = _is_canonical(value)
+    canonical = strict.is_canonical(value)
     if canonical and len(findings.proven) < _PROVEN_ENTRIES:
         findings.proven.add(value)
     return canonical
-
-
-def _is_canonical(value: bytes) -> bool:
-    """Say whether JSON is written as the ledger writes it, with nothing that readers disagree about."""
-    try:
-        return dumps(strict.loads(value, "line")).encode() == value
-    except (BadInputError, UnicodeEncodeError):
-        return False
 
 
 def _look(batch: Batch, findings: _Findings) -> None:
@@ -202,9 +230,24 @@ def _look(batch: Batch, findings: _Findings) -> None:
         if isinstance(event, UnknownEvent):
             kind = f"{event.kind}/{event.v}"
             findings.kinds[kind] = findings.kinds.get(kind, 0) + 1
+        elif isinstance(event, EventRedacted):
+            findings.said[event.id] = record
         elif isinstance(event, LogRecovered):
             span = f"{event.end - event.begin:,} bytes from offset {event.begin} on"
             findings.notes.append(f"{span} were sealed unread")
+
+
+def _look_at_redactions(findings: _Findings) -> None:
+    """Judge whether every text that is gone was redacted, and whether every redaction is done."""
+    explained = {*findings.said, *findings.owed}
+    findings.problems += redact.unexplained(findings.gone, explained, LOG_NAME)
+    findings.problems.sort(key=lambda problem: problem.seq or 0)
+    if findings.owed:
+        number = len(findings.owed)
+        what = "a redaction of one text was" if number == 1 else f"a redaction of {number} texts was"
+        findings.notes.append(f"{what} begun and not finished; the next command that writes goes on")
+    stands = findings.said.keys() - {id_ for _, id_ in findings.gone}
+    findings.notes += [f"the text of event {id_} was redacted, and stands again" for id_ in sorted(stands)]
 
 
 def _look_at_end(fd: int, head: Head | None, size: int, findings: _Findings) -> None:
@@ -226,9 +269,17 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
     """
     fd = disk.open_file(log.path, write=False)
     try:
-        for found in survey(fd, START, os.fstat(fd).st_size, LOG_NAME):
-            if not isinstance(found, Gap):
-                with contextlib.suppress(DamagedLedgerError):
-                    yield from list(decode([found]))
+        owed = redact.owed_ids(log.folder)
+        size, head = os.fstat(fd).st_size, log.read_head()
+        for found in survey(fd, START, size, LOG_NAME, owed):
+            if isinstance(found, Gap):
+                if recover.is_unclean(fd, found.stop, head, size):
+                    return
+                continue
+            with contextlib.suppress(DamagedLedgerError):
+                for batch in decode([found]):
+                    # A head that cannot be read would come to light only with whoever asks for it.
+                    if batch.records:
+                        yield batch
     finally:
         os.close(fd)

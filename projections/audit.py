@@ -9,6 +9,7 @@ import attrs
 
 from ledger.events import (
     KIND_OF,
+    EventRedacted,
     KeyPoint,
     PlaybookUpdated,
     PointAdded,
@@ -36,7 +37,7 @@ class Step:
     """Something that counted.
 
     Attributes:
-        record: What happened; ``playbook.updated`` where it was pruned.
+        record: What happened; ``playbook.updated`` where it was pruned, ``event.redacted`` where a text of it went.
         helpful: Its count behind that; what it had where it went.
         harmful: Likewise.
     """
@@ -133,8 +134,26 @@ def _tell(story: Story, batch: Batch, policy: Policy) -> None:
         event: Any = record.event
         if isinstance(event, PlaybookUpdated):
             _close(story, record, policy)
+        elif isinstance(event, EventRedacted):
+            _redact(story, record, event.id)
         elif type(event) in NAMED and event.name == story.name:
             _change(story, record)
+
+
+def _ids(story: Story) -> set[str]:
+    """Return the ids of the events that the story has told."""
+    return {step.record.id for step in story.trail} | {ignored.record.id for ignored in story.ignored}
+
+
+def _mention_redaction(story: Story, event: EventRedacted, _: Batch) -> None:
+    if event.id in _ids(story):
+        story.mentioned = True
+
+
+def _redact(story: Story, record: Recorded, id_: str) -> None:
+    """Tell that a text of the story is gone; the counts stay."""
+    if story.last is not None and id_ in _ids(story):
+        story.trail.append(Step(record, story.last.helpful, story.last.harmful))
 
 
 def _close(story: Story, record: Recorded, policy: Policy) -> None:
@@ -188,7 +207,7 @@ def audit_view(name: str, policy: Policy = SPEC_POLICY) -> View[Story]:
         name="audit",
         about="the whole story of an entry: where it came from, who rated it, why it is gone",
         start=partial(Story, name=name),
-        table={**NAMED, PlaybookUpdated: _mention_prune(policy)},
+        table={**NAMED, PlaybookUpdated: _mention_prune(policy), EventRedacted: _mention_redaction},
         settle=partial(_tell, policy=policy),
     )
 

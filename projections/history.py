@@ -11,6 +11,7 @@ from ledger.events import (
     EVENT_TYPES,
     FREE,
     KIND_OF,
+    EventRedacted,
     ItemSkipped,
     LedgerOpened,
     LogRecovered,
@@ -172,6 +173,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     PointRemoved: lambda e: f"removed {e.name}",
     PlaybookOrdered: lambda e: f"ordered {', '.join(e.names)}",
     PlaybookEdited: _edited,
+    EventRedacted: lambda e: f"text of event {e.id} redacted: {_quoted(e.reason)}",
     LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
     UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",
 }

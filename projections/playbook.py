@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ledger.events import (
+    EventRedacted,
     KeyPoint,
     PlaybookAdopted,
     PlaybookEdited,
@@ -48,6 +49,8 @@ class Playbook(State):
         latest: The last batch that changed the playbook after it was adopted; None before the first.
         stamp: Sequence number and chain of the last playbook batch, (0, "") before the first.
         order: Names of an order that is being told, applied when its edit closes.
+        redactions: How many texts were redacted; a state that was folded before one may still hold that text, and is
+            folded anew by whoever reads on.
     """
 
     points: dict[str, KeyPoint] = attrs.field(factory=dict)
@@ -61,6 +64,7 @@ class Playbook(State):
     latest: Batch | None = None
     stamp: tuple[int, str] = (0, "")
     order: list[str] = attrs.field(factory=list)
+    redactions: int = 0
 
     @property
     def last_updated(self) -> Any:
@@ -166,6 +170,11 @@ def _edit(state: Playbook, event: PlaybookEdited, _: Batch) -> None:
         state.top = {"version": VERSION} | top
 
 
+def _redact(state: Playbook, _event: EventRedacted, _: Batch) -> None:
+    # The reader took the text out of the earlier event; that it did is news to whoever shows the playbook.
+    state.redactions += 1
+
+
 def _settle(state: Playbook, batch: Batch) -> None:
     if state.adoption != batch.last:
         state.latest = batch
@@ -189,6 +198,7 @@ def playbook_view(policy: Policy = SPEC_POLICY) -> View[Playbook]:
             PlaybookAdopted: _adopt,
             PlaybookOrdered: _order,
             PlaybookEdited: _edit,
+            EventRedacted: _redact,
         },
         settle=_settle,
     )

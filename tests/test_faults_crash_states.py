@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults import crash_states
+from faults import Setting, crash_states
 from faults.crash_states import RUNS, SECTOR_BYTES, Image, image, sectors, states, suffer
 from faults.recorder import Recorder
 from ledger import disk
@@ -31,7 +31,7 @@ def drawing() -> Random:
 @pytest.mark.parametrize("name", RUNS)
 def test_every_crash_state_recovers(name: str, tmp_path: Path) -> None:
     """Acknowledged batches read, the rest is whole or absent, twice alike; the log goes on and verifies."""
-    tried, counts, broken = suffer(name, SLICE, SEED, tmp_path)
+    tried, counts, broken = suffer(name, SLICE, Setting(tmp_path, SEED))
     assert [] == [(each.where, each.counts, each.outcome) for each in broken]
     assert tried >= LEAST
     assert counts["sealed"] > 0
@@ -40,7 +40,7 @@ def test_every_crash_state_recovers(name: str, tmp_path: Path) -> None:
 def test_a_missing_flush_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for a writer that acknowledges without flushing the log: the enumerator finds batches lost."""
     monkeypatch.setattr(disk, "flush", lambda *_: None)
-    _, counts, broken = suffer("appending", SLICE, SEED, tmp_path)
+    _, counts, broken = suffer("appending", SLICE, Setting(tmp_path, SEED))
     assert counts["lost"] > 0
     assert "appending, step " == broken[0].where[:16]
 
@@ -68,6 +68,19 @@ def test_more_states_than_wanted_are_drawn() -> None:
     found = list(states(Image({1: [b"", grown]}, {"log": 1}, [], []), 10, drawing()))
     assert 10 == len(found)
     assert ({"log": b""}, {"log": grown}) == (found[0], found[-1])
+
+
+def test_eight_writers_are_in_flight_at_once(tmp_path: Path) -> None:
+    """In one run every writer has written before the first one flushes, and each is acknowledged behind its flush."""
+    folder = tmp_path / "ledger"
+    folder.mkdir()
+    run = crash_states.at_once(folder)
+    assert ["a", *reversed("bcdefghi")] == image(run.steps).acknowledged
+    log = str(folder / "events.jsonl")
+    number = image(run.steps).names[log]
+    assert number is not None
+    most = max(len(image(run.steps[:cut]).contents[number]) for cut in range(run.begun, len(run.steps)))
+    assert 1 + 8 == most
 
 
 def test_the_recorder_lets_every_call_through(tmp_path: Path) -> None:

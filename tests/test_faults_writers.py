@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from faults import writers
+from faults import Setting, sparse, writers
 from ledger import clock
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import CannotWriteError, DamagedLedgerError
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills proc
 ROOT = Path(__file__).resolve().parent.parent
 HUMAN = {"rater": "human"}
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'
-NOTHING = {"lost": 0, "doubled": 0, "torn": 0, "damaged": 0}
+NOTHING = {"lost": 0, "doubled": 0, "believed": 0, "damaged": 0}
 HOLDER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
@@ -50,30 +50,6 @@ from projections.surfaces import answers, cli, commands, plain
 from projections.surfaces.entry import run
 resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
 sys.exit(run(["--project", sys.argv[1], *sys.argv[2:]]))
-"""
-GIB = 1024**3
-READER = """
-import resource, sys
-sys.path.insert(0, sys.argv[1])
-from pathlib import Path
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import TallybookError
-from ledger.verify import verify
-log = JsonlLog(Path(sys.argv[2]))
-try:
-    if sys.argv[3] == "verify":
-        print(len(verify(log).problems) + len(verify(log).notes), end=" ")
-    elif sys.argv[3] == "read":
-        print(sum(1 for _ in log.read()), end=" ")
-    else:
-        with log.transaction():
-            print("entered", end=" ")
-except TallybookError as error:
-    print(type(error).__name__, end=" ")
-# Not ru_maxrss where it can be helped: Linux lets a process inherit the peak of the one that started it.
-status = Path("/proc/self/status")
-peak = status.read_text().partition("VmHWM:")[2].split() if status.exists() else []
-print(peak[0] if peak else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 
 
@@ -102,14 +78,14 @@ def test_sixty_four_writers_killed_at_random_lose_nothing(tmp_path: Path) -> Non
     log = JsonlLog(folder)
     writers.append_one(log, "end")
     # The last one is a single rating, the writers' come in pairs.
-    assert NOTHING | {"torn": 1} == writers.judge(log, acknowledged)
+    assert NOTHING | {"believed": 1} == writers.judge(log, acknowledged)
     assert ["end"] == [name for name, number in writers.counts(log).items() if number == 1]
     log.close()
 
 
 def test_the_soak_tells_what_it_did(tmp_path: Path) -> None:
     """The longer run makes at least as many kills as asked for, and finds nothing wrong."""
-    done = writers.tally(5, 1, tmp_path)
+    done = writers.tally(Setting(tmp_path, 1, 5))
     assert done.pop("kills") >= 5
     done.pop("acknowledged")
     assert {"complaints": 0, **NOTHING} == done
@@ -296,20 +272,7 @@ def test_no_environment_changes_the_bytes(begun: Project, odd: dict[str, str]) -
     assert () == commands.verify(begun).problems
 
 
-@pytest.mark.parametrize("verb", ["read", "verify", "append"])
+@pytest.mark.parametrize("verb", sparse.VERBS)
 def test_a_sparse_log_takes_no_memory(tmp_path: Path, verb: str) -> None:
     """A log that a hole of 256 MiB follows is read, verified and sealed in little memory."""
-    log = JsonlLog(tmp_path / "ledger")
-    append(log, "a")
-    log.close()
-    os.truncate(log.path, GIB // 4)
-    done = python(READER, str(ROOT), str(log.folder), verb)
-    assert "" == done.stderr
-    assert int(done.stdout.split()[-1]) < 128 * 1024
-    if verb == "append":
-        append(log, "b")
-        assert ["a", "b"] == names(log)
-        assert () == verify(log).problems
-    else:
-        assert ["a"] == names(log)
-    log.close()
+    assert [] == sparse.suffer(verb, sparse.GIB // 4, tmp_path / "ledger").problems

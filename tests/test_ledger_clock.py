@@ -56,7 +56,7 @@ def test_texts_sort_as_moments_do(us: int, step: int) -> None:
 )
 def test_a_moment_that_is_written_otherwise_is_refused(text: str) -> None:
     """Only the ledger's own form is read; nothing is guessed."""
-    with pytest.raises(ValueError, match=r".+"):
+    with pytest.raises(ValueError, match=r"\btime\b"):
         unix_us(text)
 
 

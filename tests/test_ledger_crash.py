@@ -122,7 +122,8 @@ def test_a_writer_killed_at_any_call_loses_nothing(tmp_path: Path, code: Path, t
     killed_at = moments(code, whole, tmp_path / "trace")
     assert {"write", "fdatasync", "pwrite64", "flock", "openat"} <= {call for call, _ in killed_at}
     before = ["old"] if torn else []
-    for call, number in killed_at:
+    # The other half is killed with the other kind of beginning.
+    for call, number in killed_at[bool(torn) :: 2]:
         folder = tmp_path / f"{call}-{number}" / "ledger"
         begun(folder, torn)
         inject = f"inject={call}:signal=KILL:when={number}"

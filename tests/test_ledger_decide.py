@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from ledger.decide import (
+    MAX_COUNT,
     MAX_TEXT_CHARS,
     Decision,
     Edit,
@@ -18,6 +19,7 @@ from ledger.decide import (
     decide_edit,
     decide_extraction,
     read_extraction,
+    read_points,
 )
 from ledger.errors import BadInputError
 from ledger.events import (
@@ -94,17 +96,23 @@ def test_a_text_that_stands_is_not_added() -> None:
     """A text that stands, or that the same update brings twice, is named as ignored with the entry that has it."""
     decision = decided(extraction(new=["one", "new", "new"]), ONE, high_water=1)
     assert (PointAdded("kpt_002", "new"), PlaybookUpdated(1, 0, 0)) == decision.events
-    assert [("new_key_points[0]", "kpt_001"), ("new_key_points[2]", "kpt_002")] == [
-        (one.item, one.name) for one in decision.ignored
-    ]
+    again = Ignored("new_key_points[2]", "stands already as kpt_002", "kpt_002")
+    assert (Ignored("new_key_points[0]", "stands already as kpt_001", "kpt_001"), again) == decision.ignored
 
 
-@pytest.mark.parametrize(("name", "rating"), [("kpt_404", "helpful"), ("kpt_001", "superb")])
-def test_a_rating_that_counts_nothing_is_kept_and_named(name: str, rating: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "rating", "reason"),
+    [
+        ("kpt_404", "helpful", "no such entry in the playbook"),
+        ("kpt_404", "superb", "no such entry in the playbook"),
+        ("kpt_001", "superb", "the rating 'superb' counts nothing"),
+    ],
+)
+def test_a_rating_that_counts_nothing_is_kept_and_named(name: str, rating: str, reason: str) -> None:
     """A rating of nobody, or of no known kind, becomes an event as it was received, and the answer says so."""
     decision = decided(extraction((name, rating)), ONE)
-    assert PointRated(name, rating) == decision.events[0]
-    assert [("evaluations[0]", name)] == [(one.item, one.name) for one in decision.ignored]
+    assert (PointRated(name, rating), PlaybookUpdated(0, 1, 0)) == decision.events
+    assert (Ignored("evaluations[0]", reason, name),) == decision.ignored
 
 
 def test_neutral_is_no_mistake() -> None:
@@ -131,11 +139,77 @@ def test_no_decision_gives_a_name_or_a_text_twice(brought: dict[str, Any], stand
     assert len({*standing, *(one.text for one in added)}) == len(standing) + len(added)
 
 
-@pytest.mark.parametrize("payload", [None, 5, "evaluations", [], {}, {"points": []}, {"evaluations": "x"}])
-def test_what_is_no_extraction_result_is_refused(payload: object) -> None:
+@pytest.mark.parametrize(
+    ("payload", "message"),
+    [
+        (None, "hook: expected an object, got NoneType; nothing was recorded"),
+        ("evaluations", "hook: expected an object, got str; nothing was recorded"),
+        ([], "hook: expected an object, got list; nothing was recorded"),
+        ({}, "hook: has neither new_key_points nor evaluations; nothing was recorded"),
+        ({"points": []}, "hook: has neither new_key_points nor evaluations; nothing was recorded"),
+        ({"evaluations": "x"}, "hook: evaluations: expected a list, got str"),
+        ({"new_key_points": None, "evaluations": []}, "hook: new_key_points: expected a list, got NoneType"),
+    ],
+)
+def test_what_is_no_extraction_result_is_refused(payload: object, message: str) -> None:
     """Something else than an object with lists is refused as a whole, naming where it came from."""
-    with pytest.raises(BadInputError, match=r"^hook(: \w+)?: "):
+    with pytest.raises(BadInputError) as refused:
         read_extraction(payload, "hook")
+    assert message == str(refused.value)
+
+
+def test_a_payload_without_a_source_is_called_one() -> None:
+    """Where nobody says where it came from, the error speaks of the payload."""
+    with pytest.raises(BadInputError, match=r"^payload: expected an object"):
+        read_extraction(5)
+
+
+HALF = "holds half of a surrogate pair, which is no Unicode text"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (5, "expected a text, got int"),
+        (None, "expected a text, got NoneType"),
+        ("", "the text is empty"),
+        (" \n ", "the text is empty"),
+        ("a\udc80", HALF),
+    ],
+)
+def test_a_text_that_cannot_be_a_point_says_why(text: object, reason: str) -> None:
+    """A text that cannot be used is named by its place and the reason; those beside it are read."""
+    read = read_extraction({"new_key_points": ["a", text, "b"]})
+    item = "new_key_points[1]"
+    assert Extraction((("new_key_points[0]", "a"), ("new_key_points[2]", "b")), (), (Ignored(item, reason),)) == read
+
+
+@pytest.mark.parametrize(
+    ("evaluation", "reason"),
+    [
+        ("kpt_001", "expected an object with name and rating, got str"),
+        ({"rating": "helpful"}, "expected a text as name"),
+        ({"name": "", "rating": "helpful"}, "expected a text as name"),
+        ({"name": "kpt_001"}, "expected a text as rating"),
+        ({"name": "kpt_001", "rating": 1}, "expected a text as rating"),
+        ({"name": "n" * 1201, "rating": "helpful"}, "the name has 1,201 characters, at most 200 are taken"),
+        ({"name": "kpt_001", "rating": "r" * 1101}, "the rating has 1,101 characters, at most 100 are taken"),
+        ({"name": "kpt\ud800", "rating": "helpful"}, f"the name {HALF}"),
+        ({"name": "kpt_001", "rating": "\ud800"}, f"the rating {HALF}"),
+    ],
+)
+def test_an_evaluation_that_cannot_be_read_says_why(evaluation: object, reason: str) -> None:
+    """An evaluation that cannot be used is named by its place and the reason; those beside it are read."""
+    good = {"name": "kpt_001", "rating": "helpful"}
+    read = read_extraction({"evaluations": [good, evaluation, good]})
+    ratings = tuple((f"evaluations[{place}]", "kpt_001", "helpful") for place in (0, 2))
+    assert Extraction((), ratings, (Ignored("evaluations[1]", reason),)) == read
+
+
+def test_the_longest_name_and_rating_are_read() -> None:
+    """A name of 200 characters and a rating of 100 are taken as they are."""
+    name, rating = "n" * 200, "r" * 100
+    assert (("evaluations[0]", name, rating),) == read_extraction(extraction((name, rating))).ratings
 
 
 def test_a_text_may_be_long_but_not_endless() -> None:
@@ -244,3 +318,78 @@ def test_a_count_is_never_negative() -> None:
     base, found, now = KeyPoint("kpt_001", "a", 5), KeyPoint("kpt_001", "a", 1), KeyPoint("kpt_001", "a", 2)
     decision = decide_edit(Edit((base,), (found,)), known(now), {"kpt_001": (-3, 0)})
     assert PointEdited("kpt_001", 0, 0, "a") == decision.events[0]
+
+
+def test_each_field_is_from_the_side_that_changed_it() -> None:
+    """A hand that set one count undoes neither the text nor the count that others changed meanwhile."""
+    base, now, found = (KeyPoint("kpt_001", *rest) for rest in (("old", 2, 1), ("new", 9, 1), ("old", 2, 5)))
+    decision = decide_edit(Edit((base,), (found,), seq=7, source="ab12", top="{}"), known(now), {})
+    assert (PointEdited("kpt_001", 9, 5, "new"), PlaybookEdited(7, "ab12", "{}")) == decision.events
+
+
+def test_a_change_that_others_made_too_needs_no_word() -> None:
+    """Where what stands is what was found already, the edit is its close alone."""
+    base, now = KeyPoint("kpt_001", "old"), KeyPoint("kpt_001", "new", 1)
+    assert (PlaybookEdited(None, None, ""),) == decide_edit(Edit((base,), (now,)), known(now), {}).events
+
+
+def test_an_order_that_a_hand_left_alone_is_the_present_one() -> None:
+    """Who changes a count does not undo the order that others gave the entries meanwhile."""
+    found = KeyPoint("kpt_001", "one", 3, 1)
+    decision = decide_edit(Edit((ONE, TWO), (found, TWO)), known(TWO, ONE), {})
+    assert (PointEdited("kpt_001", 3, 1, "one"), PlaybookEdited(None, None, "")) == decision.events
+
+
+def test_an_order_names_every_entry_that_stands() -> None:
+    """Behind the order that was found stand entries that came in since; one whose name was taken has its new one."""
+    theirs = KeyPoint("kpt_002", "theirs")
+    decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs), {})
+    assert {"kpt_002": "kpt_003"} == decision.renamed
+    ordered = PlaybookOrdered(("kpt_003", "kpt_001", "kpt_002"))
+    assert (PointEdited("kpt_003", 0, 0, "two"), ordered, PlaybookEdited(None, None, "")) == decision.events
+
+
+# Entries that a program hands over
+
+
+def test_entries_are_read_as_values() -> None:
+    """Canonical entries are read in their order, counts from 0 to 2^53, further keys left alone."""
+    dicts = [
+        {"name": "kpt_001", "text": "one", "helpful": 2, "harmful": 1},
+        {"name": "b", "text": "", "helpful": 0, "harmful": MAX_COUNT, "note": "x"},
+        {"name": "c", "text": "c", "helpful": MAX_COUNT, "harmful": 0},
+    ]
+    assert (ONE, KeyPoint("b", "", 0, 2**53), KeyPoint("c", "c", 2**53, 0)) == read_points(dicts, "found")
+    assert () == read_points([], "found")
+
+
+@pytest.mark.parametrize("value", [None, "kpt_001", {"name": "kpt_001"}])
+def test_what_is_no_list_of_entries_is_refused(value: object) -> None:
+    """Something else than a list is refused, and the error says what it was."""
+    with pytest.raises(BadInputError) as refused:
+        read_points(value, "found")
+    assert f"found: expected a list of entries, got {type(value).__name__}" == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"name": ""},
+        {"name": None},
+        {"text": 5},
+        {"helpful": -1},
+        {"harmful": -1},
+        {"helpful": 1.0},
+        {"harmful": True},
+        {"helpful": None},
+        {"harmful": MAX_COUNT + 1},
+    ],
+    ids=str,
+)
+def test_an_entry_that_is_not_canonical_is_refused(odd: dict[str, object]) -> None:
+    """REQ-SCORE-001: a name, a text, and two whole numbers from 0 on; the error says which entry lacks one."""
+    good = {"name": "kpt_001", "text": "one", "helpful": 0, "harmful": 0}
+    for entry in (good | odd, {key: value for key, value in good.items() if key not in odd}, None):
+        with pytest.raises(BadInputError) as refused:
+            read_points([good, entry], "found")
+        assert "found[1]: expected an entry with name, text, helpful and harmful" == str(refused.value)

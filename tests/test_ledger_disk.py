@@ -66,6 +66,116 @@ def test_a_created_folder_is_private_and_so_are_those_above_it(tmp_path: Path) -
     assert [0o755, 0o700] == [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "a", tmp_path / "a" / "b")]
 
 
+def mode_of(path: Path) -> int:
+    """Return a file's mode."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777], ids=oct)
+def test_the_umask_takes_nothing_and_gives_nothing(tmp_path: Path, umask: int) -> None:
+    """What is created is its owner's alone where the folder is, and the group's too where the folder is."""
+    (tmp_path / "own").mkdir(mode=0o700)
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o770)
+    before = os.umask(umask)
+    try:
+        for folder in (tmp_path / "own", tmp_path / "shared"):
+            disk.make_folder(folder / "folder")
+            os.close(disk.open_file(folder / "file", write=True, create=True))
+            disk.replace_file(folder / "whole", b"data")
+            disk.store(folder / "note", b"data")
+    finally:
+        os.umask(before)
+    names = ("folder", "file", "whole", "note")
+    assert [0o700, 0o600, 0o600, 0o600] == [mode_of(tmp_path / "own" / name) for name in names]
+    assert [0o770, 0o660, 0o660, 0o660] == [mode_of(tmp_path / "shared" / name) for name in names]
+
+
+@pytest.mark.parametrize(("folder_mode", "file_mode"), [(0o770, 0o600), (0o777, 0o666), (0o2775, 0o660)], ids=oct)
+def test_another_group_than_the_folders_gets_what_everybody_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder_mode: int, file_mode: int
+) -> None:
+    """A file that the system would not hand to the folder's group is not open to the user's own group instead."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of a group that it is not in")
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    os.chown(folder, -1, 54_321)
+    folder.chmod(folder_mode)
+    monkeypatch.setattr(os, "chown", refuse(errno.EPERM))
+    os.close(disk.open_file(folder / "file", write=True, create=True))
+    assert file_mode == mode_of(folder / "file")
+
+
+def test_a_file_system_without_modes_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no mode can be set, files and folders are created all the same."""
+    monkeypatch.setattr(os, "chmod", refuse(errno.EPERM))
+    disk.make_folder(tmp_path / "folder")
+    disk.replace_file(tmp_path / "folder" / "file", b"data")
+    assert b"data" == disk.read_file(tmp_path / "folder" / "file")
+
+
+def test_a_file_that_cannot_be_given_its_mode_does_not_stay_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk that fails at it ends as our error, and no descriptor is lost."""
+    monkeypatch.setattr(os, "chmod", refuse(errno.EIO))
+    free = os.dup(0)
+    os.close(free)
+    with pytest.raises(CannotWriteError, match="Input/output error"):
+        disk.open_file(tmp_path / "new", write=True, create=True)
+    again = os.dup(0)
+    os.close(again)
+    assert free == again
+
+
+def test_who_comes_second_opens_what_the_first_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two processes that create the same file or folder at once, both go on, with the same one."""
+    real_open, real_mkdir = os.open, os.mkdir
+
+    def create_first(path: Path, flags: int, mode: int = 0o777) -> int:
+        if flags & os.O_CREAT:
+            path.write_bytes(b"first")
+        return real_open(path, flags, mode)
+
+    def make_first(path: Path, mode: int) -> None:
+        real_mkdir(path, mode)
+        real_mkdir(path, mode)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "open", create_first)
+        fd = disk.open_file(tmp_path / "file", write=True, create=True)
+        patch.setattr(os, "mkdir", make_first)
+        disk.make_folder(tmp_path / "folder")
+    assert (b"first", True) == (os.read(fd, 10), (tmp_path / "folder").is_dir())
+    os.close(fd)
+
+
+def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    """Nothing is created behind it and nothing there is read, whether it leads somewhere or nowhere."""
+    disk.make_folder(tmp_path / "outside")
+    (tmp_path / "outside" / "file").write_bytes(b"precious")
+    for target in ("outside", "nowhere"):
+        link = tmp_path / f"to-{target}"
+        link.symlink_to(target)
+        for act in (lambda: disk.make_folder(link), lambda: disk.read_file(link / "file")):  # noqa: B023
+            with pytest.raises(CannotWriteError, match="is a symbolic link"):
+                act()
+    assert not (tmp_path / "nowhere").exists()
+    (tmp_path / "to-outside" / "file").unlink()
+    with pytest.raises(CannotWriteError, match="File exists"):
+        disk.make_folder(tmp_path / "to-nowhere" / "folder")
+
+
+def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: int) -> None:
+    """A hard link is refused only where the content is somebody else's; a file of one name never."""
+    disk.refuse_second_name(opened, path, ours=False)
+    path.with_name("other").hardlink_to(path)
+    disk.refuse_second_name(opened, path, ours=True)
+    with pytest.raises(CannotWriteError, match="is a hard link"):
+        disk.refuse_second_name(opened, path, ours=False)
+
+
 @pytest.mark.parametrize("below", ["", "a", "a/b"])
 def test_a_folder_cannot_be_made_where_a_file_is(path: Path, below: str) -> None:
     """One of our errors, and the file stands."""
@@ -151,6 +261,17 @@ def test_a_lock_is_one_openers_at_a_time(opened: int, path: Path) -> None:
     assert disk.try_lock(opened)
 
 
+def test_a_lock_that_cannot_be_given_back_leaves_the_outcome_open(
+    opened: int, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was written under it is not flushed yet, so nobody is told that it is recorded."""
+    fcntl = pytest.importorskip("fcntl")
+    disk.lock(opened, path, 0)
+    monkeypatch.setattr(fcntl, "flock", refuse(errno.EIO))
+    with pytest.raises(OutcomeUnknownError, match="its lock could not be given back: Input/output error"):
+        disk.unlock(opened)
+
+
 def test_a_file_system_without_locks_is_told(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No lock is no reason to write without one."""
     fcntl = pytest.importorskip("fcntl")
@@ -166,7 +287,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(path: Path, tmp_path: Path)
     assert (b"new", 0o640, [path]) == (path.read_bytes(), stat.S_IMODE(path.stat().st_mode), list(tmp_path.iterdir()))
 
 
-@pytest.mark.parametrize("call", ["write", "fsync", "fchmod"])
+@pytest.mark.parametrize("call", ["write", "fsync", "chmod"])
 def test_a_replacement_that_fails_leaves_the_old_file(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
@@ -174,6 +295,42 @@ def test_a_replacement_that_fails_leaves_the_old_file(
     monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
     with pytest.raises(CannotWriteError):
         disk.replace_file(path, b"new")
+    assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
+
+
+@pytest.mark.parametrize("write", [disk.replace_file, disk.store])
+@pytest.mark.parametrize("plant", ["link", "hard link", "leftover", "folder"])
+def test_what_stands_where_a_file_is_made_is_not_written_to(
+    path: Path, tmp_path: Path, write: Callable[[Path, bytes], object], plant: str
+) -> None:
+    """A planted link or a killed process's leftover goes, untouched; behind a folder in the way the old file stands."""
+    victim, fresh = tmp_path / "victim", tmp_path / f".file.{os.getpid()}.tmp"
+    victim.write_bytes(b"precious")
+    plants: dict[str, Callable[[], object]] = {
+        "link": lambda: fresh.symlink_to(victim),
+        "hard link": lambda: fresh.hardlink_to(victim),
+        "leftover": lambda: fresh.write_bytes(b"left over"),
+        "folder": fresh.mkdir,
+    }
+    plants[plant]()
+    refused = None
+    try:
+        write(path, b"new")
+    except CannotWriteError as error:
+        refused = error
+    assert (refused is not None) == (plant == "folder" and write is disk.replace_file)
+    assert (b"bytes" if plant == "folder" else b"new") == path.read_bytes()
+    assert (b"precious", plant == "folder") == (victim.read_bytes(), fresh.exists())
+
+
+@pytest.mark.parametrize("call", ["write", "replace", "open"])
+def test_a_note_that_cannot_be_written_is_done_without(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Whatever the disk refuses, nobody is told, the old one stands and nothing lies beside it."""
+    monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
+    disk.store(path, b"new")
+    monkeypatch.undo()
     assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 
 

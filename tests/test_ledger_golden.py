@@ -20,6 +20,7 @@ from ledger.codec import decode, encode
 from ledger.events import (
     EVENT_TYPES,
     Event,
+    EventRedacted,
     ItemSkipped,
     LedgerOpened,
     LogRecovered,
@@ -115,6 +116,11 @@ BATCHES = [
             ),
             PlaybookEdited(None, None, ""),
         ),
+    ),
+    Golden(
+        "2026-11-22T00:00:03.000000Z",
+        {"rater": "human"},
+        (EventRedacted("0192aaaa-0000-7000-8000-000000000006", "a name of somebody"),),
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

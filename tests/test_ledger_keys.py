@@ -120,6 +120,33 @@ def test_a_folder_in_place_of_the_cache_costs_nothing_but_time(log: JsonlLog) ->
     assert_only_the_five_are_known(log)
 
 
+def test_a_cache_that_leads_elsewhere_is_neither_read_nor_written(log: JsonlLog, tmp_path: Path) -> None:
+    """A link in place of its folder costs time and nothing else: what lies behind it is another's and stays so."""
+    whole = cache(log).read_bytes()
+    cache(log).parent.rename(tmp_path / "outside")
+    cache(log).parent.symlink_to(tmp_path / "outside")
+    foreign = whole.replace(b"tallybook-keys 1", b"somebody else's")
+    (tmp_path / "outside" / "keys").write_bytes(foreign)
+    assert_only_the_five_are_known(log)
+    (tmp_path / "outside" / "keys").write_bytes(whole)
+    append(log, "a", key="k6")
+    assert [whole] == [path.read_bytes() for path in (tmp_path / "outside").iterdir()]
+
+
+def test_a_link_in_place_of_the_cache_is_replaced(log: JsonlLog, tmp_path: Path) -> None:
+    """What it leads to stands, and a cache takes its place."""
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    cache(log).unlink()
+    cache(log).symlink_to(victim)
+    assert_only_the_five_are_known(log)
+    assert ("precious", False, 0o600) == (
+        victim.read_text(),
+        cache(log).is_symlink(),
+        cache(log).stat().st_mode & 0o777,
+    )
+
+
 @pytest.mark.parametrize("batches", range(1, 8))
 def test_another_ledgers_cache_is_not_believed(log: JsonlLog, tmp_path: Path, batches: int) -> None:
     """Copied from a ledger that is shorter, as long or longer, it neither adds a key nor hides one."""

@@ -43,6 +43,7 @@ from ledger.line import (
     RawBatch,
     Stamp,
     chain_of,
+    dumps,
     frame,
 )
 from ledger.recorded import By
@@ -71,7 +72,7 @@ EVENTS: st.SearchStrategy[Event] = st.one_of(
     st.builds(PointSeeded, TEXTS, COUNTS, COUNTS, TEXTS, LONG_TEXTS, LONG_TEXTS),
     st.builds(ItemSkipped, COUNTS, TEXTS, LONG_TEXTS),
     st.builds(PlaybookOrdered, st.lists(TEXTS, max_size=60).map(tuple)),
-    st.builds(PlaybookEdited, st.none() | COUNTS, st.none() | TEXTS, LONG_TEXTS),
+    st.builds(PlaybookEdited, st.none() | COUNTS, st.none() | TEXTS, LONG_TEXTS.map(lambda text: dumps({"a": text}))),
     st.builds(PlaybookUpdated, COUNTS, COUNTS, COUNTS),
 )
 
@@ -339,8 +340,9 @@ def test_json_is_written_as_the_standard_library_writes_it(monkeypatch: pytest.M
     for number in (float("nan"), float("inf"), float("-inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
             encoded([number])
-    with pytest.raises(TypeError):
-        encoded([b"x"])
+    for value in ([b"x"], {b"x": 1}):
+        with pytest.raises(TypeError, match=r"bytes has no form|bytes is not JSON|keys must be str.* not bytes"):
+            encoded(value)
 
 
 def test_when_stands_where_it_was_another_time() -> None:

@@ -1,4 +1,4 @@
-"""A text that was redacted in place: gone from the file, every offset as it was, and everything else still proven."""
+"""A text or a sealed range that was blotted out: all else is proven as before, and what nobody redacted is damage."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
+
 from ledger.codec import decode, encode
-from ledger.events import PlaybookUpdated, PointAdded
+from ledger.errors import DamagedLedgerError
+from ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
+from ledger.line import head_field
+from ledger.verify import verify
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, REDACTED
 from test_ledger_line import batches_of, raw, read
+from test_ledger_redact import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
+    from ledger.backends.jsonl import JsonlLog
     from ledger.line import RawBatch
 
-TOLD = "the key is hunter2"
+
+@pytest.fixture
+def log(tmp_path: Path) -> JsonlLog:
+    """Return a ledger with a secret in it."""
+    return begun(tmp_path / "ledger")
 
 
 def ledger() -> Sequence[RawBatch]:
@@ -59,3 +71,128 @@ def test_a_change_among_the_blanks_is_found() -> None:
         for bit in range(8):
             changed = data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :]
             assert None is not read(changed).stop
+
+
+def forge_whole(log: JsonlLog) -> int:
+    """Blot out a value, and return the line that is to be named."""
+    value = value_of(log, b"hunter2")
+    overwrite(log, value, b"null".ljust(len(value)))
+    return 2
+
+
+def forge_short(log: JsonlLog) -> int:
+    """Put a shorter value in the place of one, which moves all behind it."""
+    overwrite(log, value_of(log, b"hunter2"), b"null")
+    return log.head().seq
+
+
+def forge_continued(log: JsonlLog) -> int:
+    """Blot out a continued line alone."""
+    batch = put(log, PointAdded("kpt_003", LONG), PlaybookUpdated(1, 0, 0))
+    value = value_of(log, b'"y')
+    overwrite(log, value, b"null".ljust(len(value)))
+    return batch.first + 2
+
+
+def forge_elsewhere(log: JsonlLog) -> int:
+    """Blot a value out, and redact an id that another ledger has."""
+    put(log, EventRedacted("0193a9f3-0000-7000-8000-000000000000", "gone"))
+    return forge_whole(log)
+
+
+def forge_neighbour(log: JsonlLog) -> int:
+    """Blot a value out behind another that was redacted."""
+    strike(log, id_of(log, PointAdded, "hunter2"))
+    value = value_of(log, b"Write tests")
+    overwrite(log, value, b"null".ljust(len(value)))
+    return 3
+
+
+def forge_earlier(log: JsonlLog) -> int:
+    """Blot a value out before another that was redacted."""
+    strike(log, head_field(put(log, PointAdded("kpt_003", "a third"), PlaybookUpdated(1, 0, 0)).data, b"id"))
+    return forge_whole(log)
+
+
+FORGED = [forge_whole, forge_short, forge_continued, forge_elsewhere, forge_neighbour, forge_earlier]
+
+
+@pytest.mark.parametrize("forge", FORGED)
+def test_a_text_that_nobody_redacted_is_damage(log: JsonlLog, forge: Callable[[JsonlLog], int]) -> None:
+    """Reading and verify refuse it, and name its line."""
+    seq = forge(log)
+    with pytest.raises(DamagedLedgerError) as refused:
+        list(log.read())
+    assert [seq] == [problem.seq for problem in refused.value.problems]
+    assert seq in [problem.seq for problem in verify(log).problems]
+
+
+def test_damage_stays_damage_while_a_redaction_is_owed(log: JsonlLog) -> None:
+    """A text in the middle of being blotted out hides no other fault of its batch, which is named to its line."""
+    owe(log, id_of(log, PointAdded, "hunter2"))
+    overwrite(log, b"the key", b"nul    ")
+    overwrite(log, b'"kpt_002"', b'"kpt_003"')
+    with pytest.raises(DamagedLedgerError) as refused:
+        list(log.read())
+    assert [3] == [problem.seq for problem in refused.value.problems]
+    assert [3] == [problem.seq for problem in verify(log).problems]
+
+
+def test_a_text_put_back_is_noted(log: JsonlLog) -> None:
+    """A log whose redacted text came back, as from a backup, proves itself; verify says that it stands again."""
+    value = value_of(log, b"hunter2")
+    secret = id_of(log, PointAdded, "hunter2")
+    strike(log, secret)
+    overwrite(log, b"null".ljust(len(value)), value)
+    verdict = verify(log)
+    assert ((), 1) == (verdict.problems, len(verdict.notes))
+    assert secret in verdict.notes[0]
+
+
+def sealed(log: JsonlLog) -> str:
+    """Let a writer seal a torn end that holds the secret, twice in quarantine; return the id of the sealing line."""
+    log.close()
+    size = log.path.stat().st_size
+    with log.path.open("ab") as file:
+        file.write(TORN)
+    put(log, PointRated("kpt_002", "helpful"))
+    (log.folder / "quarantine" / f"{size}-{size + 9}.bin").write_bytes(TORN)
+    return id_of(log, LogRecovered)
+
+
+def test_a_sealed_range_goes_whole(log: JsonlLog) -> None:
+    """The range that a seal names is blotted out with every copy of it, and readers still skip exactly that."""
+    before = log.head()
+    seal = sealed(log)
+    strike(log, id_of(log, PointAdded, "hunter2"), seal)
+    files = [log.path, *(log.folder / "quarantine").iterdir()]
+    assert 3 == len(files)
+    assert [] == [path for path in files if b"hunter2" in path.read_bytes()]
+    assert before.chain in [batch.chain for batch in log.read()]
+    verdict = verify(log)
+    assert () == verdict.problems
+    assert [2, before.seq + 1] == [one.seq for one in verdict.redacted]
+    put(log, PointRated("kpt_002", "helpful"))
+    assert 3 == sum(isinstance(event, PointRated) for event in events(log).values())
+
+
+@pytest.mark.parametrize("written", [0, 9, 10_000])
+def test_a_sealed_range_that_is_owed_reads(log: JsonlLog, written: int) -> None:
+    """In the middle of its blotting out a sealed range stops nobody."""
+    seal = sealed(log)
+    owe(log, seal)
+    overwrite(log, TORN, b" " * min(written, len(TORN)) + TORN[written:])
+    assert seal in events(log)
+    assert () == verify(log).problems
+
+
+@pytest.mark.parametrize("changed", [b" " * len(TORN), b" " * 9 + TORN[9:]], ids=["whole", "part"])
+def test_a_sealed_range_that_nobody_redacted_is_damage(log: JsonlLog, changed: bytes) -> None:
+    """Blotted out by hand, a sealed range is a problem at the line that seals it, or where reading stopped."""
+    before = log.head()
+    sealed(log)
+    overwrite(log, TORN, changed)
+    with pytest.raises(DamagedLedgerError) as refused:
+        list(log.read())
+    assert [before.seq + 1] == [problem.seq for problem in refused.value.problems]
+    assert before.seq + 1 in [problem.seq for problem in verify(log).problems]

@@ -92,6 +92,26 @@ def test_a_spool_that_cannot_be_made_is_told(tmp_path: Path) -> None:
     assert "in the way" == (tmp_path / "spool").read_text()
 
 
+def test_a_spool_that_is_a_link_is_neither_filled_nor_read(tmp_path: Path) -> None:
+    """What waits behind it is another ledger's; it is a problem, and nothing is put there."""
+    spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
+    (tmp_path / "spool").symlink_to(tmp_path / "other" / "spool")
+    waiting, problems = spool.waiting(tmp_path)
+    assert ([], ["spool"]) == (waiting, [problem.source for problem in problems])
+    with pytest.raises(CannotWriteError, match="is a symbolic link"):
+        spool.put(tmp_path, AT, "id-2", REQUESTS)
+    assert 1 == len(list((tmp_path / "other" / "spool").iterdir()))
+
+
+def test_a_link_in_the_spool_is_not_read(tmp_path: Path) -> None:
+    """A file of another ledger's spool is not taken in through it."""
+    path = spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "spool" / "x.json").symlink_to(path)
+    waiting, problems = spool.waiting(tmp_path)
+    assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
+
+
 def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
     """What is no Unicode text could never be recorded, so it does not wait either."""
     with pytest.raises(CannotWriteError):

@@ -11,9 +11,9 @@ from ledger import head as heads
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import encode
 from ledger.errors import NewerLedgerError, Problem
-from ledger.events import LedgerOpened, PlaybookUpdated, PointAdded, PointRated
+from ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
 from ledger.head import Head
-from ledger.line import FREE_CHARS, START, Draft, Mark, RawBatch, chain_of, frame
+from ledger.line import FREE_CHARS, START, Draft, Mark, RawBatch, chain_of, frame, head_field, lines_of, split_line
 from ledger.verify import verify
 from test_ledger_line import batches_of, forge, raw, stamp
 
@@ -29,6 +29,7 @@ BATCHES = batches_of(
 )
 LOG = raw(BATCHES)
 LAST = BATCHES[-1].mark
+TEXT = split_line(lines_of(BATCHES[1].data)[0])[2] or b""
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_002"}'
 STARRED = '"kind":"point.starred","v":1,"body":{}'
@@ -214,10 +215,17 @@ def test_unknown_kinds_are_listed(ledger: Callable[..., JsonlLog]) -> None:
 
 
 def test_a_redacted_text_is_no_damage(ledger: Callable[..., JsonlLog]) -> None:
-    """The text is gone, and everything else still proves itself."""
-    data = LOG.replace(b'{"salt":"5a17","text":"Use type hints"}', b"null")
-    last = LAST._replace(offset=len(data))
-    assert (True, 4) == (verify(ledger(data, last)).ok, verify(ledger(data, last)).events)
+    """The text is gone, an event says so, and everything else still proves itself."""
+    data = LOG.replace(TEXT, b"null".ljust(len(TEXT)))
+    redacted = frame([encode(EventRedacted(head_field(BATCHES[1].data, b"id"), "a name"))], stamp(LAST))
+    verdict = verify(ledger(data + redacted.raw, redacted.mark))
+    assert (True, 5, [(2, 5)]) == (verdict.ok, verdict.events, [(one.seq, one.said.seq) for one in verdict.redacted])
+
+
+def test_a_text_that_is_gone_without_a_redaction_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """Anybody can blot out a text; without an event that says so it is named to its line."""
+    (problem,) = verify(ledger(LOG.replace(TEXT, b"null".ljust(len(TEXT))))).problems
+    assert Problem("events.jsonl: seq 2", "its text was blotted out, and no event.redacted says so", 2) == problem
 
 
 def test_a_format_from_the_future_is_refused(ledger: Callable[..., JsonlLog]) -> None:

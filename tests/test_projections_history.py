@@ -10,6 +10,7 @@ import pytest
 
 from ledger.events import (
     EVENT_TYPES,
+    EventRedacted,
     ItemSkipped,
     LedgerOpened,
     LogRecovered,
@@ -40,6 +41,7 @@ EXAMPLES: list[Any] = [
     PointRemoved("kpt_003"),
     PlaybookOrdered(("kpt_004", "kpt_001")),
     PlaybookEdited(7, "ab12", ""),
+    EventRedacted("019a", "a name"),
     LogRecovered(10, 90, "cd34"),
 ]
 """One event of every kind; a new kind needs one here too."""
@@ -90,6 +92,13 @@ def test_an_unknown_kind_is_told_under_its_own_name() -> None:
     told = row(recorded(UnknownEvent("point.pinned", 7, '{"name":"kpt_001","why":[1,2]}')))
     assert ("point.pinned", 7) == (told["kind"], told["v"])
     assert {"name": "kpt_001", "why": [1, 2]} == told["body"]
+    assert "free" not in told
+
+
+def test_the_text_of_an_unknown_kind_is_told_too() -> None:
+    """A kind from the future that has free text tells it beside its body, as known kinds do."""
+    told = row(recorded(UnknownEvent("point.noted", 2, '{"name":"kpt_001"}', '{"note":"later"}')))
+    assert ({"name": "kpt_001"}, {"note": "later"}) == (told["body"], told["free"])
 
 
 @kinds
@@ -140,14 +149,29 @@ def test_a_summary_is_one_short_line(text: str) -> None:
     assert len(told) <= len('learned kpt_001 ""') + QUOTE_CHARS
 
 
+@pytest.mark.parametrize(
+    ("text", "quoted"),
+    [
+        ("x" * QUOTE_CHARS, "x" * QUOTE_CHARS),
+        ("x" * (QUOTE_CHARS + 1), "x" * (QUOTE_CHARS - 1) + "…"),
+        ("x" * (QUOTE_CHARS - 2) + " yy", "x" * (QUOTE_CHARS - 2) + "…"),
+    ],
+    ids=["that fits", "one longer", "cut behind a word"],
+)
+def test_a_summary_quotes_as_much_of_a_text_as_fits(text: str, quoted: str) -> None:
+    """Sixty characters are quoted whole; of a longer text the beginning, with the mark of the cut in the sixty."""
+    assert f'learned kpt_001 "{quoted}"' == summary(PointAdded("kpt_001", text))
+
+
 def test_a_kind_without_a_summary_is_told_by_its_fields() -> None:
     """A kind that was just added reads as its kind and what its body says, until it has a line of its own."""
 
     @attrs.frozen
     class PointPinned:
         name: str
+        place: int
 
-    assert "name kpt_001" == summary(PointPinned("kpt_001")).partition(": ")[2]  # type: ignore[arg-type]
+    assert "name kpt_001, place 3" == summary(PointPinned("kpt_001", 3)).partition(": ")[2]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -186,3 +210,9 @@ def test_briefs_tell_people_who_when_and_what() -> None:
     head = {"seq": 812, "at": AT, "by": {"rater": "reflector", "session": "s1"}}
     expected = [head | {"summary": "kpt_001 rated helpful"}, head | {"summary": "update closed: 1 rated"}]
     assert expected == list(briefs(batch))
+
+
+def test_briefs_are_chosen_by_name() -> None:
+    """With a name, only what concerns that entry is told."""
+    batch = batch_of(recorded(PointRated("kpt_002", "helpful")), recorded(PointRated("kpt_001", "harmful")))
+    assert ["kpt_001 rated harmful"] == [told["summary"] for told in briefs(batch, "kpt_001")]

@@ -28,6 +28,7 @@ def test_the_file_is_the_document_and_its_stamp() -> None:
     written = playbook_bytes(playbook).decode()
     assert book(point("kpt_001", "Größe", 1, 2)) | {"ledger": f"12:{'ab' * 16}"} == json.loads(written)
     assert ["version", "last_updated", "key_points", "ledger"] == list(json.loads(written))
+    assert written.startswith('{\n  "version": "1.0",\n')
     assert written.endswith("}\n")
     assert "Größe" in written
     assert {"ledger"} == json.loads(written).keys() - playbook_dict(playbook).keys()
@@ -83,7 +84,10 @@ def test_a_stamp_is_read_as_it_was_written(seq: int, chain: str) -> None:
     assert (seq, chain) == read_stamp(stamp_text((seq, chain)))
 
 
-@pytest.mark.parametrize("text", [None, "", "12", "12:", ":ab", "-1:ab", "1.5:ab", "²:ab", "x:y", "9" * 5000 + ":ab"])
+@pytest.mark.parametrize(
+    "text",
+    [None, "", "12", "12:", ":ab", "-1:ab", "1.5:ab", "²:ab", "x:y", f"1{'0' * 19}:ab", "9" * 5000 + ":ab"],
+)
 def test_a_stamp_that_somebody_spoiled_is_none(text: str | None) -> None:
     """What is no stamp says nothing, and costs nothing."""
     assert read_stamp(text) is None

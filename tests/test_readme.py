@@ -39,13 +39,22 @@ def test_every_option_is_in_the_reference(verb: str) -> None:
     (cell,) = [c for c in first_cells(section("Commands")) if c.strip("`").split()[0] == verb]
     known = {"--json", "--rater", "--session", "--agent", "--model", "--key"}
     options = {opt for param in tallybook.commands[verb].params for opt in param.opts if opt.startswith("--")}
-    assert options - known == set(re.findall(r"--[a-z]+", cell))
+    assert options - known == set(re.findall(r"--[a-z-]+", cell))
 
 
 def test_every_kind_is_in_the_reference() -> None:
     """The table of kinds lists those that are written, and no others."""
     named = set(re.findall(r"`([a-z]+\.[a-z]+)`", section("The line")))
     assert {*EVENT_TYPES, CONTINUED} == named
+
+
+def test_every_test_that_is_named_is_there() -> None:
+    """The table of promises names tests that exist."""
+    named = re.findall(r"`(test_\w+\.py)(?:::(test_\w+))?`", README)
+    assert [] == [
+        (file, test) for file, test in named if f"def {test}" not in (ROOT / "tests" / file).read_text(encoding="utf-8")
+    ]
+    assert len(named) > 20
 
 
 def test_every_exit_code_is_in_the_reference() -> None:

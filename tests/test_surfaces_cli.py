@@ -169,7 +169,7 @@ def test_log_answers_json_lines(run: Callable[..., Answer]) -> None:
 def test_verify_answers_the_head(here: Project, ask: Callable[..., Any]) -> None:
     """`verify` tells how many events stand, the head they end at, and that nothing is wrong."""
     answer = ask("verify")
-    assert ["ok", "events", "head", "problems", "unknown_kinds"] == list(answer)
+    assert ["ok", "events", "head", "problems", "unknown_kinds", "redacted", "drift"] == list(answer)
     stamp = json.loads(here.playbook.read_bytes())["ledger"]
     assert (True, 3, [], {}) == (answer["ok"], answer["events"], answer["problems"], answer["unknown_kinds"])
     assert stamp == f"{answer['head']['seq']}:{answer['head']['chain']}"

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Self
 
 from ledger import clock, disk, keys, recover
 from ledger import head as heads
-from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, OutcomeUnknownError
+from ledger.backends.files import LOG_NAME, Files
+from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame, key_of
 from ledger.reader import Reading, check_format
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from ledger.clock import Now
 
-LOG_NAME = "events.jsonl"
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
 # not be noted would be forgotten, so that is tried for longer.
 _HEAD_TRIES = 1_000
@@ -47,7 +47,7 @@ class JsonlLog:
         self.folder = folder
         self.path = folder / LOG_NAME
         self.now = now
-        self.files: _Files | None = None
+        self.files: Files | None = None
 
     def close(self) -> None:
         """Close the files that a transaction left open."""
@@ -96,48 +96,6 @@ class JsonlLog:
         return Transaction(self, wait_ms)
 
 
-class _Files:
-    """The files of a ledger, open for writing; what the last transaction of this process left is remembered."""
-
-    def __init__(self, folder: Path) -> None:
-        disk.make_folder(folder)
-        self.boot = disk.boot_id()
-        self.inode = 0
-        self.tail: Mark | None = None
-        self.head_seen = b""
-        self.failures = 0
-        self.busy = False
-        self.path = str(folder / LOG_NAME)
-        self.lock_path = str(folder / "lock")
-        self.log = self.lock = self.head = -1
-        head: Head | None = None
-        try:
-            self.lock = disk.open_file(folder / "lock", write=True, create=True)
-            self.head = disk.open_file(folder / "head", write=True, create=True)
-            # A log that is gone although bytes of it were acknowledged must not begin anew in silence.
-            head, _ = heads.read(self.head)
-            lost = head is not None and head.mark.offset > 0
-            self.log = disk.open_file(folder / LOG_NAME, write=True, append=True, create=not lost)
-        except FileNotFoundError:
-            self.close()
-            raise DamagedLedgerError([recover.gone(folder / LOG_NAME, head or heads.NO_HEAD)]) from None
-        except CannotWriteError:
-            self.close()
-            raise
-        self.inode = os.fstat(self.log).st_ino
-
-    def release(self) -> None:
-        """Give the lock back."""
-        self.busy = False
-        disk.unlock(self.lock)
-
-    def close(self) -> None:
-        """Close every file."""
-        for fd in (self.log, self.head, self.lock):
-            if fd >= 0:
-                os.close(fd)
-
-
 class Transaction:
     """The lock is held from entering on; leaving writes what was appended, all or nothing, and makes it durable.
 
@@ -181,13 +139,13 @@ class Transaction:
             raise
         return self
 
-    def _open(self) -> tuple[_Files, int]:
+    def _open(self) -> tuple[Files, int]:
         """Return the ledger's files with the lock held, and the log's size; opened anew if the log was replaced."""
         log = self._log
         if log.files is not None and log.files.busy:
             raise RuntimeError("a transaction of this log is open; a log is for one thread, and one at a time")
         while True:
-            files = log.files or _Files(log.folder)
+            files = log.files or Files(log.folder)
             log.files = files
             disk.lock(files.lock, files.lock_path, self._wait_ms)
             try:
@@ -199,7 +157,7 @@ class Transaction:
                 pass
             log.close()
 
-    def _look(self, files: _Files, size: int) -> None:
+    def _look(self, files: Files, size: int) -> None:
         """Find the end of the log, seal what a crash left there, write again what a flush lost."""
         log = self._log
         head, seen = heads.read(files.head)
@@ -210,14 +168,17 @@ class Transaction:
         if tail.stop is not None:
             batch = self._seal(files, tail, size)
             self.mark, size = batch.mark, batch.end
+            self._flush_owed = True
         if head is not None and head.suspect >= 0:
             head = self._mend(files, head, size)
+            # What stands now is on disk, whoever wrote it, so the head may say so.
+            self._flush_owed = True
             seen = heads.encode(head)
         files.failures = head.failures if head is not None else 0
         files.head_seen = seen
         files.tail = self.mark
 
-    def _mend(self, files: _Files, head: Head, size: int) -> Head:
+    def _mend(self, files: Files, head: Head, size: int) -> Head:
         """Hand what a failed flush may have lost to the disk once more, and return the head without the mark."""
         while True:
             recover.write_again(self._log.path, head.suspect, size)
@@ -233,21 +194,21 @@ class Transaction:
             finally:
                 disk.unlock(files.head)
 
-    def _seal(self, files: _Files, tail: recover.Tail, size: int) -> RawBatch:
+    def _seal(self, files: Files, tail: recover.Tail, size: int) -> RawBatch:
         try:
             return recover.seal(files.log, self._log.path, tail, size, lambda mark: self._stamp(mark, SYSTEM, None))
         except OutcomeUnknownError:
             self._report_failure(files, tail.mark.offset)
             raise
 
-    def _open_ledger(self, files: _Files) -> None:
+    def _open_ledger(self, files: Files) -> None:
         """Begin a ledger: its first line says which it is, and a head that nothing is acknowledged yet.
 
         Raises:
             CannotWriteError: The disk would not confirm the head or the names; nothing was recorded.
         """
-        with contextlib.suppress(OSError), (self._log.folder / ".gitignore").open("x", encoding="ascii") as file:
-            file.write("*\n")
+        with contextlib.suppress(OSError), os.fdopen(disk.create_file(self._log.folder / ".gitignore"), "wb") as file:
+            file.write(b"*\n")
         try:
             # Without it the torn end of a first batch, its first sectors lost, could not be told from damage.
             heads.write(files.head, heads.encode(heads.read(files.head)[0] or Head(START, files.boot)))
@@ -325,7 +286,7 @@ class Transaction:
                 raise
             self._move_head(files)
 
-    def _write(self, files: _Files) -> None:
+    def _write(self, files: Files) -> None:
         """Write what was appended, in one call."""
         path = self._log.path
         data = b"".join([batch.raw for batch in self._pending])
@@ -343,7 +304,7 @@ class Transaction:
             # writer seals both.
             raise CannotWriteError(path, "another program wrote to it meanwhile")
 
-    def _lock_head(self, files: _Files, tries: int) -> None:
+    def _lock_head(self, files: Files, tries: int) -> None:
         """Take the head's own short lock; a holder that was stopped in it delays nobody for ever.
 
         Raises:
@@ -355,7 +316,7 @@ class Transaction:
             disk.pause()
         raise OutcomeUnknownError(self._log.folder / "head", "held by another process")
 
-    def _move_head(self, files: _Files) -> None:
+    def _move_head(self, files: Files) -> None:
         """Note that everything up to here is acknowledged, never backwards."""
         self._lock_head(files, _HEAD_TRIES)
         try:
@@ -380,7 +341,7 @@ class Transaction:
         finally:
             disk.unlock(files.head)
 
-    def _report_failure(self, files: _Files, begin: int) -> None:
+    def _report_failure(self, files: Files, begin: int) -> None:
         """Note in the head where the bytes begin that the disk may have lost."""
         self._lock_head(files, _REPORT_TRIES)
         try:

@@ -67,6 +67,16 @@ def read_input(file: str) -> tuple[bytes, str]:
         raise BadInputError(file, f"cannot be read: {reason(error)}", strict.HINT) from error
 
 
+def given_text(given: str | None) -> str | None:
+    """Return a text from the command line, or from standard input for ``-``, where no history keeps it."""
+    if given != "-":
+        return given
+    try:
+        return read_input("-")[0].decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise BadInputError("standard input", "is not UTF-8 text", strict.HINT) from error
+
+
 def said_by(options: Mapping[str, Any]) -> dict[str, str]:
     """Return who says so, from the options of BY_OPTIONS."""
     by = {field: options[field] for field in BY_OPTIONS if options.get(field) is not None}

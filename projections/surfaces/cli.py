@@ -11,7 +11,7 @@ import click
 from ledger import strict
 from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections import history
-from projections.surfaces import answers, commands
+from projections.surfaces import answers, commands, verdicts
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from rich.console import Console
-
-    from ledger.verify import Verdict
 
     Command = Callable[..., Any]
 
@@ -48,7 +46,15 @@ def delivery(rater: str) -> Callable[[Command], Command]:
     """Add the options that say who rates, and what names this delivery."""
 
     def add(command: Command) -> Command:
-        command = click.option("--key", help=answers.KEY_OPTION)(command)
+        return said(rater)(click.option("--key", help=answers.KEY_OPTION)(command))
+
+    return add
+
+
+def said(rater: str) -> Callable[[Command], Command]:
+    """Add the options that say who says so."""
+
+    def add(command: Command) -> Command:
         for field, text in reversed(answers.BY_OPTIONS.items()):
             default = rater if field == "rater" else None
             command = click.option(f"--{field}", help=text, default=default, show_default=True)(command)
@@ -223,18 +229,14 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     """Verify the ledger, from its first byte to its last."""
     verdict = commands.verify(project, progress, expect)
     salvaged = commands.salvage(project) if salvaging else None
-    code = 0 if verdict.ok else EXIT_DAMAGED
+    drift = commands.drift(project) if verdict.ok else None
+    code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None else EXIT_NO
     if as_json:
-        answer(verdict_json(verdict) | ({} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}))
+        saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
+        answer(verdicts.verdict_json(verdict, drift) | saved)
         return code
-    verifies = "event verifies" if verdict.events == 1 else "events verify"
-    click.echo(f"{verdict.events:,} {verifies}, the last as {verdict.head.seq}:{verdict.head.chain}")
-    for line in verdict.notes:
-        click.echo(f"note: {line}")
-    for kind, number in verdict.unknown_kinds.items():
-        click.echo(f"note: {number:,} of kind {kind}, which this version keeps and ignores")
-    for one in verdict.problems:
-        click.echo(f"damaged: {one}")
+    for line in verdicts.verdict_lines(verdict, drift):
+        answers.say(line)
     if salvaged is not None:
         from projections.surfaces import terminal
 
@@ -245,15 +247,42 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
     return code
 
 
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """Return a verdict in its stable shape."""
-    return {
-        "ok": verdict.ok,
-        "events": verdict.events,
-        "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
-        "problems": [{"seq": one.seq, "line": one.line, "message": one.message} for one in verdict.problems],
-        "unknown_kinds": verdict.unknown_kinds,
-    }
+@tallybook.command(epilog="Example: tallybook doctor --json")
+@as_json
+@click.pass_obj
+def doctor(project: Project, /, *, as_json: bool) -> int:
+    """Tell what ails the ledger, in plain words, and what mends it; nothing is changed."""
+    from projections.surfaces import doctor as examining
+
+    return examining.tell(examining.examine(project, progress), as_json=as_json)
+
+
+@tallybook.command(
+    epilog="Example: tallybook redact --text - --reason 'a customer name' < name.txt; tallybook redact 12 --reason typo"
+)
+@click.argument("event", metavar="[ID]", required=False)
+@click.option("--text", help="Every event and file that holds this text; - reads it from standard input.")
+@click.option("--reason", help="Why it must go; kept in the ledger.")
+@click.option("--dry-run", is_flag=True, help="Say what holds it and change nothing.")
+@said("human")
+@as_json
+@click.pass_obj
+def redact(project: Project, /, **options: Any) -> int:
+    """Take a text out of the ledger and every file of the project; what it proved stays proven.
+
+    ID is an event's id or sequence number, as `log` shows them: its whole text goes, wherever it stands.
+    """
+    from projections.surfaces import redact as redacting
+
+    target = redacting.Target(options["event"], answers.given_text(options["text"]))
+    if (target.event is None) is (target.text is None):
+        raise BadInputError("redact", "takes either the ID of an event or --text", "nothing was redacted")
+    if options["dry_run"]:
+        return redacting.tell(redacting.look(project, target), "would be redacted", as_json=options["as_json"])
+    if not (options["reason"] or "").strip():
+        raise BadInputError("--reason", "is missing", "say why the text must go; nothing was redacted")
+    done = redacting.apply(project, target, options["reason"], said_by(options))
+    return redacting.tell(done, "redacted", as_json=options["as_json"])
 
 
 def progress(done: int, size: int) -> None:

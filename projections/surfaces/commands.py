@@ -182,6 +182,15 @@ def check(project: Project) -> None:
         raise DriftError(project.playbook, "is older than the ledger")
 
 
+def drift(project: Project) -> str | None:
+    """Say how ``playbook.json`` differs from the ledger, None where it does not."""
+    try:
+        check(project)
+    except DriftError as error:
+        return str(error)
+    return None
+
+
 def why(project: Project, name: str, when: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole story of an entry: the stable answer, and what is told beside it to people."""
     log = recording.open_log(project)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import copy
 from importlib import resources
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ledger import clock
+from ledger import clock, disk
 from ledger.decide import Known, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
 from ledger.events import KeyPoint, PointAdded, PointRated
@@ -22,7 +23,7 @@ from ledger.seeds import read_legacy
 from projections import render
 from projections.playbook import rated
 from projections.prune import SPEC_POLICY
-from projections.surfaces import playbook_file, record
+from projections.surfaces import playbook_file, record, screen
 from projections.surfaces.project import Project, find_project
 from projections.surfaces.requests import Change, Request, Update
 
@@ -96,10 +97,11 @@ def is_diagnostic_mode() -> bool:
 
 def save_diagnostic(content: str, name: str) -> None:
     """Write a text to ``.claude/diagnostic/<time>_<name>.txt``."""
-    folder = get_project_dir() / ".claude" / "diagnostic"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = Project(get_project_dir()).claude / "diagnostic"
+    disk.make_folder(folder)
     stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
-    (folder / f"{stamp}_{name}.txt").write_text(content, encoding="utf-8", errors="backslashreplace")
+    with os.fdopen(disk.create_file(folder / f"{stamp}_{name}.txt"), "wb") as file:
+        file.write(content.encode("utf-8", "backslashreplace"))
 
 
 def load_template(name: str = TEMPLATE) -> str:
@@ -148,7 +150,9 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     """
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else None
     found = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
-    payload = {field: value if isinstance(value, list) else [] for field, value in found.items()}
+    lists = {field: value if isinstance(value, list) else [] for field, value in found.items()}
+    # A plain dict is saved as a change, where nobody can tell a model's words from a person's any more.
+    payload, _ = screen.masked_payload(lists)
     kept, pruned, names = _updated(playbook["key_points"], payload, loaded.high_water if loaded else 0)
     playbook["key_points"] = kept
     if loaded is not None:

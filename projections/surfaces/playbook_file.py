@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from hashlib import sha256
 from itertools import count
 import json
@@ -14,19 +13,19 @@ import attrs
 from ledger import disk
 from ledger.codec import decode
 from ledger.decide import Edit, Known, decide_edit
-from ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.events import ItemSkipped, PlaybookAdopted, PointRated
 from ledger.recorded import Recorded, batch_of
 from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
-from projections.playbook import PLAYBOOK, VERSION, Playbook
+from projections.playbook import PLAYBOOK, REDACTED, VERSION, Playbook
 from projections.render import playbook_bytes, playbook_dict, read_stamp
+from projections.surfaces.project import PLAYBOOK_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from ledger.errors import Problem
     from ledger.events import Event, KeyPoint
     from ledger.line import RawBatch
     from ledger.seeds import LegacyItem
@@ -79,12 +78,15 @@ class Found:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return a file's bytes, None where there is none; no bytes where there is one that cannot be read."""
+    """Return a file's bytes, None where there is none; no bytes where there is one that cannot be read.
+
+    A link is not followed, and a pipe or a device is not waited for.
+    """
     try:
-        return path.read_bytes()
+        return disk.read_file(path)
     except FileNotFoundError:
         return None
-    except OSError:
+    except (OSError, CannotWriteError):
         return b""
 
 
@@ -119,7 +121,8 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
         # A name that is generated for an entry without one must not be a name that ever stood.
         legacy = read_legacy(data, project.playbook.name, state.used)
     except BadInputError:
-        return Found(sha256=digest, unreadable=True)
+        odd = Problem(project.playbook.name, "cannot be read as a playbook, and is set aside")
+        return Found(sha256=digest, unreadable=True, problems=(odd,))
     if state.stamp == (0, ""):
         return Found(seed_events(legacy), digest, adoption_key(data), legacy.problems, legacy)
     events = _edit_events(legacy, state, rendered, read)
@@ -143,6 +146,8 @@ def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, rea
     """Return what a changed file says on top of the ledger, nothing where it says nothing new."""
     base = _base(legacy, state, rendered, read)
     found = _recognised(legacy, base)
+    if base.redactions < state.redactions:
+        found = tuple(_without_what_is_gone(point, base) for point in found)
     before = playbook_dict(base)
     del before["key_points"], before["last_updated"]
     top = _top(legacy)
@@ -155,6 +160,13 @@ def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, rea
     drift = _ratings_since(base, read) if base is not state else {}
     edit = Edit(points, found, changed, moment, legacy.sha256)
     return *odd, *decide_edit(edit, Known(state.points, state.high_water, state.used), drift).events
+
+
+def _without_what_is_gone(point: KeyPoint, base: Playbook) -> KeyPoint:
+    """Return an entry of a file that is older than a redaction; a text that is gone is not brought back by it."""
+    before = base.points.get(point.name)
+    gone = before is not None and before.text == REDACTED
+    return attrs.evolve(point, text=REDACTED) if gone else point
 
 
 def _recognised(legacy: Legacy, base: Playbook) -> tuple[KeyPoint, ...]:
@@ -272,15 +284,14 @@ def _replace(project: Project, state: Playbook, found: Found, at: str) -> bool:
         set_aside(project, at)
     fresh = playbook_bytes(state)
     current = read_bytes(project.playbook) == fresh
+    # What a link in the project leads to may lie on another file system than the ledger.
+    beside = None if _is_linked(project) else project.ledger
     # A hand may change the file until the very moment of the rename.
-    if not current and not disk.replace_file(project.playbook, fresh, beside=project.ledger, still=is_replaceable):
+    if not current and not disk.replace_file(project.playbook, fresh, beside, still=is_replaceable):
         return False
     note = f"{state.stamp[0]} {sha256(fresh).hexdigest()}\n".encode()
-    beside = project.ledger / f".rendered.{os.getpid()}.tmp"
     # No more than a note that saves comparing: without it the file's own stamp tells what it shows.
-    with contextlib.suppress(OSError):
-        beside.write_bytes(note)
-        beside.replace(project.ledger / "rendered")
+    disk.store(project.ledger / "rendered", note)
     return True
 
 
@@ -289,12 +300,22 @@ def _digest(project: Project) -> str | None:
     return None if data is None else sha256(data).hexdigest()
 
 
+def _is_linked(project: Project) -> bool:
+    """Say whether a link stands in place of the file."""
+    return project.playbook != project.claude / PLAYBOOK_NAME
+
+
 def set_aside(project: Project, at: str) -> Path:
     """Keep an unreadable ``playbook.json``, byte for byte, under a dated name beside it.
 
+    It is the same file under another name, with the mode that its owner gave it.
+
     Raises:
-        CannotWriteError: It cannot be kept, so nothing takes its place.
+        CannotWriteError: It cannot be kept, or is another file of the project, so nothing takes its place.
     """
+    if _is_linked(project):
+        hint = "the file stands as it was; take the link away"
+        raise CannotWriteError(project.playbook, "cannot be read as a playbook, and a link leads to it", hint)
     name = f"{project.playbook.name}.unreadable-{at[:19].replace(':', '').replace('-', '')}"
     aside = project.playbook.with_name(name)
     for number in count(2):

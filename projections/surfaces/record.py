@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 import attrs
 
-from ledger import clock, codec, spool
+from ledger import clock, codec, redact, spool
 from ledger.backends.jsonl import JsonlLog
 from ledger.decide import Decision
 from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.surfaces import playbook_file
+from projections.surfaces import erase, playbook_file, screen
 from projections.surfaces.requests import (
     Change,
     Delivery,
@@ -29,9 +29,10 @@ from projections.surfaces.requests import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ledger.decide import Ignored
+    from ledger.line import RawBatch
     from ledger.log import Log, Transaction
     from projections.surfaces.playbook_file import Found
     from projections.surfaces.project import Project
@@ -75,7 +76,8 @@ class Report:
         outcomes: One for each request.
         state: The playbook afterwards; None where everything was spooled.
         found: What stood in ``playbook.json`` and was taken in first.
-        problems: What was odd on the way: items of a file, spooled payloads that cannot be read.
+        problems: What was odd on the way: items with secrets that were masked, items of a file, spooled payloads that
+            cannot be read.
         unrendered: Why ``playbook.json`` could not be written; None where it was, or where another writer does it.
     """
 
@@ -101,31 +103,44 @@ def current(log: Log, until: int | None = None) -> Playbook:
     return fold(PLAYBOOK, codec.decode(log.read()), until=until)
 
 
+def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Playbook:
+    """Return a state folded on to the end of the ledger; anew where a text that it may hold was redacted since."""
+    redactions = state.redactions
+    state = fold(PLAYBOOK, codec.decode(read(mark_of(state))), state)
+    return state if state.redactions == redactions else fold(PLAYBOOK, codec.decode(read(START)))
+
+
 def write(project: Project, requests: Sequence[Request]) -> Report:
     """Record requests, each as one batch, and render ``playbook.json``.
 
-    What waits in the spool, and what a hand changed in ``playbook.json``, is taken in first.
+    What waits in the spool, and what a hand changed in ``playbook.json``, is taken in first. Secrets in what a model
+    supplied are masked, and each such item is among the report's problems.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
     """
     for request in requests:
         check(request)
+    requests, masked = screen.screened(requests)
     with closing(open_log(project)) as log:
+        if redact.owed(log.folder) is not None:
+            # Where it cannot be finished now, readers go on taking the texts for gone.
+            with suppress(TallybookError):
+                erase.finish(project, log)
         state = current(log)
         try:
             report, waiting = _append(project, log, state, requests)
         except LockHeldError:
             if not all(isinstance(request.what, Update) for request in requests):
                 raise
-            return Report(_spool(project, log, requests), None, playbook_file.Found())
+            return Report(_spool(project, log, requests) if requests else (), None, playbook_file.Found(), masked)
         spool.done(waiting)
         try:
-            _render(project, log, state, report.found)
+            _render(project, log, report.state or state, report.found)
         except (TallybookError, OSError) as error:
             # What was recorded is durable; its projection can be written again at any time.
             report = attrs.evolve(report, unrendered=error)
-    return report
+    return attrs.evolve(report, problems=(*masked, *report.problems))
 
 
 def _spool(project: Project, log: JsonlLog, requests: Sequence[Request]) -> tuple[Outcome, ...]:
@@ -143,7 +158,7 @@ def _append(
 ) -> tuple[Report, list[spool.Waiting]]:
     """Append under the lock: the file's changes, the spool, then the requests."""
     with log.transaction() as tx:
-        state = fold(PLAYBOOK, codec.decode(tx.read(mark_of(state))), state)
+        state = caught_up(tx.read, state)
         found = playbook_file.examine(project, state, tx.read)
         if found.events:
             by = {"rater": "import" if found.adopted else "human"}
@@ -159,10 +174,13 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
     taken: list[spool.Waiting] = []
     for one in waiting:
         try:
-            perform(tx, state, all_from_wait(one.requests, f"spool:{one.id}", one.at))
+            # Whoever spooled it may not have screened it.
+            requests, masked = screen.screened(all_from_wait(one.requests, f"spool:{one.id}", one.at))
+            perform(tx, state, requests)
         except BadInputError as error:
             problems.append(Problem(f"spool/{one.path.name}", f"{error}; it stays there"))
         else:
+            problems += masked
             taken.append(one)
     return taken, problems
 
@@ -222,9 +240,7 @@ def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> N
     """Write ``playbook.json``; what a hand changed in it meanwhile is taken in first."""
 
     def catch_up(state: Playbook) -> Playbook:
-        if log.head().seq <= state.seq:
-            return state
-        return fold(PLAYBOOK, codec.decode(log.read(mark_of(state))), state)
+        return state if log.head().seq <= state.seq else caught_up(log.read, state)
 
     for _ in range(_EXAMINATIONS):
         if playbook_file.render(project, state, found, log.now().at, catch_up):

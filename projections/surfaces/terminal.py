@@ -40,6 +40,7 @@ WORDS: Final = {
     "point.edited": "set by hand",
     "point.removed": "removed by hand",
     "playbook.updated": "pruned",
+    "event.redacted": "its text redacted",
 }
 """Kind of a trail's row → what happened to the entry; other kinds are told by their name."""
 
@@ -159,7 +160,7 @@ def _sentences(told: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[s
     if trail:
         yield from _origin(trail[0], extras)
     yield from _ratings([row for row in trail if row["kind"] == "point.rated"])
-    for row, after in pairwise(trail):
+    for row, after in pairwise(row for row in trail if row["kind"] != "event.redacted"):
         if row["kind"] in GONE:
             yield f"{_did(row)} at event {row['seq']} with {_counts(row)}, back at event {after['seq']}."
     yield _fate(told)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from ledger import clock
-from ledger.backends.jsonl import LOG_NAME
+from ledger.backends.files import LOG_NAME
 from ledger.codec import encode
 from ledger.events import LedgerOpened, PlaybookAdopted, PlaybookUpdated, PointAdded, PointRated, PointSeeded
 from ledger.line import FORMAT, START, Draft, Stamp, frame

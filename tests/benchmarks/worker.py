@@ -14,7 +14,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 from benchmarks import data, rivals
-from ledger.backends.jsonl import LOG_NAME, JsonlLog
+from ledger.backends.files import LOG_NAME
+from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode, encode
 from ledger.disk import flush_data
 from ledger.events import PointRated

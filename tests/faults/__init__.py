@@ -11,12 +11,15 @@ from __future__ import annotations
 from itertools import groupby
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING
+from threading import Event
+from typing import TYPE_CHECKING, TypeVar
 
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
+T = TypeVar("T")
 
 _TESTS = str(Path(__file__).resolve().parent.parent)
 if _TESTS not in sys.path:
@@ -35,15 +38,24 @@ class Setting:
         folder: Where files are made; gone after the run.
         seed: What the faults are drawn from: the same seed, the same faults.
         count: How many faults each row makes, 1 or more; None for the row's own number.
+        stop: Set once the run is to end: what was made until then is tallied.
     """
 
     folder: Path
     seed: int = 1
     count: int | None = None
+    stop: Event = attrs.field(factory=Event, eq=False)
 
     def times(self, usual: int) -> int:
         """Return how many faults to make where ``usual`` are meant."""
         return usual if self.count is None else self.count
+
+    def until_stopped(self, faults: Iterable[T]) -> Iterator[T]:
+        """Yield the faults to make until the run is to end."""
+        for fault in faults:
+            if self.stop.is_set():
+                return
+            yield fault
 
 
 @attrs.frozen
@@ -58,6 +70,7 @@ class Tally:
             tallies of one row have the same headings in the same order.
         note: What a reader must know of the conditions; empty without any.
         failures: Broken promises of ours, each with what repeats it; empty for a rival, and where all is well.
+        rival: Whether the store is none of ours, which the summary leaves out.
     """
 
     row: str
@@ -66,26 +79,50 @@ class Tally:
     counts: Mapping[str, int | None]
     note: str = ""
     failures: tuple[str, ...] = ()
+    rival: bool = False
 
 
-def _cells(tally: Tally) -> tuple[str, ...]:
-    counts = ("-" if count is None else f"{count:,}" for count in tally.counts.values())
-    return (tally.store, f"{tally.tried:,}", *counts)
+SUMMARY = ("acknowledged", "lost", "doubled", "believed")
+"""What every fault is asked in the end; a heading of a row that says the same in other words stands in SAME."""
+SAME = {"lost": "rows lost", "believed": "silently different"}
 
 
-def _table(row: str, tallies: list[Tally]) -> list[str]:
-    lines = [("store", row, *tallies[0].counts), *map(_cells, tallies)]
+def _number(count: int | None) -> str:
+    return "-" if count is None else f"{count:,}"
+
+
+def _table(lines: list[tuple[str, ...]]) -> list[str]:
+    """Return a table in Markdown; the first line is its head."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     padded = [" | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines]
     padded.insert(1, " | ".join("-" * width for width in widths))
     return [*(f"| {line} |" for line in padded), ""]
 
 
+def _row(row: str, tallies: list[Tally]) -> list[str]:
+    counts = [(tally.store, f"{tally.tried:,}", *map(_number, tally.counts.values())) for tally in tallies]
+    return _table([("store", row, *tallies[0].counts), *counts])
+
+
+def _summary(tallies: list[Tally]) -> list[str]:
+    """Return the last table: what was made, and what came of it, of our own store alone."""
+    lines: list[tuple[str, ...]] = [("fault", "made", *SUMMARY)]
+    sums = dict.fromkeys(("made", *SUMMARY), 0)
+    for tally in tallies:
+        found = {name: tally.counts.get(name, tally.counts.get(SAME.get(name, name))) for name in SUMMARY}
+        lines.append((f"{tally.row}: {tally.store}", f"{tally.tried:,}", *map(_number, found.values())))
+        for name, count in (("made", tally.tried), *found.items()):
+            sums[name] += count or 0
+    return _table([*lines, ("all", *map(_number, sums.values()))])
+
+
 def render(tallies: Iterable[Tally], left_out: Iterable[str]) -> str:
-    """Return a table in Markdown for each row, with notes, failures and what was left out under them."""
+    """Return a table in Markdown for each row, with notes, failures and what was left out, and one for all of them."""
     kept = list(tallies)
-    lines = [line for row, some in groupby(kept, lambda tally: tally.row) for line in _table(row, list(some))]
+    lines = [line for row, some in groupby(kept, lambda tally: tally.row) for line in _row(row, list(some))]
     lines += [f"- {tally.store}: {tally.note}" for tally in kept if tally.note]
     lines += [f"- FAILED, {tally.row}, {tally.store}: {failure}" for tally in kept for failure in tally.failures]
     lines += [f"- left out: {why}" for why in left_out]
-    return "\n".join(lines) + "\n"
+    ours = [tally for tally in kept if not tally.rival]
+    lines += [""] if lines and lines[-1] else []
+    return "\n".join([*lines, *(_summary(ours) if ours else [])])

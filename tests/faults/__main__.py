@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 import platform
+import signal
 import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from faults import NoToolError, Setting, Tally, crash_states, mutations, pulls, render, writers
+import attrs
+
+from faults import NoToolError, Setting, Tally, at_calls, crash_states, fuzz, mutations, pulls, render, sparse, writers
+from ledger.clock import utc_now
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from threading import Event
+    from types import FrameType
 
 ROWS: dict[str, Callable[[Setting], Iterator[Tally]]] = {
     "mutations": mutations.rows,
     "kills": writers.rows,
     "pulls": pulls.rows,
     "crash-states": crash_states.rows,
+    "fuzz": fuzz.rows,
+    "kills-at-calls": at_calls.kill_rows,
+    "errors-at-calls": at_calls.error_rows,
+    "sparse": sparse.rows,
 }
 """Name of a row → what makes its faults; some make them to rivals as well."""
 
@@ -47,13 +58,42 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
 def suffer(names: Sequence[str], setting: Setting, tallies: list[Tally], left_out: list[str]) -> None:
     """Add each tally to ``tallies``, and why others were not taken to ``left_out``."""
     for name in names:
+        if setting.stop.is_set():
+            left_out.append(f"{name}: the run was ended before")
+            continue
         sys.stderr.write(f"making {name}\n")
         try:
             for tally in ROWS[name](setting):
-                tallies.append(tally)
+                notes = ["the run was ended"] if setting.stop.is_set() else []
+                tallies.append(attrs.evolve(tally, note="; ".join([*notes, *filter(None, [tally.note])])))
                 sys.stderr.write(f"  {tally.store}: {tally.tried:,}\n")
         except NoToolError as missing:
             left_out.append(str(missing))
+
+
+def end_on_signals(stop: Event) -> None:
+    """Let the first Control-C or SIGTERM end the run in order, so that it prints what it has; the second at once."""
+
+    def told(_number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+        sys.stderr.write("ending; once more ends it at once\n")
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, told)
+
+
+def machine(folder: Path) -> str:
+    """Return what the faults were made on: date, Python, cores, kernel, file system."""
+    kind = ""
+    mounts = Path("/proc/self/mounts")
+    if mounts.exists():
+        fields = [line.split() for line in mounts.read_text(encoding="utf-8").splitlines()]
+        holding = [field for field in fields if folder.is_relative_to(field[1])]
+        kind = ", " + max(holding, key=lambda field: len(field[1]))[2] if holding else ""
+    system = f"{platform.system()} {platform.release()} {platform.machine()}"
+    return f"{utc_now().at[:10]}, Python {platform.python_version()}, {os.cpu_count()} cores, {system}{kind}"
 
 
 def main(words: Sequence[str]) -> int:
@@ -65,14 +105,14 @@ def main(words: Sequence[str]) -> int:
     asked = parse(words)
     tallies: list[Tally] = []
     left_out: list[str] = []
-    with tempfile.TemporaryDirectory(prefix=".faults-", dir=asked.folder) as folder:
+    with tempfile.TemporaryDirectory(prefix=".faults-", dir=asked.folder) as name:
+        folder = Path(name).resolve()
+        setting = Setting(folder, asked.seed, asked.count)
+        end_on_signals(setting.stop)
         try:
-            suffer(
-                asked.rows or list(ROWS), Setting(Path(folder).resolve(), asked.seed, asked.count), tallies, left_out
-            )
+            suffer(asked.rows or list(ROWS), setting, tallies, left_out)
         finally:
-            system = f"Python {platform.python_version()}, {platform.system()} {platform.machine()}"
-            sys.stdout.write(f"{system}, seed {asked.seed}\n\n{render(tallies, left_out)}")
+            sys.stdout.write(f"{machine(folder)}, seed {asked.seed}\n\n{render(tallies, left_out)}")
     return int(any(tally.failures for tally in tallies))
 
 

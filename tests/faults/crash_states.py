@@ -7,6 +7,7 @@ were made, renamed or removed and not flushed with their folder, any subset. Tha
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise, product
 import json
 from math import prod
@@ -34,7 +35,8 @@ BY = {"rater": "test"}
 LINES = 3
 """Lines of each batch: together they lie across two or three sectors."""
 USUAL = 20_000
-HEADINGS = ("lost", "doubled", "refused", "unlike", "sealed")
+HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused", "unlike", "sealed")
+BROKEN = HEADINGS[1:-1]
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
 
@@ -202,10 +204,12 @@ def judge(outcome: Outcome, twin: Outcome, acknowledged: Sequence[str], written:
     missing = {*acknowledged} - {*read} if outcome.read else {*acknowledged}
     short = {*written} - {*outcome.again}
     return {
+        "acknowledged": len(acknowledged),
         "lost": len(missing | (short if outcome.read else set())),
         "doubled": len(outcome.again) - LINES * len({*outcome.again}),
+        "believed": int(bool(outcome.read) and not (whole and in_order)),
         "refused": int(bool(outcome.problems)),
-        "unlike": int(outcome[:2] != twin[:2] or (bool(outcome.read) and not (whole and in_order))),
+        "unlike": int(outcome[:2] != twin[:2]),
         "sealed": len(outcome.sealed),
     }
 
@@ -259,12 +263,32 @@ def appending(folder: Path) -> Recorder:
     return run
 
 
+def at_once(folder: Path) -> Recorder:
+    """Go on with a ledger by eight writers, each of which writes before any has flushed."""
+    logs = [JsonlLog(folder) for _ in range(8)]
+    put(logs[0], "a")
+    logs[0].close()
+    with Recorder(folder) as run:
+        run.acknowledged("a")
+        # Each begins where the one before it is about to flush.
+        run.meanwhile += [partial(_acknowledge, run, log, name) for log, name in zip(logs[1:], "cdefghi", strict=True)]
+        _acknowledge(run, logs[0], "b")
+    for log in logs:
+        log.close()
+    return run
+
+
 def _acknowledge(run: Recorder, log: JsonlLog, name: str) -> None:
     put(log, name)
     run.acknowledged(name)
 
 
-RUNS: dict[str, Callable[[Path], Recorder]] = {"opening": opening, "appending": appending, "sealing": sealing}
+RUNS: dict[str, Callable[[Path], Recorder]] = {
+    "opening": opening,
+    "appending": appending,
+    "sealing": sealing,
+    "at once": at_once,
+}
 """Name of a run → what makes and traces it."""
 
 
@@ -284,14 +308,15 @@ class Broken(NamedTuple):
     state: Mapping[str, bytes]
 
 
-def suffer(name: str, limit: int, seed: int, folder: Path) -> tuple[int, dict[str, int], list[Broken]]:
+def suffer(name: str, limit: int, setting: Setting) -> tuple[int, dict[str, int], list[Broken]]:
     """Trace one run, and recover from up to about ``limit`` of the states that it could leave.
 
     Returns:
         How many different states were tried, what came of them by heading, and those that broke a promise.
     """
-    draw = Random(seed)  # noqa: S311 - the same seed is to draw the same states
-    root = folder / name
+    draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same states
+    folder = setting.folder / "crash-states"
+    root, state_folder = folder / name, folder / "state"
     root.mkdir(parents=True)
     run = RUNS[name](root)
     written = list(dict.fromkeys(names(JsonlLog(root))))
@@ -300,21 +325,21 @@ def suffer(name: str, limit: int, seed: int, folder: Path) -> tuple[int, dict[st
     seen: set[tuple[int, frozenset[tuple[str, bytes]]]] = set()
     for cut in cuts:
         now = image(run.steps[:cut])
-        for state in states(now, max(limit // len(cuts), 4), draw):
+        for state in setting.until_stopped(states(now, max(limit // len(cuts), 4), draw)):
             told = (len(now.acknowledged), frozenset(state.items()))
             if told in seen:
                 continue
             seen.add(told)
             outcomes = []
             for _ in range(2):
-                materialise(state, root, folder / "state")
-                outcomes.append(recover(folder / "state", written))
-            materialise(state, root, folder / "state")
-            unwanted = refused(folder / "state", written)
+                materialise(state, root, state_folder)
+                outcomes.append(recover(state_folder, written))
+            materialise(state, root, state_folder)
+            unwanted = refused(state_folder, written)
             came = judge(outcomes[0], outcomes[1], now.acknowledged, written)
             came["lost"] += unwanted
             counts = {heading: counts[heading] + came[heading] for heading in HEADINGS}
-            if any(came[heading] for heading in HEADINGS[:-1]):
+            if any(came[heading] for heading in BROKEN):
                 broken.append(Broken(f"{name}, step {cut}: {run.steps[cut - 1][:2]}", came, outcomes[0], state))
     return len(seen), counts, broken
 
@@ -323,6 +348,6 @@ def rows(setting: Setting) -> Iterator[Tally]:
     """Yield a tally for each run."""
     for name in RUNS:
         limit = setting.times(USUAL)
-        tried, counts, broken = suffer(name, limit, setting.seed, setting.folder / "crash-states")
+        tried, counts, broken = suffer(name, limit, setting)
         failures = tuple(f"{each.where}: {each.counts}, seed {setting.seed}" for each in broken)
         yield Tally("crash states", name, tried, counts, "", failures)

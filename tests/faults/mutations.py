@@ -15,10 +15,11 @@ from benchmarks import data as drafts
 from faults import Setting, Tally, rivals
 from ledger import clock, recover
 from ledger import head as heads
-from ledger.backends.jsonl import LOG_NAME, JsonlLog
+from ledger.backends.files import LOG_NAME
+from ledger.backends.jsonl import JsonlLog
 from ledger.codec import encode
 from ledger.errors import DamagedLedgerError, NewerLedgerError
-from ledger.events import LedgerOpened
+from ledger.events import EventRedacted, LedgerOpened
 from ledger.line import (
     CHAIN_MARK,
     CRC_BYTES,
@@ -29,6 +30,7 @@ from ledger.line import (
     Mark,
     Stamp,
     frame,
+    head_field,
     lines_of,
     split_line,
 )
@@ -99,15 +101,17 @@ def build(folder: Path, seed: int) -> Image:
         key = f"span-{number}" if number % 3 == 0 else None
         return Stamp(mark, at, _RATER, lambda: str(UUID(int=ids())), lambda: f"{chance.getrandbits(64):016x}", key)
 
+    gone = ""
     steps = [[encode(LedgerOpened(str(UUID(int=seed)), FORMAT))], drafts.seeds(SEEDS)]
     for update in islice(drafts.different(), UPDATES):
         steps += [update, [update[1]._replace(when="2025-10-09T08:53:20.000000Z")]]
     mark = START
     with path.open("w+b", buffering=0) as file:
         for number, step in enumerate(steps):
-            batch = frame(step, stamp(number, mark))
+            said = [encode(EventRedacted(gone, "a secret"))] if number == REDACTED + 1 else []
+            batch = frame([*said, *step], stamp(number, mark))
             if number == REDACTED:
-                batch = _redacted(batch)
+                batch, gone = _redacted(batch), head_field(batch.data, b"id")
             if number == UPDATES:
                 file.write(batch.raw[: len(batch.raw) // 2] + bytes(64))
                 torn = recover.Tail(mark, None)
@@ -337,8 +341,9 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
     image, other = build(setting.folder / store / "a", 1), build(setting.folder / store / "b", 2)
     counts: Counter[str] = Counter()
     hit: Counter[str] = Counter()
+    number = 0
     failures: list[str] = []
-    for number, one in enumerate(mutations(image, other, count, setting.seed), 1):
+    for number, one in enumerate(setting.until_stopped(mutations(image, other, count, setting.seed)), 1):
         try:
             outcome = judge(image, one.data)
         except Exception as error:
@@ -359,8 +364,8 @@ def ours(setting: Setting, count: int, store: str) -> Tally:
         f"another place in {counts['elsewhere']:,}; "
         f"{counts['refused']:,} were refused as a ledger of a later version"
     )
-    found = rivals.outcomes(counts["verify"], counts["fold"], count, counts["silent"], counts["lost"])
-    return Tally("mutations", store, count, found, note, tuple(failures[:MAX_FAILURES]))
+    found = rivals.outcomes(counts["verify"], counts["fold"], number, counts["silent"], counts["lost"])
+    return Tally("mutations", store, number, found, note, tuple(failures[:MAX_FAILURES]))
 
 
 # Rivals

@@ -6,65 +6,88 @@ is read from the writers' pipes before it is pulled: a flush that races with it 
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager, suppress
+import ctypes
 import os
 from pathlib import Path
 from random import Random
 import select
 import shutil
+import signal
 import subprocess
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from faults import NoToolError, Setting, Tally
-from faults.crash_states import LINES, OTHER_BOOT, names, sealed_ranges
+from faults.crash_states import OTHER_BOOT, names, sealed_ranges
 from ledger import head as heads
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import TallybookError
+from ledger.line import Draft
 from ledger.verify import verify
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHUTDOWN = 0x8004587D
 """The ioctl FS_IOC_SHUTDOWN, known to ext4 and XFS."""
 NO_LOG_FLUSH = 2
 WRITERS = 4
-LEAST = 40
+LINES = 3
+LAST_LINES = 120
+"""Lines of the batch that a writer has in flight when the power goes: together these are a hundred pages or so."""
+LEAST = 20
 """Acknowledgements that a pull waits for; how many more come is drawn."""
-SPREAD = 200
-USUAL = 200
-HEADINGS = ("acknowledged", "lost", "doubled", "refused", "sealed")
+SPREAD = 120
+USUAL = 1_500
+PULLS_A_LEDGER = 10
+"""Then another ledger is begun, so that looking at it stays quick and beginning one is cut short as well."""
+PAGE_BYTES = 4096
+PAGES = 48
+"""The last pages of the log, of which some are written before the power goes: what is in flight lies in them."""
+SHARE = 0.3
+WRITE_AND_WAIT = 7
+IN_FLIGHT = "#"
+MAX_FAILURES = 20
+HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused", "sealed")
 MAKERS = {"ext4": ("mkfs.ext4", "-q", "-F"), "xfs": ("mkfs.xfs", "-q", "-f")}
 """File system → the command that makes one."""
 # XFS makes none smaller than 300 MB; the image is sparse.
 IMAGE_BYTES = 320 * 1024 * 1024
 WRITER = """
-import os, sys
-sys.path[:0] = sys.argv[1:3]
+import os, signal, sys
+sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from faults.crash_states import put
+from ledger import disk
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import LockHeldError
-log = JsonlLog(Path(sys.argv[3]))
-number = 0
+from ledger.line import Draft
+log = JsonlLog(Path(sys.argv[2]))
+size, number, last = int(sys.argv[4]), 0, False
+def in_flight(*_):
+    global last, size
+    last, size = True, int(sys.argv[5])
+signal.signal(signal.SIGUSR1, in_flight)
+flush = disk.flush_data
+def flush_unless_last(fd):
+    if last:
+        os.write(1, b"#\\n")
+        while True:
+            signal.pause()
+    flush(fd)
+disk.flush_data = flush_unless_last
 while True:
-    name = f"{sys.argv[4]}.{number}"
+    name = f"{sys.argv[3]}.{number}x{size}"
+    drafts = [Draft("point.rated", 1, {"name": name, "rating": "helpful"})] * size
     try:
-        put(log, name)
+        with log.transaction() as tx:
+            tx.append(drafts, {"rater": "test"}, name)
     except LockHeldError:
         continue
     os.write(1, name.encode() + b"\\n")
     number += 1
-"""
-FRESH = """
-import sys
-sys.path[:0] = sys.argv[1:3]
-from pathlib import Path
-from faults.crash_states import put
-from ledger.backends.jsonl import JsonlLog
-put(JsonlLog(Path(sys.argv[3])), sys.argv[4])
 """
 
 
@@ -131,35 +154,72 @@ def pull(place: Path) -> None:
         os.close(fd)
 
 
-def _sampled(writers: list[subprocess.Popen[bytes]], least: int) -> list[str]:
-    """Return the names that the writers acknowledged, ``least`` or more, read while the power is still on."""
-    pipes = [writer.stdout.fileno() for writer in writers if writer.stdout is not None]
-    told = dict.fromkeys(pipes, b"")
-    while sum(data.count(b"\n") for data in told.values()) < least:
-        for pipe in select.select(pipes, [], [])[0]:
-            data = os.read(pipe, 65_536)
-            if not data:
-                raise ChildProcessError("a writer ended before the plug was pulled")
-            told[pipe] += data
-    # What is cut off behind the last line feed was not told yet.
-    return [name.decode() for data in told.values() for name in data.split(b"\n")[:-1]]
-
-
-def _written_until_pulled(place: Path, least: int, pull_number: int) -> list[str]:
-    """Let writers append, pull the plug under them, and return what they had acknowledged before."""
-    command = [sys.executable, "-B", "-c", WRITER, str(ROOT), str(ROOT / "tests"), str(place / "ledger")]
-    writers = [
-        subprocess.Popen([*command, f"{pull_number}.{index}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        for index in range(WRITERS)
-    ]
+def write_back(path: Path, draw: Random) -> None:
+    """Let the system write some pages of a file's end before others, as it may at any time, and commit its size."""
+    sync = ctypes.CDLL(None, use_errno=True).sync_file_range
+    size = path.stat().st_size
+    fd = os.open(path, os.O_RDONLY)
     try:
-        acknowledged = _sampled(writers, least)
-        pull(place)
-        return acknowledged
+        for page in range(max(size // PAGE_BYTES - PAGES, 0), size // PAGE_BYTES + 1):
+            if draw.random() < SHARE:
+                sync(fd, ctypes.c_int64(page * PAGE_BYTES), ctypes.c_int64(PAGE_BYTES), WRITE_AND_WAIT)
+    finally:
+        os.close(fd)
+    # The journal holds what became of all files, so a flush of another one commits this one's size.
+    other = os.open(path.with_name("other"), os.O_WRONLY | os.O_CREAT, 0o600)
+    os.write(other, b"x")
+    os.fsync(other)
+    os.close(other)
+
+
+def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
+    """Start a writer that prints the name of each batch once it is acknowledged; the signal USR1 stops it in flight."""
+    command = [sys.executable, "-I", "-S", "-B", "-c", WRITER, ROOT, folder, name, LINES, LAST_LINES]
+    return subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0)
+
+
+class Pipes:
+    """What writers tell of their batches, read while the power is still on."""
+
+    def __init__(self, writers: Sequence[subprocess.Popen[bytes]]) -> None:
+        """Read from these writers."""
+        self._told = {writer.stdout.fileno(): b"" for writer in writers if writer.stdout is not None}
+
+    def lines(self) -> list[list[str]]:
+        """Return what each has told; what is cut off behind the last line feed was not told yet."""
+        return [data.decode().split("\n")[:-1] for data in self._told.values()]
+
+    def read_until(self, is_enough: Callable[[list[list[str]]], bool]) -> None:
+        """Read until enough was told.
+
+        Raises:
+            ChildProcessError: A writer ended.
+        """
+        while not is_enough(self.lines()):
+            for pipe in select.select([*self._told], [], [])[0]:
+                data = os.read(pipe, 65_536)
+                if not data:
+                    raise ChildProcessError("a writer ended before the plug was pulled")
+                self._told[pipe] += data
+
+
+def _written_until_pulled(folder: Path, name: str, draw: Random) -> list[str]:
+    """Let writers append, pull the plug while each has a batch in flight, and return what they had acknowledged."""
+    least = LEAST + draw.randrange(SPREAD)
+    writers = [start(folder, f"{name}.{index}") for index in range(WRITERS)]
+    try:
+        pipes = Pipes(writers)
+        pipes.read_until(lambda told: all(told) and sum(map(len, told)) >= least)
+        for writer in writers:
+            writer.send_signal(signal.SIGUSR1)
+        pipes.read_until(lambda told: all(IN_FLIGHT in lines for lines in told))
+        write_back(folder / "events.jsonl", draw)
+        pull(folder)
     finally:
         for writer in writers:
             writer.kill()
             writer.communicate()
+    return [line for lines in pipes.lines() for line in lines if line != IN_FLIGHT]
 
 
 def _other_boot(folder: Path) -> None:
@@ -171,64 +231,78 @@ def _other_boot(folder: Path) -> None:
             (folder / "head").write_bytes(heads.encode(head._replace(boot=OTHER_BOOT)))
 
 
-def _looked_at(folder: Path, acknowledged: list[str], pull_number: int) -> Pulled:
-    """Go on with the ledger in a fresh process, and count what became of what was acknowledged."""
-    command = [sys.executable, "-B", "-c", FRESH, str(ROOT), str(ROOT / "tests"), str(folder), f"after.{pull_number}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    problems = [done.stderr.strip()] if done.returncode else []
+def _looked_at(folder: Path, acknowledged: Sequence[str], fresh: int, after: str) -> Pulled:
+    """Go on with the ledger, and count what became of all that was acknowledged, ``fresh`` of it just now."""
+    _other_boot(folder)
     log = JsonlLog(folder)
-    read: list[str] = []
+    problems: list[str] = []
+    read: Counter[str] = Counter()
     sealed = 0
     try:
-        read = names(log)
-        sealed = len(sealed_ranges(log))
+        before, ranges = Counter(names(log)), len(sealed_ranges(log))
+        with log.transaction() as tx:
+            tx.append([Draft("point.rated", 1, {"name": after, "rating": "helpful"})], {"rater": "test"}, after)
+        read = Counter(names(log))
+        sealed = len(sealed_ranges(log)) - ranges
         problems += map(str, verify(log).problems)
+        problems += [] if read - Counter([after]) == before else ["it does not read twice alike"]
     except TallybookError as error:
         problems.append(str(error))
-    lost = {*acknowledged, f"after.{pull_number}"} - {*read}
-    problems += [f"lost {name}" for name in sorted(lost)]
-    doubled = len(read) - LINES * len({*read})
-    counts = (len(acknowledged), len(lost), doubled, len(problems) - len(lost), sealed)
-    return Pulled(dict(zip(HEADINGS, counts, strict=True)), problems)
+    finally:
+        log.close()
+    lost = {*acknowledged, after} - {*read}
+    # A name ends in the number of its lines.
+    sizes = {name: int(name.rpartition("x")[2]) for name in read}
+    doubled = {name for name, number in read.items() if number > sizes[name]}
+    torn = {name for name, number in read.items() if number < sizes[name]}
+    refused = len(problems)
+    problems += [
+        f"{what}: {name}"
+        for what, some in (("lost", lost), ("doubled", doubled), ("torn", torn))
+        for name in sorted(some)
+    ]
+    numbers = (fresh, len(lost), len(doubled), len(torn), refused, sealed)
+    return Pulled(dict(zip(HEADINGS, numbers, strict=True)), problems)
 
 
-def suffer(system: str, count: int, seed: int, folder: Path) -> Iterator[Pulled]:
-    """Pull the plug of one file system ``count`` times, a ledger that grows on it, and yield what came of each.
+def suffer(system: str, count: int, setting: Setting) -> Iterator[Pulled]:
+    """Pull the plug of one file system ``count`` times, and yield what came of each.
 
     Raises:
         NoToolError: It cannot be done here.
     """
     if why_not(system):
         raise NoToolError(f"{system}: {why_not(system)}")
-    draw = Random(seed)  # noqa: S311 - the same seed is to draw the same pulls
-    image, place = folder / f"{system}.img", folder / system
+    draw = Random(setting.seed)  # noqa: S311 - the same seed is to draw the same pulls
+    image, place = setting.folder / f"{system}.img", setting.folder / system
     with image.open("wb") as file:
         file.truncate(IMAGE_BYTES)
     _run(*MAKERS[system], image)
+    folder = place
     acknowledged: list[str] = []
-    for number in range(count):
+    fresh: list[str] = []
+    # What a pull has left is looked at in the mount in which the next one is made.
+    for number in setting.until_stopped(range(count + 1)):
         with mounted(image, place):
-            acknowledged += _written_until_pulled(place, LEAST + draw.randrange(SPREAD), number)
-        with mounted(image, place):
-            _other_boot(place / "ledger")
-            yield _looked_at(place / "ledger", acknowledged, number)
-        acknowledged.append(f"after.{number}")
+            if number > 0:
+                after = f"after.{number}x1"
+                acknowledged += fresh
+                yield _looked_at(folder, acknowledged, len(fresh), after)
+                acknowledged.append(after)
+            if number % PULLS_A_LEDGER == 0:
+                if number > 0:
+                    shutil.rmtree(folder)
+                folder = place / f"ledger-{number}"
+                acknowledged = []
+            if number < count:
+                fresh = _written_until_pulled(folder, str(number), draw)
     image.unlink()
 
 
 def rows(setting: Setting) -> Iterator[Tally]:
-    """Yield a tally for each file system.
-
-    Raises:
-        NoToolError: There is none whose plug can be pulled here.
-    """
+    """Yield a tally for each file system."""
     for system in MAKERS:
-        pulled = list(suffer(system, setting.times(USUAL), setting.seed, setting.folder))
-        counts: Mapping[str, int] = {
-            # The ledger grows, so the last pull knows all that was ever acknowledged and sealed.
-            heading: pulled[-1].counts[heading] if heading in {"acknowledged", "sealed"} else most
-            for heading in HEADINGS
-            for most in [sum(each.counts[heading] for each in pulled)]
-        }
+        pulled = list(suffer(system, setting.times(USUAL), setting))
+        counts = {heading: sum(each.counts[heading] for each in pulled) for heading in HEADINGS}
         failures = tuple(problem for each in pulled for problem in each.problems)
-        yield Tally("pulls", system, len(pulled), counts, "", failures)
+        yield Tally("pulls", system, len(pulled), counts, "", failures[:MAX_FAILURES])

@@ -170,7 +170,8 @@ def against(rival: Rival, rows: Rows, setting: Setting, change: Callable[[bytes,
     tried = min(setting.times(COUNT), COUNT)
     chance = Random(setting.seed)  # noqa: S311 - a seed to repeat it
     counts: Counter[str] = Counter()
-    for _ in range(tried):
+    for _ in setting.until_stopped(range(tried)):
+        counts["made"] += 1
         changed = change(whole, chance)
         rival.path.write_bytes(changed)
         found = _asked(rival.read)
@@ -180,6 +181,5 @@ def against(rival: Rival, rows: Rows, setting: Setting, change: Callable[[bytes,
             rival.path.write_bytes(changed)
             counts["checked"] += _asked(rival.check) is not True
     checked = counts["checked"] if rival.check is not None else None
-    return Tally(
-        "mutations", rival.name, tried, outcomes(checked, counts["reported"], tried, counts["silent"], counts["lost"])
-    )
+    found = outcomes(checked, counts["reported"], counts["made"], counts["silent"], counts["lost"])
+    return Tally("mutations", rival.name, counts["made"], found, rival=True)

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 WRITERS = 64
-USUAL = 2_000
-BROKEN = ("lost", "doubled", "torn", "damaged", "complaints")
+USUAL = 5_000
+KILLS_A_LEDGER = 1_000
+BROKEN = ("lost", "doubled", "believed", "damaged", "complaints")
 APPENDS = 8
 # A killed writer's kill falls within this many seconds of the first acknowledgement.
 SPREAD_S = 0.3
@@ -53,7 +54,7 @@ def start(folder: Path, name: str, appends: int = APPENDS) -> subprocess.Popen[b
     """Start a writer that appends pairs of ratings, and prints the name of each pair once it is acknowledged."""
     arguments = [str(ROOT), str(folder), name, str(appends)]
     command = [sys.executable, "-I", "-S", "-B", "-c", WRITER, *arguments]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
 
 
 def finish(writers: Sequence[subprocess.Popen[bytes]]) -> tuple[list[str], list[bytes]]:
@@ -87,12 +88,12 @@ def counts(log: JsonlLog) -> Counter[str]:
 
 
 def judge(log: JsonlLog, acknowledged: Sequence[str]) -> dict[str, int]:
-    """Count what is wrong with a log: acknowledged pairs that are lost, pairs that are doubled or torn, damage."""
+    """Count what is wrong with a log: acknowledged pairs that are lost, pairs read twice or by half, damage."""
     found = counts(log)
     return {
         "lost": sum(found[name] == 0 for name in acknowledged),
         "doubled": sum(number > 2 for number in found.values()),
-        "torn": sum(number == 1 for number in found.values()),
+        "believed": sum(number == 1 for number in found.values()),
         "damaged": len(verify(log).problems),
     }
 
@@ -108,24 +109,23 @@ def append_one(log: JsonlLog, name: str) -> None:
         return
 
 
-def tally(count: int, seed: int, folder: Path) -> dict[str, int]:
-    """Kill writers until there were ``count`` kills.
+def tally(setting: Setting) -> dict[str, int]:
+    """Kill writers until there were as many kills as are asked for.
 
-    Args:
-        count: How many kills, at least.
-        seed: Repeats the choice of whom to kill and when; the scheduler's part cannot be repeated.
-        folder: Where the ledgers go, a new one for every thousand kills or so.
+    The seed repeats the choice of whom to kill and when; the scheduler's part cannot be repeated. A new ledger is begun
+    for every thousand kills or so.
 
     Returns:
-        Counts: kills, acknowledged, and lost, doubled, torn, damaged and complaints, which are 0 if all is well.
+        Counts: kills, acknowledged, and BROKEN, which are 0 if all is well.
     """
-    chance = random.Random(seed)  # noqa: S311 - a fault that can be repeated, no secret
-    total: Counter[str] = Counter(kills=0, acknowledged=0, lost=0, doubled=0, torn=0, damaged=0, complaints=0)
-    while total["kills"] < count:
-        place = Path(tempfile.mkdtemp(prefix="writers-", dir=folder)) / "ledger"
+    count = setting.times(USUAL)
+    chance = random.Random(setting.seed)  # noqa: S311 - a fault that can be repeated, no secret
+    total: Counter[str] = Counter(dict.fromkeys(("kills", "acknowledged", *BROKEN), 0))
+    while total["kills"] < count and not setting.stop.is_set():
+        place = Path(tempfile.mkdtemp(prefix="writers-", dir=setting.folder)) / "ledger"
         acknowledged: list[str] = []
         kills = 0
-        while kills < 1_000 and total["kills"] + kills < count:
+        while kills < min(KILLS_A_LEDGER, count - total["kills"]) and not setting.stop.is_set():
             heard, killed, complaints = kill_some(place, chance)
             acknowledged += heard
             kills += killed
@@ -138,7 +138,7 @@ def tally(count: int, seed: int, folder: Path) -> dict[str, int]:
 
 def rows(setting: Setting) -> Iterator[Tally]:
     """Yield the tally of killed writers."""
-    counts = tally(setting.times(USUAL), setting.seed, setting.folder)
+    counts = tally(setting)
     kills = counts.pop("kills")
     broken = tuple(f"{what}: {counts[what]}, seed {setting.seed}" for what in BROKEN if counts[what])
-    yield Tally("kills", "64 writers", kills, counts, "", broken)
+    yield Tally("kills", f"{WRITERS} writers", kills, counts, "", broken)

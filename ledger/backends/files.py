@@ -1,0 +1,85 @@
+"""The files of a ledger as a writer holds them open, from one transaction to the next. Standard library only."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from ledger import disk, recover
+from ledger import head as heads
+from ledger.errors import CannotWriteError, DamagedLedgerError
+from ledger.line import first_seq
+from ledger.scan import read_at
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ledger.head import Head
+    from ledger.line import Mark
+
+LOG_NAME = "events.jsonl"
+
+
+class Files:
+    """The files of a ledger, open for writing; what the last transaction of this process left is remembered.
+
+    Attributes:
+        boot: This boot of the machine.
+        inode: Which file the log is: another may be moved into its place.
+        tail: Where the last transaction left the end of the log; None where that is not known.
+        head_seen: The head's bytes as they were last read or written.
+        failures: How many flushes had failed by then.
+        busy: Whether a transaction is open.
+        path: The log's path.
+        lock_path: The lock's.
+        log: The log, open for appending.
+        lock: The lock.
+        head: The head.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Open them, creating what a new ledger lacks.
+
+        Raises:
+            DamagedLedgerError: The log is gone, although bytes of it were acknowledged.
+            CannotWriteError: They cannot be opened for writing.
+        """
+        disk.make_folder(folder)
+        self.boot = disk.boot_id()
+        self.inode = 0
+        self.tail: Mark | None = None
+        self.head_seen = b""
+        self.failures = 0
+        self.busy = False
+        self.path = str(folder / LOG_NAME)
+        self.lock_path = str(folder / "lock")
+        self.log = self.lock = self.head = -1
+        head: Head | None = None
+        try:
+            self.lock = disk.open_file(folder / "lock", write=True, create=True)
+            self.head = disk.open_file(folder / "head", write=True, create=True)
+            # A log that is gone although bytes of it were acknowledged must not begin anew in silence.
+            head, _ = heads.read(self.head)
+            disk.refuse_second_name(self.head, folder / "head", ours=head is not None)
+            lost = head is not None and head.mark.offset > 0
+            self.log = disk.open_file(folder / LOG_NAME, write=True, append=True, create=not lost)
+            ours = lost or first_seq(read_at(self.log, 64, 0)) == 1
+            disk.refuse_second_name(self.log, folder / LOG_NAME, ours=ours)
+        except FileNotFoundError:
+            self.close()
+            raise DamagedLedgerError([recover.gone(folder / LOG_NAME, head or heads.NO_HEAD)]) from None
+        except CannotWriteError:
+            self.close()
+            raise
+        self.inode = os.fstat(self.log).st_ino
+
+    def release(self) -> None:
+        """Give the lock back."""
+        self.busy = False
+        disk.unlock(self.lock)
+
+    def close(self) -> None:
+        """Close every file."""
+        for fd in (self.log, self.head, self.lock):
+            if fd >= 0:
+                os.close(fd)

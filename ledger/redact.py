@@ -1,0 +1,261 @@
+r"""Text that must go: which values of the file it stands in, who says so, and how it is blotted out in place.
+
+A redaction is owed from the moment its ids stand in ``erasing`` beside the log: from then on every reader takes those
+texts for gone, whatever the disk still holds. ``event.redacted`` then says so for ever, the values are overwritten
+with ``null`` and blanks, so that no offset moves, and ``erasing`` is removed. A text that is gone and was never owed
+is damage. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ledger import disk
+from ledger.errors import CannotWriteError, Problem
+from ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, dumps, head_field
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from ledger.line import RawBatch
+
+OWED = "erasing"
+PAID = ".erased"
+NULL = b"null"
+GONE = FREE_MARK + NULL
+_CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
+SEALS = b',\t"kind":"log.recovered","v":1,'
+_SEALED = re.compile(SEALS + rb'"body":\{"begin":([0-9]{1,18}),"end":([0-9]{1,18}),"digest":')
+_PIECE_BYTES = 1024 * 1024
+_REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
+
+
+class Owed(NamedTuple):
+    """A redaction that was begun and is not finished.
+
+    Attributes:
+        ids: The events whose text must go.
+        texts: What must not be found in any file any more.
+        reason: Why.
+        by: Who says so; ``rater`` at least.
+    """
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+    reason: str
+    by: Mapping[str, str]
+
+
+class _Value(NamedTuple):
+    """Where a free value stands in a batch's bytes, and whose text it is."""
+
+    line: int
+    owner: str
+    begin: int
+    end: int
+
+
+def _values(data: bytes) -> Iterator[_Value]:
+    """Yield every free value of a batch; a continued text is its first line's."""
+    position, owner = 0, ""
+    lines = data.split(b"\n")
+    for index, line in enumerate(lines):
+        head, _, rest = line.partition(SECTION)
+        if not rest.startswith(_CONTINUES):
+            owner = head_field(head, b"id")
+        at = line.find(FREE_MARK)
+        if at >= 0:
+            # The brace that closes a line comes with the chain on the last.
+            end = len(line) - (index < len(lines) - 1)
+            yield _Value(index, owner, position + at + len(FREE_MARK), position + end)
+        position += len(line) + 1
+
+
+def masked(data: bytes, ids: Collection[str]) -> bytes:
+    """Return a batch as it stands once the texts of these events are blotted out; no byte moves."""
+    fresh = bytearray(data)
+    for _, owner, begin, end in _values(data):
+        if owner in ids:
+            fresh[begin:end] = NULL.ljust(end - begin)
+    return bytes(fresh)
+
+
+def gone(batch: RawBatch) -> list[tuple[int, str]]:
+    """Return the lines of a batch that have no text any more, as (sequence number, id of the event).
+
+    A sealed range is the text of the line that seals it.
+    """
+    data = batch.data
+    if batch.blotted:
+        return [(batch.first, head_field(data, b"id"))]
+    if GONE not in data:
+        return []
+    return [(batch.first + line, owner) for line, owner, begin, _ in _values(data) if data.startswith(NULL, begin)]
+
+
+def redacted_by(batch: RawBatch) -> list[str]:
+    """Return the ids of the events that a batch says are redacted."""
+    if _REDACTED not in batch.data:
+        return []
+    return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(_REDACTED)[1:]]
+
+
+def _blanks(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
+    """Yield what to overwrite for these events, as (offset, length, first bytes); blanks follow."""
+    data = batch.data
+    if (span := _sealed(batch, ids)) is not None:
+        begin, end = span
+        # Its line feed stays: the sealing line begins behind it.
+        yield begin, end - 1 - begin, b""
+    for _, owner, begin, end in _values(data) if FREE_MARK in data else ():
+        if owner in ids:
+            yield batch.offset + begin, end - begin, NULL
+
+
+def _sealed(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
+    """Return the range that a batch seals, as (begin, end) offsets, where it is one of these events."""
+    if SEALS not in batch.data or head_field(batch.data, b"id") not in ids:
+        return None
+    found = _SEALED.search(batch.data)
+    return None if found is None else (int(found[1]), int(found[2]))
+
+
+def _fill(fd: int, length: int, first: bytes, path: Path) -> None:
+    """Write some bytes and blanks behind them, from where the file stands."""
+    while length > 0:
+        piece = first.ljust(min(length, _PIECE_BYTES))
+        disk.write_all(fd, piece, path)
+        length -= len(piece)
+        first = b""
+
+
+def unexplained(lost: Iterable[tuple[int, str]], explained: Collection[str], source: str) -> list[Problem]:
+    """Return a problem for each text that is gone although no redaction took it."""
+    message = "its text was blotted out, and no event.redacted says so"
+    return [Problem(f"{source}: seq {seq}", message, seq) for seq, id_ in lost if id_ not in explained]
+
+
+def owed(folder: Path) -> Owed | None:
+    """Return the redaction that is not finished, None where there is none.
+
+    Where all is done but the note itself stands under its second name, that is one of nothing.
+
+    Raises:
+        CannotWriteError: What stands in its place is no note of ours, so nobody knows which texts must not be read.
+    """
+    path = folder / OWED
+    try:
+        value: Any = json.loads(disk.read_file(path))
+        return _owed(value)
+    except FileNotFoundError:
+        return Owed((), (), "", {}) if os.path.lexists(folder / PAID) else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        hint = "it names texts that must go: put it back, or delete it and redact again"
+        raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
+
+
+def _owed(value: Any) -> Owed:
+    found = Owed(tuple(value["ids"]), tuple(value["texts"]), value["reason"], value["by"])
+    said: list[object] = [found.reason, *found.ids, *found.texts, *found.by.values()]
+    if not all(isinstance(one, str) and one for one in said):
+        raise TypeError("expected texts")
+    # Who cannot be written in an event would keep it unfinished for ever.
+    if not {"rater"} <= found.by.keys() <= {*BY_FIELDS} or {type(value["ids"]), type(value["texts"])} != {list}:
+        raise TypeError("expected who says so, and two lists")
+    return found
+
+
+def owed_ids(folder: Path) -> frozenset[str]:
+    """Return the events whose text readers must take for gone although it may stand."""
+    found = owed(folder)
+    return frozenset() if found is None else frozenset(found.ids)
+
+
+def owe(folder: Path, what: Owed) -> None:
+    """Note a redaction durably, before anything is blotted out.
+
+    Raises:
+        CannotWriteError: It cannot be noted; nothing was redacted.
+    """
+    value = {"ids": list(what.ids), "texts": list(what.texts), "reason": what.reason, "by": dict(what.by)}
+    disk.replace_file(folder / OWED, dumps(value).encode())
+
+
+def paid(folder: Path) -> None:
+    """Take the note back and blot it out in its turn: what it names is gone from disk.
+
+    Raises:
+        CannotWriteError: It cannot be taken back; the next writer tries again.
+    """
+    path = folder / PAID
+    try:
+        # What a kill left of an earlier one would go with all its bytes as this one takes its name.
+        _discard(path)
+        with contextlib.suppress(FileNotFoundError):
+            # Under another name first, and durably so: half a note would be none that can be read.
+            os.replace(folder / OWED, path)
+            disk.flush_folder(folder)
+        _discard(path)
+        disk.flush_folder(folder)
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error)) from error
+
+
+def _discard(path: Path) -> None:
+    """Blot a file out and remove it, if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        _blot_out(path)
+        path.unlink()
+
+
+def _blot_out(path: Path) -> None:
+    """Leave nothing but blanks of a file, durably."""
+    fd = disk.open_file(path, write=True)
+    try:
+        _fill(fd, os.fstat(fd).st_size, b"", path)
+        disk.flush(fd, path)
+    finally:
+        os.close(fd)
+
+
+def erase(path: Path, batches: Iterable[RawBatch], ids: Collection[str]) -> None:
+    """Blot the texts of these events out of the log, in place, durably; to be done under its lock.
+
+    With a sealed range goes every copy of it in quarantine.
+
+    Args:
+        path: The log.
+        batches: Its batches.
+        ids: The events whose text must go.
+
+    Raises:
+        CannotWriteError: It cannot be overwritten; a log that may only be appended to never can.
+        OutcomeUnknownError: The disk would not confirm it.
+    """
+    try:
+        fd = disk.open_file(path, write=True)
+    except CannotWriteError as error:
+        hint = "readers take the text for gone; once it can be overwritten, the next command that writes does that"
+        raise CannotWriteError(path, error.reason, hint) from error
+    try:
+        for batch in batches:
+            if (span := _sealed(batch, ids)) is not None:
+                _erase_copies(path.parent / "quarantine", span[0])
+            for begin, length, blank in _blanks(batch, ids):
+                os.lseek(fd, begin, os.SEEK_SET)
+                _fill(fd, length, blank, path)
+        disk.flush(fd, path)
+    finally:
+        os.close(fd)
+
+
+def _erase_copies(folder: Path, begin: int) -> None:
+    """Blot out what quarantine holds of the range that begins here; a seal that was cut short left a copy, too."""
+    disk.refuse_link(folder)
+    for copy in folder.glob(f"{begin}-*.bin"):
+        _blot_out(copy)

@@ -1,0 +1,111 @@
+"""Finishing a redaction that is owed: the event that says so, the files, the log.
+
+Any command that writes goes on with one that was cut short.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from ledger import codec, disk, redact
+from ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
+from ledger.events import EventRedacted
+from projections.surfaces import blot
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from ledger.backends.jsonl import JsonlLog
+    from ledger.redact import Owed
+    from projections.surfaces.project import Project
+
+
+@attrs.frozen
+class Erased:
+    """What became of a redaction on disk.
+
+    Attributes:
+        files: Files in which the text was blotted out.
+        stands: Where it still stands although it should not, and why, a line each.
+        foreign: Files in the agent's folder that hold it and are not Tallybook's.
+        unsearched: What is not Tallybook's and could not be searched, such as a link out of the folder, a line each.
+    """
+
+    files: tuple[Path, ...] = ()
+    stands: tuple[str, ...] = ()
+    foreign: tuple[Path, ...] = ()
+    unsearched: tuple[str, ...] = ()
+
+
+def finish(project: Project, log: JsonlLog) -> Erased:
+    """Do what is owed: say so in the ledger, blot the texts out of the files, and last out of the log.
+
+    Killed at any point it is begun again by the next writer; readers take the texts for gone all the while.
+
+    Raises:
+        TallybookError: The ledger is held, damaged, or could not be written.
+    """
+    owed = redact.owed(log.folder)
+    if owed is None:
+        return Erased()
+    _say(log, owed)
+    _await_rendering(project)
+    done = search(project, owed.texts, blotting=True)
+    try:
+        with log.transaction() as tx:
+            redact.erase(log.path, tx.read(), frozenset(owed.ids))
+            # Another process may have finished it, and yet another may owe more since.
+            if not done.stands and redact.owed(log.folder) == owed:
+                redact.paid(log.folder)
+    except (CannotWriteError, OutcomeUnknownError) as error:
+        return attrs.evolve(done, stands=(*done.stands, str(error)))
+    return done
+
+
+def _say(log: JsonlLog, owed: Owed) -> None:
+    """Append ``event.redacted`` for each event that has none yet."""
+    with log.transaction() as tx:
+        said = {id_ for batch in tx.read() for id_ in redact.redacted_by(batch)}
+        drafts = [codec.encode(EventRedacted(id_, owed.reason)) for id_ in owed.ids if id_ not in said]
+        if drafts:
+            tx.append(drafts, owed.by)
+
+
+def _await_rendering(project: Project) -> None:
+    """Let a rendering end that may have begun before the event; those behind it do not hold the text.
+
+    What still holds it under a rendering's own name is then a killed process's, and nobody renames it any more.
+
+    Raises:
+        LockHeldError: It takes too long.
+    """
+    path = project.ledger / "render.lock"
+    fd = disk.open_file(path, write=True, create=True)
+    try:
+        disk.lock(fd, path, disk.LOCK_WAIT_MS)
+    finally:
+        os.close(fd)
+
+
+def search(project: Project, texts: Collection[str], *, blotting: bool) -> Erased:
+    """Find every file that holds one of these texts, and blot it out of those of ours if that is wanted."""
+    found: dict[str, list[Any]] = {"files": [], "stands": [], "foreign": [], "unsearched": []}
+    forms, cut = blot.forms(texts), blot.cut_forms(texts)
+    for path, own in blot.files(project) if texts else ():
+        wanted = (*forms, *cut) if path.parent.name == "diagnostic" else forms
+        try:
+            if own and (blot.blot if blotting else blot.holds)(path, wanted):
+                found["files"].append(path)
+            if not own and blot.holds(path, wanted):
+                found["foreign"].append(path)
+            elif own and blotting and blot.holds(path, wanted):
+                found["stands"].append(f"{path}: holds it in a spelling that cannot be blotted out; delete it")
+        except (TallybookError, OSError) as error:
+            # A file that is gone meanwhile holds nothing; one that cannot be read may.
+            if path.exists():
+                found["stands" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
+    return Erased(**{what: tuple(those) for what, those in found.items()})

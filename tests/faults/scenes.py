@@ -1,0 +1,365 @@
+"""Scenes: a real command on a real project under strace, so that any of its calls can be made to end it or to fail.
+
+A new command comes under fire by one row of SCENES.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from functools import cache
+from io import StringIO
+import json
+import os
+from pathlib import Path
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, NamedTuple
+
+import attrs
+
+from ledger import disk
+from ledger.errors import EXIT_NOT_WRITTEN
+from projections.surfaces import commands
+from projections.surfaces.entry import run as run_here
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+HUMAN = {"rater": "human"}
+TOUCHING = "%file,%desc"
+"""Every call that names a file or has one open."""
+CHANGING = frozenset(
+    ("fchmod", "fdatasync", "flock", "fsync", "ftruncate", "link", "mkdir", "openat", "pwrite64", "rename", "unlink")
+) | {"write"}
+"""The calls that change something, or that others wait for: between two of them a kill leaves the same files."""
+KILL = "KILL"
+SHORT = "a short write"
+"""The system takes half of what it is given; the writer has to see that and to go on."""
+# Files that are renamed into place carry the process's number, and others the time and an id as well, and strace
+# matches calls by paths that are known before.
+PID = 4242
+MAIN = f"""
+import os
+os.getpid = lambda: {PID}
+"""
+MAIN += """
+from ledger import clock
+if os.environ.get("STANDING"):
+    clock.utc_now = lambda: clock.moment(1_795_000_000_000_000)
+    clock.new_id = lambda _: "id"
+short = os.environ.get("SHORT", "").split()
+def cut(call, name):
+    seen = [0]
+    def write(fd, data, *rest):
+        if os.readlink(f"/proc/self/fd/{fd}").startswith(os.environ["PROJECT"]):
+            seen[0] += 1
+            if short == [name, str(seen[0])]:
+                data = data[: len(data) // 2]
+        return call(fd, data, *rest)
+    return write
+if short:
+    os.write, os.pwrite = cut(os.write, "write"), cut(os.pwrite, "pwrite64")
+from projections.surfaces.entry import main
+main()
+"""
+RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'
+FIRST = '{"new_key_points":["Fresh"]}'
+BATCH = json.dumps(
+    {
+        "new_key_points": ["Quote ids as strings", "Run the tests first", "x" * 6_000],
+        "evaluations": [{"name": f"kpt_00{number}", "rating": "harmful"} for number in (1, 2, 3, 1, 1)],
+    }
+)
+GIVEN = "old.json"
+TORN = b'{"crc":"00000000","seq":4,"id":"torn'
+LEGACY = {
+    "key_points": ["Bare", {"text": "Without counts"}, {"name": "kpt_007", "text": "Old score", "score": -4}],
+}
+
+
+class Answer(NamedTuple):
+    """What a command came to: its exit code, below 0 where a signal ended it, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@attrs.frozen
+class Scene:
+    """What happens while calls fail.
+
+    Attributes:
+        make: Makes the project in a folder.
+        words: The command's verb and what follows it; ``{project}`` stands for the project's folder.
+        given: What it reads on standard input.
+        held: Whether another process has the lock, so that the command spools what it was given.
+        standing: Whether the command's clock and ids stand, for the sake of files that are named after them.
+        takes_out: A text that the command takes out of every file; empty where it takes nothing out.
+    """
+
+    make: Callable[[Path], Project]
+    words: tuple[str, ...] = ("record",)
+    given: str = RATING
+    held: bool = False
+    standing: bool = False
+    takes_out: str = ""
+
+
+def new(root: Path) -> Project:
+    """Make a project without a ledger, so that the command has to begin it."""
+    (root / ".claude").mkdir(parents=True)
+    return Project(root)
+
+
+def begun(root: Path) -> Project:
+    """Make a project with three entries, and a rating that was acknowledged."""
+    project = new(root)
+    for text in ("Use type hints", "Name things well", "Test the edges"):
+        commands.add(project, text, HUMAN)
+    commands.rate(project, "kpt_001", "helpful", HUMAN)
+    return project
+
+
+def legacy(root: Path) -> Project:
+    """Make a project with an old file and no ledger, so that the command has to take the file in."""
+    project = new(root)
+    project.playbook.write_text(json.dumps(LEGACY), encoding="utf-8")
+    return project
+
+
+def beside(root: Path) -> Project:
+    """Make a project without a ledger and with an old file beside it, for an import."""
+    project = new(root)
+    (root / GIVEN).write_text(json.dumps(LEGACY), encoding="utf-8")
+    return project
+
+
+def torn(root: Path) -> Project:
+    """Make a project whose log has a bad end, so that the command has to seal it."""
+    project = begun(root)
+    with (project.ledger / "events.jsonl").open("ab") as file:
+        file.write(TORN)
+    return project
+
+
+def suspect(root: Path) -> Project:
+    """Make a project where a flush has failed, so that the command has to write again what it may have lost."""
+    project = begun(root)
+    fault = ["-e", "trace=fdatasync", "-e", "inject=fdatasync:error=EIO:when=1"]
+    failed = run(project, Scene(begun), ["-P", str(project.ledger / "events.jsonl"), *fault])
+    if failed.code != EXIT_NOT_WRITTEN:
+        raise AssertionError(f"a flush that fails is no success: {failed}")
+    return project
+
+
+def waiting(root: Path) -> Project:
+    """Make a project where a payload waits, so that the command has to take it in and to remove its file."""
+    project = begun(root)
+    with lock_held(project):
+        commands.rate(project, "kpt_003", "helpful", HUMAN)
+    return project
+
+
+def changed(root: Path) -> Project:
+    """Make a project whose playbook.json a hand changed, so that the command has to take the change in."""
+    project = begun(root)
+    text = project.playbook.read_text(encoding="utf-8")
+    project.playbook.write_text(text.replace("Name things well", "Name things by what they do"), encoding="utf-8")
+    return project
+
+
+def unreadable(root: Path) -> Project:
+    """Make a project whose playbook.json is broken, so that the command has to set it aside."""
+    project = begun(root)
+    project.playbook.write_bytes(b'{"key_points": [{"na')
+    return project
+
+
+def unrendered(root: Path) -> Project:
+    """Make a project without a playbook.json, so that the command has to write it."""
+    project = begun(root)
+    project.playbook.unlink()
+    return project
+
+
+ASKED = 3
+"""How often a held lock is asked for before the number depends on the machine."""
+KEYED = ("record", "--key", "span-1", "-")
+SCENES = {
+    "append": Scene(begun),
+    "batch": Scene(begun, given=BATCH),
+    "append under a key": Scene(begun, KEYED),
+    "first opening": Scene(new, given=FIRST),
+    "first opening of a legacy file": Scene(legacy, given=FIRST),
+    "import": Scene(beside, ("import", f"{{project}}/{GIVEN}"), ""),
+    "repair of a torn end": Scene(torn),
+    "repair by a replay": Scene(torn, ("replay",), ""),
+    "repair after a failed flush": Scene(suspect),
+    "replay": Scene(unrendered, ("replay",), ""),
+    "replay of a broken file": Scene(unreadable, ("replay",), "", standing=True),
+    "replay of a changed file": Scene(changed, ("replay",), ""),
+    "taking in the spool": Scene(waiting),
+    "spooling": Scene(begun, held=True, standing=True),
+}
+"""Name of a scene → what happens in it. Whatever a command changes on disk wants a row here."""
+
+
+@contextmanager
+def lock_held(project: Project) -> Iterator[None]:
+    """Hold the ledger's lock in this process."""
+    fd = os.open(project.ledger / "lock", os.O_RDWR)
+    try:
+        if not disk.try_lock(fd):
+            raise AssertionError("somebody else holds the lock")
+        yield
+    finally:
+        os.close(fd)
+
+
+def run(
+    project: Project,
+    scene: Scene,
+    options: Sequence[str] = (),
+    *,
+    short: str = "",
+    before: Callable[[], None] | None = None,
+) -> Answer:
+    """Run a scene's command as a process of its own.
+
+    Args:
+        project: Where.
+        scene: Whose command.
+        options: Those of strace; without any it is not traced.
+        short: Which write of Python's is cut in half, as ``CALL NUMBER``; the others are whole.
+        before: Called in the process before the command begins.
+    """
+    # With the filter of the kernel strace stops fewer calls, and sends no signals.
+    quick = [] if any("signal=" in option for option in options) else ["--seccomp-bpf"]
+    quiet = [] if "-o" in options else ["-o", "/dev/null"]
+    tracer = ["strace", "-f", *quick, "-qq", *quiet, *options] if options else []
+    words = [word.format(project=project.root) for word in scene.words]
+    command = [*tracer, sys.executable, "-B", "-c", MAIN, "--project", str(project.root), *words]
+    env = os.environ | {"PROJECT": str(project.root), "SHORT": short} | ({"STANDING": "1"} if scene.standing else {})
+    with lock_held(project) if scene.held else nullcontext():
+        # In a group of its own it does not hear a Control-C that is meant for the run.
+        done = subprocess.run(
+            command,
+            input=scene.given.encode(),
+            capture_output=True,
+            check=False,
+            cwd=ROOT,
+            env=env,
+            preexec_fn=before,
+            process_group=0,
+        )
+    return Answer(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+def here(project: Project, *words: str) -> Answer:
+    """Run the command line in this process, which is as good and quicker where nothing is made to fail."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = run_here(["--project", str(project.root), *words])
+    return Answer(code, out.getvalue(), err.getvalue())
+
+
+@cache
+def why_not() -> str:
+    """Return why calls cannot be interrupted in this way here, nothing where they can."""
+    if shutil.which("strace") is None:
+        return "strace is not installed"
+    tried = subprocess.run(
+        ["strace", "-f", "--seccomp-bpf", "-qq", "-e", "trace=none", "true"], capture_output=True, check=False
+    )
+    return "" if tried.returncode == 0 else "this system does not let strace trace a process"
+
+
+class Call(NamedTuple):
+    """A call of a run: its name, and which of its name it is among those that touch the project."""
+
+    name: str
+    number: int
+
+
+class Fault(NamedTuple):
+    """One call that is interrupted.
+
+    Attributes:
+        name: The call.
+        number: Which of its name it is.
+        how: KILL, SHORT, or the name of an error.
+    """
+
+    name: str
+    number: int
+    how: str
+
+    def __str__(self) -> str:
+        """Render so that it can be found again."""
+        return f"{self.how} at {self.name} {self.number}"
+
+
+class Staged:
+    """A scene that can be played again and again from the same beginning, with another call interrupted each time.
+
+    Attributes:
+        scene: What is played.
+        project: Where; at first it is as one undisturbed play has left it.
+        kept: The project as it is at the beginning.
+        calls: The calls of an undisturbed play that touch the project, in order.
+    """
+
+    def __init__(self, scene: Scene, folder: Path) -> None:
+        """Make the project in an empty folder, and play the scene once, undisturbed and traced.
+
+        Raises:
+            AssertionError: The command did not succeed.
+        """
+        self.scene = scene
+        self.project = scene.make(folder / "project")
+        self.kept = Project(folder / "kept")
+        shutil.copytree(self.project.root, self.kept.root)
+        trace = folder / "trace"
+        answer = run(self.project, scene, ["-o", str(trace), "-y", "-e", f"trace={TOUCHING}"])
+        if answer.code != 0:
+            raise AssertionError(f"{scene.words} fails although nothing is made to: {answer}")
+        lines = trace.read_text(encoding="utf-8", errors="replace").splitlines()
+        inside = rf'(?<=["<]){re.escape(str(self.project.root))}[^">]*(?=[">])'
+        paths = [path for line in lines for path in re.findall(inside, line)]
+        self._watched = [word for path in dict.fromkeys(paths) for word in ("-P", path)]
+        self.calls = self._counted(lines)
+
+    def _counted(self, lines: Sequence[str]) -> list[Call]:
+        """Return the calls that name one of the project's paths, or have one open."""
+        # Only the first two arguments: those behind them are data.
+        touching = re.compile(rf'\d+ +([a-z0-9_]+)\((?:[^",]*, )?[^",]*["<]{re.escape(str(self.project.root))}')
+        seen: Counter[str] = Counter()
+        calls = []
+        for line in lines:
+            name = touching.match(line)
+            # A lock that is held is asked for until the wait is over, as often as the machine is quick.
+            if name is None or (self.scene.held and name[1] == "flock" and seen["flock"] == ASKED):
+                continue
+            seen[name[1]] += 1
+            calls.append(Call(name[1], seen[name[1]]))
+        return calls
+
+    def put_back(self) -> None:
+        """Put the project back as it was."""
+        shutil.rmtree(self.project.root)
+        shutil.copytree(self.kept.root, self.project.root)
+
+    def play(self, fault: Fault | None = None) -> Answer:
+        """Play the scene from its beginning, with one call interrupted where one is given."""
+        self.put_back()
+        if fault is None or fault.how == SHORT:
+            return run(self.project, self.scene, short=f"{fault.name} {fault.number}" if fault else "")
+        how = "signal=KILL" if fault.how == KILL else f"error={fault.how}"
+        inject = f"inject={fault.name}:{how}:when={fault.number}"
+        return run(self.project, self.scene, [*self._watched, "-e", f"trace={fault.name}", "-e", inject])

@@ -1,0 +1,300 @@
+"""One log given to every path that reads a line: what they must agree about, and where they do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import traceback
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from ledger import clock, head, keys, recover, strict
+from ledger.backends.files import LOG_NAME
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode, encode
+from ledger.errors import BadInputError, DamagedLedgerError, TallybookError
+from ledger.events import PointRated
+from ledger.head_form import head_form
+from ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, START, Mark, lines_of, split_line
+from ledger.scan import last_batch_end
+from ledger.verify import Verdict, salvage, verify
+from projections.audit import audit_view, story_json
+from projections.fold import fold
+from projections.history import row
+from projections.playbook import PLAYBOOK
+from projections.render import playbook_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from pathlib import Path
+
+    from ledger.errors import Problem
+    from ledger.events import Event
+    from ledger.line import RawBatch
+    from ledger.recorded import Batch, Recorded
+
+T = TypeVar("T")
+
+NOW = clock.moment(1_795_000_000_000_000)
+BY = {"rater": "test"}
+ENTRY = "kpt_001"
+RATED = PointRated(ENTRY, "helpful")
+KEY = "a key that no log has"
+# What verify alone looks at: a fold keeps no set of ids and keys.
+VERIFY_ALONE = ("repeats the id ", "repeats the key ")
+# A fold may take JSON that is spelt in another way, as long as it says the same to every reader.
+SPELLING = "not canonical JSON"
+
+
+class Told(NamedTuple):
+    """What a reader makes of a batch.
+
+    Attributes:
+        last: Sequence number of its last line.
+        chain: Its chain value.
+        events: Its events.
+        records: The same, with who and when.
+    """
+
+    last: int
+    chain: str
+    events: tuple[Event, ...]
+    records: tuple[Recorded, ...]
+
+
+class Answer(NamedTuple):
+    """What a path that gives out batches came to.
+
+    Attributes:
+        told: What it gave out.
+        refused: What it said then; None where it came to the end.
+    """
+
+    told: list[Told]
+    refused: TallybookError | None
+
+
+class Outcome(NamedTuple):
+    """What became of one log.
+
+    Attributes:
+        whole: Whether ``verify`` finds nothing, all of it being acknowledged.
+        taken: Whether a fold takes it then.
+        complaints: What no path may do: disagree, or raise what is no error of ours.
+    """
+
+    whole: bool
+    taken: bool
+    complaints: tuple[str, ...]
+
+
+class Case:
+    """One log in a folder of its own, and what is wrong with the answers it got so far."""
+
+    def __init__(self, folder: Path, data: bytes, acknowledged: Mark) -> None:
+        """Make the ledger; whatever stands in the folder is removed."""
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        (folder / LOG_NAME).write_bytes(data)
+        (folder / "head").write_bytes(head.encode(head.Head(acknowledged, "")))
+        self.log = JsonlLog(folder, lambda: NOW)
+        self.complaints: list[str] = []
+
+    def unless(self, holds: object, complaint: str) -> None:
+        """Note a complaint unless something holds."""
+        if not holds:
+            self.complaints.append(complaint)
+
+    def asked(self, path: str, question: Callable[[], T]) -> T | TallybookError | None:
+        """Return the answer of a path, or its refusal; None, with a complaint, where it raises anything else."""
+        try:
+            return question()
+        except TallybookError as error:
+            self.unless(len(str(error).splitlines()) == 1, f"{path} refuses in more than one line")
+            return error
+        except Exception as error:  # noqa: BLE001 - whatever a reader lets through is what is looked for
+            frames = [one for one in traceback.extract_tb(error.__traceback__) if "tests" not in one.filename]
+            place = f"{os.path.basename(frames[-1].filename)}, {frames[-1].name}" if frames else "no frame"  # noqa: PTH119
+            self.complaints.append(f"{path} raises {type(error).__name__} ({place})")
+            return None
+
+    def told(self, path: str, read: Callable[[], Iterable[Batch]]) -> Answer:
+        """Return what a path makes of the log, heads included."""
+        told: list[Told] = []
+
+        def drain() -> None:
+            for batch in read():
+                told.append(Told(batch.last, batch.chain, tuple(batch.events), tuple(batch.records)))  # noqa: PERF401
+
+        refused = self.asked(path, drain)
+        return Answer(told, refused)
+
+
+def end_of(data: bytes) -> Mark:
+    """Return the place behind a log as a head has it that acknowledges every byte."""
+    chain = data[-CHAIN_CHARS - len(CHAIN_END) : -len(CHAIN_END)]
+    known = len(chain) == CHAIN_CHARS and chain.isalnum() and data.endswith(CHAIN_END)
+    return Mark(data.count(b"\n"), chain.decode() if known else GENESIS, len(data))
+
+
+def judge(folder: Path, data: bytes) -> Outcome:
+    """Give a log to every path that reads it: all of it acknowledged, and then nothing of it.
+
+    Args:
+        folder: Where the ledger is made; whatever stands there is removed.
+        data: The log.
+    """
+    settled = Case(folder, data, end_of(data))
+    verdict, answer = _readers(settled)
+    fresh = Case(folder, data, START)
+    before = _readers(fresh)
+    try:
+        if before[1].refused is None:
+            _writer_looks(fresh)
+        _writer_appends(fresh, *before)
+    finally:
+        fresh.log.close()
+    whole = isinstance(verdict, Verdict) and verdict.ok
+    return Outcome(whole, answer.refused is None, tuple(dict.fromkeys(settled.complaints + fresh.complaints)))
+
+
+def _readers(case: Case) -> tuple[Verdict | TallybookError | None, Answer]:
+    """Return what verify and a fold make of a log, once they are compared with each other and with salvage."""
+    verdict = case.asked("verify", lambda: verify(case.log))
+    answer = case.told("a fold", lambda: decode(case.log.read()))
+    kept = case.told("salvage", lambda: salvage(case.log))
+    if verdict is not None and not case.complaints:
+        _order(case, answer.told)
+        _compare(case, verdict, answer)
+        _compare_salvage(case, verdict, answer, kept)
+    if answer.refused is None:
+        _views(case)
+    return verdict, answer
+
+
+def _order(case: Case, told: Sequence[Told]) -> None:
+    """What a fold gives out says the same with its heads as without, in order and without a gap."""
+    last = 0
+    for batch in told:
+        seqs = [record.seq for record in batch.records]
+        case.unless(batch.events == tuple(record.event for record in batch.records), "records are not the events")
+        case.unless(seqs == sorted({*seqs}) and all(last < seq <= batch.last for seq in seqs), "seqs out of order")
+        last = batch.last
+
+
+def _compare(case: Case, verdict: Verdict | TallybookError, answer: Answer) -> None:
+    """What verify says of a log, a fold says too."""
+    refused = answer.refused
+    if isinstance(verdict, TallybookError):
+        case.unless(refused is not None, f"a fold takes what verify refuses with {type(verdict).__name__}")
+    elif isinstance(refused, DamagedLedgerError):
+        case.unless(not verdict.ok, "a fold refuses what verify calls whole")
+        found = {problem.seq for problem in verdict.problems}
+        case.unless(verdict.ok or refused.problems[0].seq in found, "a fold names a line that verify does not")
+    elif refused is not None:
+        case.unless(not verdict.ok, f"a fold refuses with {type(refused).__name__} what verify calls whole")
+    else:
+        lines = {seq: line for batch in case.log.read() for seq, line in enumerate(lines_of(batch.data), batch.first)}
+        for problem in verdict.problems:
+            case.unless(_verify_alone(problem, lines), f"a fold takes what verify calls damage: {_kind_of(problem)}")
+        end = (answer.told[-1].last, answer.told[-1].chain) if answer.told else (0, GENESIS)
+        case.unless(not verdict.ok or end == verdict.head[:2], "verify ends elsewhere than a fold")
+
+
+def _kind_of(problem: Problem) -> str:
+    """Return what is wrong, without what differs from log to log."""
+    return "".join(char for char in problem.message if not char.isdigit())[:80]
+
+
+def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
+    """Say whether a problem is one that a fold need not see: a repeat, or a spelling that means the same to all."""
+    if problem.message.startswith(VERIFY_ALONE):
+        return True
+    if SPELLING not in problem.message or problem.seq not in lines:
+        return False
+    first, what, free = split_line(lines[problem.seq])
+    form = head_form(first)
+    try:
+        for section in (what, b"{}" if form is None else form.by, free or b"null"):
+            strict.loads(section, "section")
+    except BadInputError:
+        return False
+    return form is not None
+
+
+def _compare_salvage(case: Case, verdict: Verdict | TallybookError, answer: Answer, kept: Answer) -> None:
+    """Salvage gives what a fold gives, and where that refuses goes on behind the damage."""
+    case.unless(not isinstance(kept.refused, DamagedLedgerError), "salvage gives a batch whose head cannot be read")
+    case.unless(kept.refused or kept.told[: len(answer.told)] == answer.told, "salvage leaves out what a fold gives")
+    if isinstance(verdict, Verdict) and verdict.ok:
+        case.unless(kept.told == answer.told, "salvage gives more than a fold of what verify calls whole")
+
+
+def _views(case: Case) -> None:
+    """Fold what a reader takes into every view, and write it out."""
+
+    def seen() -> None:
+        batches = list(decode(case.log.read()))
+        playbook_bytes(fold(PLAYBOOK, batches))
+        rows = [row(record) for batch in batches for record in batch.records]
+        stories = [story_json(fold(audit_view(name), batches)) for name in (ENTRY, "")]
+        json.dumps([rows, stories], ensure_ascii=False).encode()
+
+    case.unless(case.asked("a view", seen) is None, "a view refuses what a fold takes")
+
+
+# The writer's paths, on a log of which nothing is acknowledged: whatever is torn at its end is the writer's to seal
+
+
+def _writer_looks(case: Case) -> None:
+    """The writer's looks at the end and the index of keys see the batches that readers see."""
+    path = case.log.path
+    batches = case.asked("reading", lambda: list(case.log.read()))
+    with path.open("rb") as file:
+        size, fd = path.stat().st_size, file.fileno()
+        tail = case.asked("the writer's look", lambda: recover.find_tail(fd, path, size, case.log.read_head(), ""))
+        quick = case.asked("the writer's quick look", lambda: last_batch_end(fd, size))
+        if not isinstance(batches, list) or not isinstance(tail, recover.Tail):
+            case.unless(holds=False, complaint="the writer's look refuses what readers take")
+            return
+        end = batches[-1].mark if batches else START
+        case.unless(tail.mark == end, "the writer finds another end than its readers")
+        case.unless(tail.stop is not None or quick in {None, end}, "the writer's quick look finds another end")
+        case.unless(not _is_known(case, KEY, fd), "the index knows a key that no log has")
+        for key in _keys(batches):
+            case.unless(_is_known(case, key, fd), "the index does not know a key that verify knows")
+
+
+def _keys(batches: Iterable[RawBatch]) -> set[str]:
+    """Return the keys in the heads of batches, as verify finds them."""
+    lines = (line for batch in batches for line in lines_of(batch.data))
+    forms = (head_form(split_line(line)[0]) for line in lines)
+    return {form.key for form in forms if form is not None and form.key is not None}
+
+
+def _is_known(case: Case, key: str, fd: int) -> bool:
+    return case.asked("the index of keys", lambda: keys.known(key, case.log.read, case.log.folder, fd)) is True
+
+
+def _writer_appends(case: Case, verdict: Verdict | TallybookError | None, before: Answer) -> None:
+    """An append seals a torn end, changes nothing that readers saw, and is read by those that came so far."""
+
+    def append() -> None:
+        with case.log.transaction() as tx:
+            tx.append([encode(RATED)], BY, KEY)
+
+    known = len(case.complaints)
+    refused = case.asked("an append", append)
+    if refused is not None or len(case.complaints) > known:
+        case.unless(refused is None or before.refused is not None, "an append refuses what readers take")
+        return
+    after = case.told("a fold behind an append", lambda: decode(case.log.read()))
+    case.unless(before.told == after.told[: len(before.told)], "an append changes what stood before it")
+    case.unless(type(before.refused) is type(after.refused), "an append changes what a fold refuses")
+    if after.refused is None:
+        case.unless((RATED,) == after.told[-1].events, "an append is not read again")
+    again = case.asked("verify behind an append", lambda: verify(case.log))
+    if isinstance(verdict, Verdict) and isinstance(again, Verdict):
+        found = {(problem.seq, problem.message) for problem in verdict.problems}
+        fresh = [problem for problem in again.problems if (problem.seq, problem.message) not in found]
+        case.unless(not fresh, f"an append is damage: {_kind_of(fresh[0]) if fresh else ''}")

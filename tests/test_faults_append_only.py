@@ -1,0 +1,105 @@
+"""A log that the system lets nobody cut, rename or overwrite (`chattr +a`): everything goes on by appending."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults import scenes
+from faults.at_calls import facts
+from faults.scenes import here, why_not
+from ledger.errors import EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from projections.surfaces.project import Project
+
+
+@pytest.fixture
+def protected(tmp_path: Path) -> Iterator[Callable[[Callable[[Path], Project]], Project]]:
+    """Return what makes a project and lets its log only be appended to."""
+    logs: list[Path] = []
+
+    def make(scene: Callable[[Path], Project]) -> Project:
+        if sys.platform != "linux" or os.geteuid() != 0 or shutil.which("chattr") is None:
+            pytest.skip("only root on Linux can make a file append-only, by chattr")
+        project = scene(tmp_path)
+        log = project.ledger / "events.jsonl"
+        done = subprocess.run(["chattr", "+a", str(log)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            pytest.skip(f"this file system knows no append-only file: {done.stderr.strip()}")
+        logs.append(log)
+        with pytest.raises(PermissionError):
+            os.truncate(log, 0)
+        return project
+
+    yield make
+    for log in logs:
+        subprocess.run(["chattr", "-a", str(log)], check=True)
+
+
+@pytest.mark.parametrize(
+    "words", [("add", "more"), ("rate", "kpt_001", "helpful"), ("replay",), ("verify",), ("show",)], ids=" ".join
+)
+@pytest.mark.parametrize("make", [scenes.begun, scenes.torn, scenes.waiting, scenes.changed, scenes.unrendered])
+def test_every_command_works(
+    protected: Callable[[Callable[[Path], Project]], Project], make: Callable[[Path], Project], words: tuple[str, ...]
+) -> None:
+    """Appending, sealing, taking in what waits or what a hand changed, rendering and reading need nothing else."""
+    project = protected(make)
+    before, stood = (project.ledger / "events.jsonl").read_bytes(), facts(project)
+    answer = here(project, *words)
+    # A file that is changed or not there is told by `verify`, and no damage to the ledger.
+    assert answer.code == 0 or (words == ("verify",) and answer.code == EXIT_NO)
+    assert [] == [line for line in answer.err.splitlines() if not line.startswith("note: ")]
+    assert (project.ledger / "events.jsonl").read_bytes().startswith(before)
+    assert stood == facts(project)[: len(stood)]
+    assert 0 == here(project, "add", "next").code
+    for check in (("verify",), ("replay", "--check")):
+        assert 0 == here(project, *check).code
+
+
+def test_what_a_failed_flush_may_have_lost_is_not_written_again(
+    protected: Callable[[Callable[[Path], Project]], Project],
+) -> None:
+    """Writing in place is refused: one clear line, exit code 4 and an unchanged log, until it is allowed again."""
+    if why_not():
+        pytest.skip(why_not())
+    project = protected(scenes.suspect)
+    log = project.ledger / "events.jsonl"
+    before = log.read_bytes()
+    for _ in range(2):
+        answer = here(project, "add", "more")
+        assert (EXIT_NOT_WRITTEN, "", 1) == (answer.code, answer.out, len(answer.err.splitlines()))
+        assert str(log) in answer.err
+        assert os.strerror(1) in answer.err
+    assert before == log.read_bytes()
+    assert 0 == here(project, "show").code
+    subprocess.run(["chattr", "-a", str(log)], check=True)
+    assert 0 == here(project, "add", "more").code
+    assert 0 == here(project, "verify").code
+
+
+def test_damage_is_found_and_the_log_left_alone(protected: Callable[[Callable[[Path], Project]], Project]) -> None:
+    """Acknowledged bytes that were changed before the file was protected are named, salvaged around, and kept."""
+
+    def damaged(root: Path) -> Project:
+        project = scenes.begun(root)
+        log = project.ledger / "events.jsonl"
+        log.write_bytes(log.read_bytes().replace(b"Name things well", b"Name things w3ll"))
+        return project
+
+    project = protected(damaged)
+    before = (project.ledger / "events.jsonl").read_bytes()
+    assert EXIT_DAMAGED == here(project, "verify").code
+    assert EXIT_DAMAGED == here(project, "add", "more").code
+    salvaged = here(project, "verify", "--salvage")
+    assert "Use type hints" in salvaged.out
+    assert before == (project.ledger / "events.jsonl").read_bytes()

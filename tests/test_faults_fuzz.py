@@ -1,0 +1,195 @@
+"""One verdict from every path that reads a line, whatever the line says: a slice of ``python -m tests.faults fuzz``."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from importlib.util import find_spec
+import json
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from faults import Setting, verdicts
+from faults.fuzz import HEADINGS, WITHIN, Run, changed, hostile, logs, packed, proven_anew, rows, unpacked
+from faults.verdicts import judge
+from ledger import keys
+from ledger.codec import decode
+from ledger.errors import Problem
+from ledger.events import EVENT_TYPES
+from ledger.line import CONTINUED, START
+from ledger.verify import verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from ledger.backends.jsonl import JsonlLog
+    from ledger.recorded import Batch
+    from ledger.verify import Verdict
+
+SEED = 20261122
+COUNT = 150
+LED = 60
+
+
+def seeded() -> Random:
+    """Return the same chance every time."""
+    return Random(SEED)  # noqa: S311 - a seed to repeat it
+
+
+@settings(max_examples=COUNT, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.integers(0, len(logs()) - 1), st.randoms(use_true_random=False))
+def test_every_path_comes_to_one_verdict(tmp_path: Path, number: int, chance: Random) -> None:
+    """Fold, verify, salvage, views, the writer's looks, its index and an append agree about every changed log."""
+    assert () == judge(tmp_path / "ledger", changed(chance, logs()[number])).complaints
+
+
+def test_a_run_by_chance_has_no_failures(tmp_path: Path) -> None:
+    """As many inputs as were asked for are judged, some whole and most refused, and none is complained of."""
+    (tally,) = rows(Setting(tmp_path, SEED, COUNT), guided=False)
+    assert () == tally.failures
+    assert (COUNT, HEADINGS, 0) == (tally.tried, tuple(tally.counts), tally.counts["complaints"])
+    assert "changed by chance" in tally.note
+    # Otherwise the changes would end at the proofs, or change nothing.
+    assert min(tally.counts[heading] or 0 for heading in HEADINGS[:2]) > COUNT // 50
+
+
+@pytest.mark.skipif(find_spec("atheris") is None, reason="atheris is not installed (it comes with the extra `fuzz`)")
+def test_a_run_led_by_coverage_has_no_failures(tmp_path: Path) -> None:
+    """The same where atheris leads, in a process of its own, and the note says so."""
+    (tally,) = rows(Setting(tmp_path, SEED, LED), guided=True)
+    assert () == tally.failures
+    assert (LED, 0) == (tally.tried, tally.counts["complaints"])
+    assert "led by coverage" in tally.note
+
+
+@pytest.mark.parametrize("number", range(len(logs())))
+def test_a_log_that_was_not_changed_is_whole_to_all(tmp_path: Path, number: int) -> None:
+    """What changes begin with is whole, all paths agree about it, and proving it anew changes no byte."""
+    data = logs()[number]
+    assert (True, True, ()) == judge(tmp_path / "ledger", data)
+    assert data == proven_anew(data)
+    assert data == unpacked(packed(data))
+
+
+def test_the_logs_hold_every_kind_and_every_form() -> None:
+    """Every kind, a kind from the future, continued and redacted texts, a key and a sealed range are among them."""
+    data = b"".join(logs())
+    for kind in (*EVENT_TYPES, CONTINUED, "point.starred"):
+        assert b'"kind":"%b"' % kind.encode() in data, kind
+    for form in (b',"key":"', b',"when":"', b',\t"free":null  ', b'"kind":"log.recovered"', bytes(99)):
+        assert form in data, form
+
+
+@pytest.mark.parametrize("kind", WITHIN)
+def test_every_kind_of_change_changes_lines(kind: str) -> None:
+    """No kind of change leaves every line as it was."""
+    chance = seeded()
+    assert any(WITHIN[kind](chance, line) != line for line in logs()[1].splitlines(keepends=True))
+
+
+def test_a_changed_line_is_proven_anew(tmp_path: Path) -> None:
+    """A field that was changed passes the chain once it is proven anew, and not before."""
+    data = logs()[1].replace(b'"rating":"helpful"', b'"rating":"harmful"')
+    assert (False, True) == tuple(judge(tmp_path / "ledger", one).whole for one in (data, proven_anew(data)))
+
+
+def test_lines_that_were_moved_are_numbered_anew(tmp_path: Path) -> None:
+    """A line that comes twice stands in a log that verifies, but for the id that it repeats."""
+    lines = logs()[1].splitlines(keepends=True)
+    case = verdicts.Case(tmp_path / "ledger", proven_anew(b"".join([*lines[:3], *lines[2:]])), START)
+    assert ["repeats the id id-3"] == [problem.message for problem in verify(case.log).problems]
+
+
+def test_the_same_seed_makes_the_same_inputs() -> None:
+    """A failure can be repeated from its seed."""
+    first, second = ([changed(chance, logs()[0]) for _ in range(20)] for chance in (seeded(), seeded()))
+    assert first == second
+
+
+def test_the_corpus_is_what_its_names_say() -> None:
+    """Each case has a name of its own, and what is said of its readers is one of three things."""
+    assert {"disagree", "agree", "canonical"} == {readers for _, readers in hostile().values()}
+    assert b"[" * 1000 + b"]" * 1000 == hostile()["a depth of 1,000"][0]
+    assert b"\xef\xbb\xbf{}" == hostile()["a byte order mark"][0]
+    assert 5000 == len(hostile()["an integer of 5,000 digits"][0])
+
+
+# The judge itself: what it is there to notice
+
+
+@contextmanager
+def planted(monkeypatch: pytest.MonkeyPatch, name: str, fault: Any) -> Iterator[None]:
+    """Put a faulty path in the place of one that the judge asks."""
+    with monkeypatch.context() as patch:
+        patch.setattr(verdicts, name, fault)
+        yield
+
+
+def _calls_it_whole(log: JsonlLog) -> Verdict:
+    return attrs.evolve(verify(log), problems=())
+
+
+def _finds_fault(log: JsonlLog) -> Verdict:
+    return attrs.evolve(verify(log), problems=(Problem("events.jsonl:1", "was changed", 1, 1),))
+
+
+def _crashes(_: object) -> Any:
+    return int("x")
+
+
+def _leaves_out(log: JsonlLog) -> Iterator[Batch]:
+    yield from list(decode(log.read()))[1:]
+
+
+def _sees_no_end(_fd: int, _size: int) -> Any:
+    return START
+
+
+def _knows_nothing(*_: object) -> bool:
+    return False
+
+
+WHOLE = logs()[1]
+DAMAGED = WHOLE.replace(b'"rating":"helpful"', b'"rating":"harmful"', 1)
+FAULTS: list[tuple[bytes, str, Any, str]] = [
+    (DAMAGED, "verify", _calls_it_whole, "a fold refuses what verify calls whole"),
+    (WHOLE, "verify", _finds_fault, "a fold takes what verify calls damage: was changed"),
+    (WHOLE, "verify", _crashes, "verify raises ValueError"),
+    (WHOLE, "salvage", _leaves_out, "salvage leaves out what a fold gives"),
+    (WHOLE, "salvage", _crashes, "salvage raises ValueError"),
+    (WHOLE, "row", _crashes, "a view raises ValueError"),
+    (WHOLE, "last_batch_end", _sees_no_end, "the writer's quick look finds another end"),
+]
+
+
+@pytest.mark.parametrize(("data", "path", "fault", "complaint"), FAULTS, ids=[row[3] for row in FAULTS])
+def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a row of the table and two fixtures
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, data: bytes, path: str, fault: Any, complaint: str
+) -> None:
+    """A path that believes, refuses, forgets or crashes where the others do not is complained of."""
+    with planted(monkeypatch, path, fault):
+        found = judge(tmp_path / "ledger", data).complaints
+    assert any(one.startswith(complaint) for one in found), found
+
+
+def test_the_judge_notices_an_index_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key that verify finds and the writer's index does not would let a second delivery in."""
+    monkeypatch.setattr(keys, "known", _knows_nothing)
+    assert ("the index does not know a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
+
+
+def test_a_run_tells_what_repeats_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each complaint is told once, with the log that it is about."""
+    run = Run(tmp_path / "ledger", SEED)
+    with planted(monkeypatch, "verify", _finds_fault):
+        run.take(WHOLE)
+        run.take(WHOLE)
+    (failure,) = run.failures.values()
+    assert WHOLE == unpacked(failure.rpartition(", ")[2])
+    assert (2, 2) == (run.tried, run.counts["complaints"])
+    assert json.loads(run.as_json()) == [2, run.counts, run.failures]

@@ -1,0 +1,194 @@
+"""JSON that readers disagree about, or that no writer of ours spells so: in every place of a line, and at the door.
+
+``readers`` in data/hostile-json.json says what other readers of JSON make of a case: they ``disagree`` (some refuse
+it, or it means several things), they ``agree`` although it is not canonical, or it is ``canonical`` and odd.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from typing import NamedTuple
+
+import pytest
+
+from faults.fuzz import hostile, log_of, proven_anew
+from faults.verdicts import RATED, Answer, Case, end_of
+from ledger import strict
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode, encode
+from ledger.errors import BadInputError, DamagedLedgerError
+from ledger.line import Draft, dumps, frame
+from ledger.verify import Verdict, verify
+from projections.surfaces.project import Project
+from test_ledger_line import stamp
+
+ROOT = Path(__file__).resolve().parent.parent
+SEQ = 2
+STARRED = Draft("point.starred", 1, {"x": "HERE"})
+TOLD = Draft("point.starred", 1, {}, {"why": "HERE"})
+ADDED = Draft("point.added", 1, {"name": "kpt_001"}, {"text": "HERE"})
+NAMED = Draft("point.rated", 1, {"name": "HERE", "rating": "helpful"})
+COUNTED = Draft("playbook.updated", 1, {"added": "HERE", "rated": 0, "ignored": 0})
+
+PLACES: dict[str, tuple[Draft, bytes, bytes]] = {
+    "a value of an unknown kind": (STARRED, b'"HERE"', b"%b"),
+    "the body of an unknown kind": (STARRED, b'{"x":"HERE"}', b"%b"),
+    "a text of an unknown kind": (TOLD, b'"HERE"', b"%b"),
+    "a field": (NAMED, b'"HERE"', b"%b"),
+    "a number": (COUNTED, b'"HERE"', b"%b"),
+    "a body": (NAMED, b'{"name":"HERE","rating":"helpful"}', b"%b"),
+    "one more field": (NAMED, b'"helpful"', b'"helpful","more":%b'),
+    "a text": (ADDED, b'"HERE"', b"%b"),
+    "a free value": (ADDED, b'{"salt":"5a17","text":"HERE"}', b"%b"),
+    "a salt": (ADDED, b'"5a17"', b"%b"),
+    "a kind": (NAMED, b'"point.rated"', b"%b"),
+    "a version": (NAMED, b'"v":1', b'"v":%b'),
+    "a rater": (NAMED, b'"test"', b"%b"),
+    "who says so": (NAMED, b'{"rater":"test"}', b"%b"),
+    "an id": (NAMED, b'"id-2"', b"%b"),
+    "a time": (NAMED, b'"at":', b'"at":%b,"when":'),
+    "a key": (NAMED, b'"at":', b'"key":%b,"at":'),
+    "a seq": (NAMED, b'"seq":2', b'"seq":%b'),
+    "a part": (NAMED, b"[1,1]", b"%b"),
+}
+"""Place → a draft, the bytes of its line that give way, and what takes their place around the hostile JSON."""
+
+DISAGREE, AGREE, CANONICAL = (
+    [name for name, (_, readers) in hostile().items() if readers == what] for what in ("disagree", "agree", "canonical")
+)
+# The door leaves halves of surrogate pairs to the framer, so that one bad item costs nothing but itself.
+SURROGATES = [name for name in DISAGREE if "surrogate" in name and "UTF-8" not in name]
+
+
+class Read(NamedTuple):
+    """What a log with hostile JSON in its second line came to.
+
+    Attributes:
+        found: Sequence numbers that verify names.
+        answer: What a fold came to.
+        complaints: What a path raised that is no error of ours, or told in more than one line.
+    """
+
+    found: set[int | None]
+    answer: Answer
+    complaints: list[str]
+
+    @property
+    def refused(self) -> int | None:
+        """Return the sequence number that the fold names, None where it takes the log."""
+        refused = self.answer.refused
+        return refused.problems[0].seq if isinstance(refused, DamagedLedgerError) else None
+
+
+def log_with(place: str, text: bytes) -> bytes:
+    """Return a log of three lines of which the second holds these bytes in a place, every proof made to fit."""
+    draft, old, new = PLACES[place]
+    opening, line, rest = log_of([draft], [encode(RATED)]).splitlines(keepends=True)
+    return proven_anew(opening + line.replace(old, new % text, 1) + rest, renumbered=False)
+
+
+def read(folder: Path, data: bytes) -> Read:
+    """Give a log, all of it acknowledged, to verify and to a fold."""
+    case = Case(folder, data, end_of(data))
+    verdict = case.asked("verify", lambda: verify(case.log))
+    answer = case.told("a fold", lambda: decode(case.log.read()))
+    found = {problem.seq for problem in verdict.problems} if isinstance(verdict, Verdict) else set[int | None]()
+    return Read(found, answer, case.complaints)
+
+
+def in_every_place(folder: Path, text: bytes) -> dict[str, Read]:
+    """Return what came of hostile JSON in every place."""
+    return {place: read(folder / "ledger", log_with(place, text)) for place in PLACES}
+
+
+@pytest.mark.parametrize("name", DISAGREE)
+def test_what_readers_disagree_about_is_damage_wherever_it_stands(tmp_path: Path, name: str) -> None:
+    """Verify and every fold refuse it and name its line, although checksum, sum and chain fit; nothing crashes."""
+    reads = in_every_place(tmp_path, hostile()[name][0])
+    assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
+    assert [] == [place for place, one in reads.items() if SEQ not in one.found]
+    assert [] == [place for place, one in reads.items() if one.refused != SEQ]
+
+
+@pytest.mark.parametrize("name", AGREE)
+def test_what_is_spelt_otherwise_is_found_and_never_means_anything_else(tmp_path: Path, name: str) -> None:
+    """Verify names the line; a fold refuses it, or takes it for what the canonical spelling says."""
+    text = hostile()[name][0]
+    canonical = dumps(strict.loads(text, "case")).encode()
+    reads = in_every_place(tmp_path, text)
+    assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
+    assert [] == [place for place, one in reads.items() if SEQ not in one.found]
+    for place, one in reads.items():
+        if one.refused != SEQ:
+            plain = read(tmp_path / "plain", log_with(place, canonical)).answer
+            assert [told.events for told in plain.told] == [told.events for told in one.answer.told], place
+
+
+@pytest.mark.parametrize("name", CANONICAL)
+def test_what_is_canonical_and_odd_is_judged_alike_by_all(tmp_path: Path, name: str) -> None:
+    """In a kind from the future it is kept; elsewhere verify and a fold both take it, or both refuse it there."""
+    reads = in_every_place(tmp_path, hostile()[name][0])
+    assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
+    assert [] == [place for place, one in reads.items() if (SEQ in one.found) != (one.refused == SEQ)]
+    assert set() == reads["a value of an unknown kind"].found
+
+
+@pytest.mark.parametrize("name", [name for name in DISAGREE if name not in SURROGATES])
+def test_the_door_refuses_what_readers_disagree_about(name: str) -> None:
+    """A payload with it anywhere is refused in one line, on every Python alike."""
+    with pytest.raises(BadInputError) as caught:
+        strict.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
+    assert 1 == len(str(caught.value).splitlines())
+
+
+@pytest.mark.parametrize("name", [*AGREE, *CANONICAL])
+def test_the_door_gives_what_all_readers_agree_about_one_spelling(name: str) -> None:
+    """What comes in has a canonical spelling, which says the same."""
+    value = strict.loads(hostile()[name][0], "standard input")
+    canonical = dumps(value).encode()
+    assert value == strict.loads(canonical, "again")
+    assert (name in CANONICAL) == (canonical == hostile()[name][0])
+
+
+@pytest.mark.parametrize("name", SURROGATES)
+def test_half_of_a_surrogate_pair_is_never_framed(name: str) -> None:
+    """Behind the door it still cannot be written: it is bad input, in one line."""
+    value = strict.loads(hostile()[name][0], "standard input")
+    with pytest.raises(BadInputError, match="half of a surrogate pair"):
+        frame([Draft("point.starred", 1, {"x": value})], stamp())
+
+
+def record(project: Path, given: bytes) -> tuple[int, bytes, bytes]:
+    """Run ``tallybook record -`` in a process of its own; return its exit code, its answer and its complaint."""
+    command = [sys.executable, "-B", "-c", "from projections.surfaces.entry import main; main()"]
+    words = ["--project", str(project), "record", "-", "--json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([*command, *words], input=given, capture_output=True, check=False, env=environment)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a key twice", "2 to the 64", "a byte order mark", "a raw NUL in a text", "a depth of 100,000", "two documents"],
+)
+def test_a_hostile_payload_ends_in_one_line(project: Path, name: str) -> None:
+    """What readers disagree about gets exit code 2 and one line on standard error, and nothing is recorded."""
+    code, out, err = record(project, b'{"new_key_points":["x"],"more":%b}' % hostile()[name][0])
+    assert (2, b"") == (code, out), err
+    assert err.startswith(b"tallybook: ")
+    assert 1 == len(err.decode().splitlines())
+    assert not Project(project).ledger.exists()
+
+
+@pytest.mark.parametrize("name", ["a lone high surrogate", "a lone surrogate as a key"])
+def test_half_of_a_surrogate_pair_costs_its_own_item_alone(project: Path, name: str) -> None:
+    """The rest of the payload is recorded, the item is named, and the ledger is whole."""
+    code, out, err = record(project, b'{"new_key_points":["x",%b]}' % hostile()[name][0])
+    assert (0, b"") == (code, err)
+    answer = json.loads(out)
+    assert (["kpt_001"], ["new_key_points[1]"]) == (answer["added"], [one["item"] for one in answer["ignored"]])
+    assert () == verify(JsonlLog(Project(project).ledger)).problems

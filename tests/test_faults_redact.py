@@ -1,0 +1,331 @@
+"""A redaction under fire: killed or refused at any call, raced by writers, on files that may not change as it must."""
+
+from __future__ import annotations
+
+from collections import Counter
+from contextlib import contextmanager
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults.at_calls import unclear
+from faults.scenes import PID, ROOT, Answer, Fault, begun, why_not
+from projections.surfaces import cli, commands
+from projections.surfaces.redact import Target, apply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from projections.surfaces.project import Project
+
+HUMAN = {"rater": "human"}
+PRIVATE = "hunter2-of-the-customer"
+TOLD = f"the key is {PRIVATE}, keep it"
+TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"' + PRIVATE.encode()
+# What changes the disk: a kill at any other call leaves what the one before it left.
+CALLS = ("write", "pwrite64", "ftruncate", "fdatasync", "fsync", "rename", "unlink")
+# One call in so many is tried here, a quarter of a minute in all.
+SHARE = 5
+MAIN = f"""
+import os
+os.getpid = lambda: {PID}
+from projections.surfaces.entry import main
+main()
+"""
+FILES = (
+    *("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore", f".rendered.{PID}.tmp"),
+    *("cache", "cache/keys", "quarantine", "spool", f".playbook.json.{PID}.tmp"),
+)
+OTHERS = (
+    *("erasing", ".erased", f".erasing.{PID}.tmp", "quarantine/0-1.bin", "spool/odd.json"),
+    *("../metrics", "../metrics/scores.json", "../diagnostic", "../diagnostic/1_playbook_pruning.txt"),
+)
+
+
+def told(root: Path) -> Project:
+    """Make a project in which the secret stands in the log, on several lines, in a sealed range and in other files."""
+    project = begun(root)
+    commands.record(project, {"new_key_points": [TOLD, "x" * 9_990 + TOLD]}, HUMAN)
+    with (project.ledger / "events.jsonl").open("ab") as file:
+        file.write(TORN)
+    commands.rate(project, "kpt_004", "helpful", HUMAN)
+    for place in ("../metrics/scores.json", "../diagnostic/1_playbook_pruning.txt", "spool/odd.json"):
+        path = (project.ledger / place).resolve()
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(json.dumps({"text": TOLD}))
+    return project
+
+
+def run(project: Project, options: Sequence[str] = ()) -> Answer:
+    """Redact the secret in a process of its own, under strace where there are options for it."""
+    watched = [project.claude, project.playbook, project.ledger, *(project.ledger / name for name in FILES)]
+    watched += [(project.ledger / name).resolve() for name in OTHERS]
+    watched += (project.ledger / "quarantine").glob("*")
+    named = [word for path in watched for word in ("-P", str(path))]
+    # Not by --seccomp-bpf, which lets errors through and no signal.
+    tracer = ["strace", "-f", "-qq", *named, *options] if options else []
+    words = ["redact", "--text", PRIVATE, "--reason", "it was private"]
+    command = [*tracer, sys.executable, "-B", "-c", MAIN, "--project", str(project.root), *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def calls(project: Project, trace: Path) -> list[tuple[str, int]]:
+    """Return each call that a whole redaction makes: its name, and which of its kind it is."""
+    assert 0 == run(project, ["-o", str(trace), "-e", f"trace={','.join(CALLS)}"]).code
+    seen: Counter[str] = Counter()
+    found = []
+    for line in trace.read_text(errors="replace").splitlines():
+        name = re.search(r"(?:^|\s)([a-z0-9]+)\(", line)
+        if name is not None and name[1] in CALLS:
+            seen[name[1]] += 1
+            found.append((name[1], seen[name[1]]))
+    return found
+
+
+def holding(project: Project) -> list[Path]:
+    """Return the files in the agent's folder that hold the secret."""
+    files = (path for path in project.claude.rglob("*") if path.is_file() and not path.is_symlink())
+    return [path for path in files if PRIVATE.encode() in path.read_bytes()]
+
+
+def shown(project: Project) -> list[tuple[str, int]]:
+    """Return what stands, without those texts that hold the secret or were redacted."""
+    entries = commands.show(project)["key_points"]
+    texts = [("" if PRIVATE in entry["text"] else entry["text"].replace("[redacted]", "")) for entry in entries]
+    return [(text, entry["helpful"]) for text, entry in zip(texts, entries, strict=True)]
+
+
+def assert_recovers(project: Project, what: object, before: list[tuple[str, int]], *, done: bool) -> None:
+    """See that the ledger is whole, that the next writer finishes what was noted, and that another attempt always does.
+
+    Args:
+        project: Where it was cut short.
+        what: The fault, for the message.
+        before: What stood before it.
+        done: Whether the command said that it was done.
+    """
+    verdict = commands.verify(project)
+    assert () == verdict.problems, what
+    assert before == shown(project), what
+    noted = (project.ledger / "erasing").exists()
+    said = any(row["kind"] == "event.redacted" for row in commands.log(project))
+    assert noted == any("not finished" in note for note in verdict.notes), what
+    assert not noted or PRIVATE not in json.dumps(commands.show(project)), what
+    commands.rate(project, "kpt_001", "neutral", HUMAN)
+    if noted or said or done:
+        # Only a killed process's own file may be left, where it had no name that anybody reads yet.
+        assert [] == holding(project), what
+    apply_again(project)
+    assert [] == holding(project), what
+    assert ((), ()) == (commands.verify(project).problems, redactions(project)), what
+    assert before == shown(project), what
+    commands.check(project)
+
+
+def redactions(project: Project) -> tuple[str, ...]:
+    """Return what verify notes of redactions, which is nothing once they are done."""
+    return tuple(note for note in commands.verify(project).notes if "redact" in note)
+
+
+def apply_again(project: Project) -> None:
+    """Redact once more; nothing to do is as good."""
+    words = ["redact", "--text", PRIVATE, "--reason", "it was private"]
+    assert cli.run(["--project", str(project.root), *words]) in {0, 1}
+
+
+def suffer(folder: Path, share: int, how: str) -> Counter[int]:
+    """Redact with one call that kills the process or fails, each from the same beginning.
+
+    Args:
+        folder: An empty folder.
+        share: One call in so many is tried; 1 for all.
+        how: What strace does at the call: ``signal=KILL`` or ``error=ENOSPC``.
+
+    Returns:
+        How often each exit code came.
+    """
+    project = told(folder / "project")
+    shutil.copytree(project.root, folder / "kept")
+    before = shown(project)
+    codes: Counter[int] = Counter()
+    for call, number in calls(project, folder / "trace")[::share]:
+        shutil.rmtree(project.root)
+        shutil.copytree(folder / "kept", project.root)
+        inject = f"inject={call}:{how}:when={number}"
+        answer = run(project, ["-o", "/dev/null", "-e", f"trace={call}", "-e", inject])
+        what = (call, number, how, answer)
+        codes[answer.code] += 1
+        if how != "signal=KILL":
+            assert_clear_or_told(answer, Fault(call, number, how))
+        assert_recovers(project, what, before, done=answer.code == 0)
+    return codes
+
+
+def assert_clear_or_told(answer: Answer, fault: Fault) -> None:
+    """See that a refusal is one line, or that the answer says what still stands."""
+    if answer.code == 4 and answer.out:
+        assert "still stands: " in answer.out, (fault, answer)
+        assert "Traceback" not in answer.err, (fault, answer)
+    else:
+        assert [] == unclear(fault, answer)
+
+
+def test_a_redaction_killed_at_any_call_is_finished_by_the_next_writer(tmp_path: Path) -> None:
+    """After each kill the ledger is whole, what was noted is not shown, and whoever writes next takes it out."""
+    if why_not():
+        pytest.skip(why_not())
+    codes = suffer(tmp_path, SHARE, "signal=KILL")
+    assert {-signal.SIGKILL} == {*codes}
+    assert codes[-signal.SIGKILL] >= 30 // SHARE
+
+
+@pytest.mark.parametrize("error", ["ENOSPC", "EIO"])
+def test_a_redaction_refused_at_any_call_says_so(tmp_path: Path, error: str) -> None:
+    """A full or failing disk is exit code 4 and a clear line, or the redaction is done; never a false yes."""
+    if why_not():
+        pytest.skip(why_not())
+    codes = suffer(tmp_path, 3 * SHARE, f"error={error}")
+    assert 4 in codes
+    assert {*codes} <= {0, 4}
+
+
+@contextmanager
+def flagged(flag: str, *places: Path) -> Iterator[None]:
+    """Give files an attribute of the file system for a while."""
+    named = list(map(str, places))
+    tried = subprocess.run(["chattr", f"+{flag}", *named], capture_output=True, check=False)
+    try:
+        if tried.returncode:
+            pytest.skip("this user or file system cannot set file attributes")
+        yield
+    finally:
+        subprocess.run(["chattr", f"-{flag}", *named], capture_output=True, check=False)
+
+
+needs_chattr = pytest.mark.skipif(shutil.which("chattr") is None, reason="chattr is not installed")
+
+
+@needs_chattr
+def test_a_log_that_may_only_grow_is_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The event stands, no reader shows the text, the answer lists the log; once it may change a writer finishes."""
+    project = told(tmp_path)
+    before = shown(project)
+    log = project.ledger / "events.jsonl"
+    words = ["--project", str(project.root), "redact", "--text", PRIVATE, "--reason", "it was private"]
+    with flagged("a", log):
+        for _ in range(2):
+            assert 4 == cli.run(words)
+            assert f"still stands: {log}" in capsys.readouterr().out
+        commands.rate(project, "kpt_001", "neutral", HUMAN)
+        assert [log, project.ledger / "erasing"] == sorted(holding(project), reverse=True)
+        # One of the texts has two lines, and one is a sealed range.
+        assert 4 == len(commands.verify(project).redacted)
+        assert () == commands.verify(project).problems
+        assert PRIVATE not in json.dumps([*commands.log(project), commands.show(project)])
+        commands.check(project)
+    assert_recovers(project, "append-only", before, done=True)
+    assert 3 == sum(row["kind"] == "event.redacted" for row in commands.log(project))
+
+
+@needs_chattr
+def test_a_project_that_may_not_change_is_left_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nothing can be written the dry run finds the text, and the redaction is refused with exit code 4."""
+    project = told(tmp_path)
+    files = {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
+    words = ["--project", str(project.root), "redact", "--text", PRIVATE]
+    with flagged("i", *files, project.ledger, project.claude):
+        assert 0 == cli.run([*words, "--dry-run"])
+        assert 4 == cli.run([*words, "--reason", "it was private"])
+    out, err = capsys.readouterr()
+    assert ("would be redacted: event" in out, 1) == (True, err.count("\n"))
+    assert files == {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+
+project, worker = Project(Path(sys.argv[1])), sys.argv[2]
+print("ready", flush=True)
+sys.stdin.readline()
+for number in range(int(sys.argv[3])):
+    payload = {"new_key_points": [f"{worker} learned {number}"]}
+    payload["evaluations"] = [{"name": "kpt_001", "rating": "helpful"}]
+    commands.record(project, payload, {"rater": "reflector", "session": worker})
+"""
+WRITERS = 8
+ROUNDS = 4
+
+
+def test_writers_bring_no_redacted_text_back(tmp_path: Path) -> None:
+    """Eight processes add while one redacts again and again: no text returns, nothing is lost, and all verifies."""
+    project = begun(tmp_path)
+    secrets = [f"{TOLD} number {number} of them" for number in range(ROUNDS)]
+    commands.record(project, {"new_key_points": [*secrets, *("x" * 9_000 + str(n) for n in range(20))]}, HUMAN)
+    workers = [
+        subprocess.Popen(
+            [sys.executable, "-B", "-c", WRITER, str(project.root), f"w{worker}", str(ROUNDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+        )
+        for worker in range(WRITERS)
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert "ready\n" == worker.stdout.readline()
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("go\n")
+        worker.stdin.flush()
+    for secret in secrets:
+        attempt(project, secret)
+    ended = [(worker.communicate()[1], worker.returncode) for worker in workers]
+    assert [("", 0)] * WRITERS == ended
+    commands.replay(project)
+    attempt(project, PRIVATE)
+    assert [] == holding(project)
+    verdict = commands.verify(project)
+    assert ((), ROUNDS) == (verdict.problems, len(verdict.redacted))
+    assert () == redactions(project)
+    commands.check(project)
+    shown_texts = [entry["text"] for entry in commands.show(project)["key_points"]]
+    learned = {f"w{worker} learned {number}" for worker in range(WRITERS) for number in range(ROUNDS)}
+    assert learned <= {*shown_texts}
+    assert (ROUNDS, 1 + WRITERS * ROUNDS) == (shown_texts.count("[redacted]"), shown(project)[0][1])
+
+
+def attempt(project: Project, secret: str) -> None:
+    """Redact until the ledger is not held; a text that is gone meanwhile was taken out by a writer."""
+    for _ in range(50):
+        words = ["--project", str(project.root), "redact", "--text", secret, "--reason", "it was private"]
+        if cli.run(words) != 4:
+            return
+    pytest.fail("the ledger was held all the while")
+
+
+def test_a_second_redaction_joins_one_that_is_not_finished(tmp_path: Path) -> None:
+    """What an earlier one could not take out is taken out with the next, under its own reason."""
+    project = told(tmp_path)
+    stuck = project.claude / "metrics" / "odd.json"
+    stuck.write_text('["\\u0068unter2-of-the-customer"]')
+    assert 1 == len(apply(project, Target(text=PRIVATE), "first", HUMAN).erased.stands)
+    done = apply(project, Target(text="Use type"), "second", HUMAN)
+    assert any(str(stuck) in line for line in done.erased.stands)
+    stuck.unlink()
+    commands.rate(project, "kpt_001", "neutral", HUMAN)
+    assert ([], ()) == (holding(project), redactions(project))
+    reasons = [row["free"]["reason"] for row in commands.log(project) if row["kind"] == "event.redacted"]
+    assert ["first", "first", "first", "second"] == reasons

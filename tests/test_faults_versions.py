@@ -1,0 +1,190 @@
+"""Two releases of Tallybook on one ledger: the older keeps what it does not know, and neither breaks the other's."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ROOT = Path(__file__).resolve().parent.parent
+MAIN = "from projections.surfaces.entry import main; main()"
+ODD = {"key_points": ["Use type hints", "Name things well", {"no": "text"}]}
+LATER_KINDS = {
+    "ledger/events.py": """
+@attrs.frozen
+class SessionNoted:
+    session: str
+
+
+EVENT_TYPES["session.noted"] = (SessionNoted, 1)
+KIND_OF[SessionNoted] = "session.noted"
+EVENT_TYPES["point.rated"] = (PointRated, 2)
+""",
+    "ledger/codec.py": '\nUPCASTS["point.rated", 1] = lambda fields: fields\n',
+}
+"""What makes a later release: a kind that this one does not know, and a kind that has another shape since."""
+EARLIER_KINDS = {"ledger/events.py": '\ndel EVENT_TYPES["item.skipped"], KIND_OF[ItemSkipped]\n'}
+"""What makes an earlier release: it does not know a kind that this one writes."""
+LATER_FORMAT = {"ledger/line.py": "\nFORMAT = 2\n"}
+NOTE = """
+import sys
+from pathlib import Path
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import encode
+from ledger.events import SessionNoted
+with JsonlLog(Path(sys.argv[1])).transaction() as tx:
+    tx.append([encode(SessionNoted(name)) for name in sys.argv[2:]], {"rater": "agent"})
+"""
+MANY = """
+import sys
+from pathlib import Path
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+for number in range(int(sys.argv[3])):
+    outcome = commands.rate(Project(Path(sys.argv[1])), sys.argv[2], "helpful", {"rater": "agent"})
+    print("spooled" if outcome.spooled else outcome.seq_from, flush=True)
+"""
+
+
+@attrs.frozen
+class Release:
+    """A copy of the packages as another release has them.
+
+    Attributes:
+        root: Where it is installed.
+        project: The project it works on.
+    """
+
+    root: Path
+    project: Path
+
+    def start(self, code: str, *words: str) -> subprocess.Popen[str]:
+        """Start Python code of this release."""
+        command = [sys.executable, "-B", "-c", code, *words]
+        return subprocess.Popen(command, cwd=self.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def run(self, *words: str, code: int = 0) -> str:
+        """Run a command, see that it exits so, and return what it printed, on either stream."""
+        running = self.start(MAIN, "--project", str(self.project), *words)
+        out, err = running.communicate()
+        assert code == running.returncode, err
+        return out + "".join(line for line in err.splitlines(keepends=True) if not line.startswith("note: "))
+
+    def answer(self, *words: str) -> Any:
+        """Run a command and return its JSON answer."""
+        return json.loads(self.run(*words, "--json"))
+
+
+def release(project: Path, name: str, added: Mapping[str, str]) -> Release:
+    """Return a release of its own: the present code, with something added to the end of its files."""
+    root = project / "releases" / name
+    for package in ("ledger", "projections", "prompts"):
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for file, text in added.items():
+        with (root / file).open("a", encoding="utf-8") as code:
+            code.write(text)
+    return Release(root, project)
+
+
+@pytest.fixture
+def present(project: Path) -> Release:
+    """Return the present release, on a project with an old file that holds an odd item."""
+    (project / ".claude" / "playbook.json").write_text(json.dumps(ODD), encoding="utf-8")
+    return Release(ROOT, project)
+
+
+def events(project: Path) -> bytes:
+    """Return the log."""
+    return (project / ".claude" / "ledger" / "events.jsonl").read_bytes()
+
+
+def helpful(release: Release) -> dict[str, int]:
+    """Return the helpful counts as a release shows them."""
+    return {point["name"]: point["helpful"] for point in release.answer("show")["key_points"]}
+
+
+def test_an_earlier_release_takes_turns(present: Release, project: Path) -> None:
+    """It keeps the kind that it does not know byte for byte, counts what it knows, and both find the ledger whole."""
+    earlier = release(project, "earlier", EARLIER_KINDS)
+    for number, turn in enumerate((present, earlier, present, earlier)):
+        before = events(project) if number else b""
+        turn.run("rate", "kpt_001", "helpful") if number else turn.run("add", "The first")
+        assert events(project).startswith(before)
+        assert {"kpt_001": number, "kpt_002": 0, "kpt_003": 0} == helpful(earlier) == helpful(present)
+        for reader in (present, earlier):
+            reader.run("replay", "--check")
+    assert {} == present.answer("verify")["unknown_kinds"]
+    assert {"item.skipped/1": 1} == earlier.answer("verify")["unknown_kinds"]
+    assert 1 == events(project).count(b'"kind":"item.skipped"')
+
+
+def test_a_later_release_takes_turns(present: Release, project: Path) -> None:
+    """This release ignores and keeps a kind and a version from the future, and the later one still counts them all."""
+    later = release(project, "later", LATER_KINDS)
+    present.run("add", "The first")
+    later.run("rate", "kpt_001", "helpful")
+    note = later.start(NOTE, str(project / ".claude" / "ledger"), "s1", "s2")
+    assert ("", "") == note.communicate()
+    before = events(project)
+    present.run("rate", "kpt_002", "helpful")
+    assert events(project).startswith(before)
+    assert (0, 1) == (helpful(present)["kpt_001"], helpful(present)["kpt_002"])
+    assert {"point.rated/2": 1, "session.noted/1": 2} == present.answer("verify")["unknown_kinds"]
+    later.run("rate", "kpt_002", "helpful")
+    assert (1, 2) == (helpful(later)["kpt_001"], helpful(later)["kpt_002"])
+    assert {} == later.answer("verify")["unknown_kinds"]
+    later.run("replay", "--check")
+
+
+def test_two_releases_write_at_once(present: Release, project: Path) -> None:
+    """Ratings by two releases at the same time are all there, once, and both find the ledger whole."""
+    earlier = release(project, "earlier", EARLIER_KINDS)
+    present.run("add", "The first")
+    running = [
+        turn.start(MANY, str(project), name, "12")
+        for turn, name in ((present, "kpt_001"), (earlier, "kpt_001"), (present, "kpt_002"), (earlier, "kpt_002"))
+    ]
+    told = [writer.communicate() for writer in running]
+    assert [""] * 4 == [err for _, err in told]
+    seqs = [line for out, _ in told for line in out.split() if line != "spooled"]
+    assert len(seqs) == len({*seqs})
+    # The next command takes in what waited for the lock.
+    earlier.run("replay")
+    assert {"kpt_001": 24, "kpt_002": 24, "kpt_003": 0} == helpful(present) == helpful(earlier)
+    for reader in (present, earlier):
+        assert reader.answer("verify")["ok"]
+        reader.run("replay", "--check")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["show"], ["verify"], ["log"], ["add", "more"], ["rate", "kpt_001", "helpful"], ["replay"], ["replay", "--check"]],
+    ids=" ".join,
+)
+def test_a_later_format_is_refused(project: Path, words: list[str]) -> None:
+    """A ledger in a later format is neither read nor written: one line that asks for an upgrade, and exit code 4."""
+    release(project, "later", LATER_FORMAT).run("add", "The first")
+    files = [path for path in (project / ".claude").rglob("*") if path.is_file()]
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files}
+    told = Release(ROOT, project).run(*words, code=4)
+    assert ["tallybook: "] == [line[:11] for line in told.splitlines()]
+    assert "upgrade Tallybook" in told
+    after = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in before}
+    assert before == after
+    assert [] == [path for path in (project / ".claude").rglob("*") if path.is_file() and path not in before]
+
+
+def test_releases_are_what_they_say(project: Path) -> None:
+    """The stand-ins for other releases run their own code, not the present one."""
+    later = release(project, "later", LATER_KINDS | LATER_FORMAT)
+    told = later.start("import ledger.events as e, ledger.line as l; print(e.EVENT_TYPES['point.rated'][1], l.FORMAT)")
+    assert "2 2\n" == told.communicate()[0]

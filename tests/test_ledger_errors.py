@@ -1,0 +1,91 @@
+"""Errors: one whole line that says what happened, where, and what to do next, and the exit code it ends in."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_DAMAGED,
+    EXIT_NO,
+    EXIT_NOT_WRITTEN,
+    BadInputError,
+    CannotWriteError,
+    DamagedLedgerError,
+    LockHeldError,
+    NewerLedgerError,
+    OutcomeUnknownError,
+    Problem,
+    TallybookError,
+    UnknownPointError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FIRST = Problem("events.jsonl:812", "is a hole of NUL bytes", 812, 812)
+SECOND = Problem("head", "is torn")
+
+
+@pytest.mark.parametrize(
+    ("error", "given", "code", "message"),
+    [
+        (BadInputError, ("a.json", "is empty"), EXIT_BAD_INPUT, "a.json: is empty"),
+        (BadInputError, ("a.json", "is empty", "try b"), EXIT_BAD_INPUT, "a.json: is empty; try b"),
+        (
+            UnknownPointError,
+            ("kpt_404",),
+            EXIT_NO,
+            "kpt_404: no entry ever had this name; `tallybook show` lists those there are",
+        ),
+        (
+            DamagedLedgerError,
+            ([FIRST],),
+            EXIT_DAMAGED,
+            "events.jsonl:812: is a hole of NUL bytes; the ledger is damaged, see `tallybook verify`",
+        ),
+        (
+            DamagedLedgerError,
+            ([SECOND, FIRST, FIRST],),
+            EXIT_DAMAGED,
+            "head: is torn (and 2 more); the ledger is damaged, see `tallybook verify`",
+        ),
+        (
+            NewerLedgerError,
+            ("head", "2", 1),
+            EXIT_NOT_WRITTEN,
+            "head: written in ledger format 2, this Tallybook knows up to 1; upgrade Tallybook",
+        ),
+        (CannotWriteError, ("f", "is full"), EXIT_NOT_WRITTEN, "f: is full; nothing was recorded, try again"),
+        (CannotWriteError, ("f", "is full", "make room"), EXIT_NOT_WRITTEN, "f: is full; make room"),
+        (
+            OutcomeUnknownError,
+            ("f", "is broken"),
+            EXIT_NOT_WRITTEN,
+            (
+                "f: could not be flushed (is broken), so it is unknown whether it was recorded; "
+                "`tallybook log` shows what stands"
+            ),
+        ),
+        (
+            LockHeldError,
+            ("lock", 250),
+            EXIT_NOT_WRITTEN,
+            "lock: held by another process for 250 ms; nothing was recorded, try again",
+        ),
+    ],
+)
+def test_an_error_is_one_whole_line_and_an_exit_code(
+    error: Callable[..., TallybookError], given: tuple[object, ...], code: int, message: str
+) -> None:
+    """Each situation has its own words, which say where it is and what to do, and its own exit code."""
+    raised = error(*given)
+    assert (code, message) == (raised.exit_code, str(raised))
+
+
+def test_an_error_keeps_what_it_is_about() -> None:
+    """Who catches it can ask for the name that is unknown, or for every problem."""
+    assert "kpt_404" == UnknownPointError("kpt_404").name
+    assert (SECOND, FIRST) == DamagedLedgerError([SECOND, FIRST]).problems

@@ -1,0 +1,282 @@
+"""Blotting a text out of the log: the note that is owed, every line, and readers and power losses meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+from random import Random
+import re
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from faults.crash_states import image, materialise, states
+from faults.recorder import Recorder
+from ledger import redact
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode, encode, texts_of
+from ledger.errors import CannotWriteError
+from ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
+from ledger.line import FREE_CHARS, FREE_MARK, dumps, head_field
+from ledger.redact import OWED, PAID, Owed
+from ledger.verify import verify
+from test_ledger_log import BY
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ledger.events import Event
+    from ledger.line import RawBatch
+
+TOLD = "the key is hunter2"
+LONG = "x" * (FREE_CHARS - 4) + "hunter2" + "y" * 2 * FREE_CHARS
+TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
+BAD_FIELDS: list[dict[str, Any]] = [
+    *({"ids": "a"}, {"ids": [1]}, {"ids": None}, {"texts": [""]}, {"texts": {"a": 1}}, {"reason": 5}, {"reason": ""}),
+    *({"by": {}}, {"by": ["rater"]}, {"by": {"rater": 1}}, {"by": {"rater": "human", "mood": "good"}}),
+]
+NOTE: dict[str, Any] = {"ids": ["a"], "texts": ["hunter2"], "reason": "gone", "by": {"rater": "human"}}
+
+
+def put(log: JsonlLog, *events: Event) -> RawBatch:
+    """Append one batch."""
+    with log.transaction() as tx:
+        batch = tx.append([encode(event) for event in events], BY)
+    assert batch is not None
+    return batch
+
+
+def events(log: JsonlLog) -> dict[str, Event]:
+    """Return every event that reads, by its id."""
+    return {record.id: record.event for batch in decode(log.read()) for record in batch.records}
+
+
+def id_of(log: JsonlLog, kind: type[Event], text: str = "") -> str:
+    """Return the id of the only event of a kind whose text holds something."""
+    (found,) = (
+        id_
+        for id_, event in events(log).items()
+        if isinstance(event, kind) and text in "".join(texts_of(event).values())
+    )
+    return found
+
+
+def owe(log: JsonlLog, *ids: str) -> None:
+    """Begin a redaction: from now on the texts are taken for gone."""
+    redact.owe(log.folder, Owed(ids, ("hunter2",), "gone", BY))
+
+
+def pay(log: JsonlLog, *ids: str) -> None:
+    """Say it, do it, and take the note back."""
+    put(log, *(EventRedacted(id_, "gone") for id_ in ids))
+    with log.transaction() as tx:
+        redact.erase(log.path, tx.read(), ids)
+    redact.paid(log.folder)
+
+
+def strike(log: JsonlLog, *ids: str) -> None:
+    """Redact these events from beginning to end."""
+    owe(log, *ids)
+    pay(log, *ids)
+
+
+def overwrite(log: JsonlLog, old: bytes, new: bytes) -> None:
+    """Change bytes of the log in place, all of one length or not."""
+    data = log.path.read_bytes()
+    assert 1 == data.count(old)
+    log.path.write_bytes(data.replace(old, new))
+
+
+def value_of(log: JsonlLog, needle: bytes) -> bytes:
+    """Return the whole free value in which something stands."""
+    data = log.path.read_bytes()
+    begin = data.rindex(FREE_MARK, 0, data.index(needle)) + len(FREE_MARK)
+    return data[begin : data.index(b'"}', begin) + 2]
+
+
+def begun(folder: Path) -> JsonlLog:
+    """Return a ledger of a secret, a text that stays, and a rating behind them."""
+    log = JsonlLog(folder)
+    put(log, PointAdded("kpt_001", TOLD), PointAdded("kpt_002", "Write tests"), PlaybookUpdated(2, 0, 0))
+    put(log, PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0))
+    return log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> JsonlLog:
+    """Return a ledger with a secret in it."""
+    return begun(tmp_path / "ledger")
+
+
+@pytest.mark.parametrize("text", [TOLD, LONG, "ключ 🔑 hunter2", 'a "quoted\\ hunter2\n\x01', "hunter2} ,\t"])
+@pytest.mark.parametrize("behind", [[], [PlaybookUpdated(1, 0, 0)]], ids=["last", "first"])
+def test_a_text_is_erased_from_every_line_it_stands_on(tmp_path: Path, text: str, behind: list[Event]) -> None:
+    """Wherever in a batch it stands and however long it is, it goes; all else is as it was, byte for byte."""
+    log = JsonlLog(tmp_path / "ledger")
+    put(log, PointAdded("kpt_001", "Write tests"), PointAdded("kpt_002", text), *behind)
+    before, head = log.path.read_bytes(), log.head()
+    strike(log, id_of(log, PointAdded, "hunter2"))
+    after = log.path.read_bytes()[: len(before)]
+    assert not any(piece in after for piece in (b"hunter2", b"yyyy", dumps(text[:4])[1:-1].encode()))
+    parts = zip(re.split(rb'(?<="free":)[^\t\n]*', before), re.split(rb'(?<="free":)[^\t\n]*', after), strict=True)
+    assert [] == [(old, new) for old, new in parts if old != new]
+    assert head in [batch.mark for batch in log.read()]
+    assert () == verify(log).problems
+    assert ["Write tests", None] == [event.text for event in events(log).values() if isinstance(event, PointAdded)]
+
+
+def test_verify_says_what_was_redacted(log: JsonlLog) -> None:
+    """It names the line, and the event that says when, by whom and why."""
+    strike(log, id_of(log, PointAdded, "hunter2"))
+    (found,) = verify(log).redacted
+    assert (2, 7, "test", EventRedacted) == (found.seq, found.said.seq, found.said.by.rater, type(found.said.event))
+    assert () == verify(log).notes
+
+
+@pytest.mark.parametrize("written", [0, 1, 4, 20, 10_000])
+def test_a_text_that_is_owed_is_gone_whatever_stands(log: JsonlLog, written: int) -> None:
+    """Power lost before, in or behind the overwriting, readers and writers go on, and the next pays."""
+    put(log, PointAdded("kpt_003", LONG), PlaybookUpdated(1, 0, 0))
+    secrets = [id_ for id_, event in events(log).items() if "hunter2" in "".join(texts_of(event).values())]
+    owe(log, *secrets)
+    for needle in (b"hunter2 ", b'"y'):
+        value = value_of(log, needle.strip())
+        overwrite(log, value, (b"null".ljust(len(value)))[:written] + value[written:])
+    assert [None, "Write tests", None] == [e.text for e in events(log).values() if isinstance(e, PointAdded)]
+    verdict = verify(log)
+    assert ((), 1) == (verdict.problems, len(verdict.notes))
+    assert "begun and not finished" in verdict.notes[0]
+    put(log, PointRated("kpt_001", "helpful"))
+    pay(log, *secrets)
+    assert b"hunter2" not in log.path.read_bytes()
+    # The second text had four lines.
+    assert ((), (), 5) == (verify(log).problems, verify(log).notes, len(verify(log).redacted))
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        b"",
+        b" " * 90,
+        b"\0" * 90,
+        b"{",
+        b"[]",
+        b"[" * 100_000,
+        b"\xff",
+        *(json.dumps(NOTE | changed).encode() for changed in BAD_FIELDS),
+        json.dumps({"ids": [], "texts": []}).encode(),
+    ],
+)
+def test_a_note_that_is_none_is_refused(log: JsonlLog, note: bytes) -> None:
+    """Torn, forged or of another shape: nobody knows which texts must not be read, and everybody says so."""
+    (log.folder / OWED).write_bytes(note)
+    for reader in (lambda: list(log.read()), lambda: verify(log)):
+        with pytest.raises(CannotWriteError, match=OWED):
+            reader()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
+@pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/hostname"), os.mkfifo, os.mkdir])
+def test_a_note_that_is_no_file_is_refused(log: JsonlLog, make: Callable[[Path], None]) -> None:
+    """A link is not followed and a pipe not waited for."""
+    make(log.folder / OWED)
+    with pytest.raises(CannotWriteError, match=OWED):
+        list(log.read())
+
+
+def test_a_note_is_blotted_out_even_if_that_was_cut_short(log: JsonlLog) -> None:
+    """Killed between the note's second name and its end, it is owed as a note of nothing until it is gone."""
+    owe(log, "a")
+    (log.folder / OWED).rename(log.folder / PAID)
+    assert Owed((), (), "", {}) == redact.owed(log.folder)
+    assert frozenset() == redact.owed_ids(log.folder)
+    owe(log, "b")
+    assert ("b",) == (redact.owed(log.folder) or Owed((), (), "", {})).ids
+    redact.paid(log.folder)
+    assert None is redact.owed(log.folder)
+    redact.paid(log.folder)
+    assert [] == [path for path in log.folder.iterdir() if b"hunter2" in path.read_bytes() and path != log.path]
+
+
+def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the disk keeps of an unlinked file is blanks."""
+    owe(log, "a")
+    unlinked = []
+    unlink = os.unlink
+
+    def watch(path: Path, **named: Any) -> None:
+        unlinked.append(path.read_bytes())
+        unlink(path, **named)
+
+    monkeypatch.setattr(os, "unlink", watch)
+    redact.paid(log.folder)
+    assert [b""] == [data.strip(b" ") for data in unlinked]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the recorder looks files up in /proc/self/fd")
+def test_every_crash_state_of_a_redaction_reads(log: JsonlLog, tmp_path: Path) -> None:
+    """Whatever a power loss leaves of the note, the event and the overwriting, the ledger reads, and a retry pays."""
+    log.close()
+    secret = id_of(log, PointAdded, "hunter2")
+    with Recorder(log.folder) as run:
+        strike(log, secret)
+    log.close()
+    draw = Random(1)  # noqa: S311 - the same states every time
+    told = Owed((secret,), ("hunter2",), "gone", BY)
+    tried = 0
+    for cut in range(run.begun, len(run.steps) + 1):
+        for state in states(image(run.steps[:cut]), 12, draw):
+            materialise(state, log.folder, tmp_path / "state")
+            found = JsonlLog(tmp_path / "state")
+            note = redact.owed(found.folder)
+            assert [] == [(cut, str(problem)) for problem in verify(found).problems]
+            assert note in [None, told, Owed((), (), "", {})]
+            said = EventRedacted(secret, "gone") in events(found).values()
+            shown = [event.text for event in events(found).values() if isinstance(event, PointAdded)]
+            # Once it is noted, or said, the text is never shown again.
+            assert [TOLD if not said and note != told else None, "Write tests"] == shown
+            strike(found, secret)
+            assert b"hunter2" not in b"".join(path.read_bytes() for path in found.folder.iterdir() if path.is_file())
+            assert () == verify(found).problems
+            found.close()
+            tried += 1
+    assert tried > 40
+
+
+def filled(log: JsonlLog) -> str:
+    """Put more than a reader's buffer before another secret, and return its id."""
+    put(log, *(PointAdded(f"kpt_{n:03d}", f"{n} " + "x" * 9_000) for n in range(10, 40)), PlaybookUpdated(30, 0, 0))
+    return head_field(put(log, PointAdded("kpt_003", "late hunter2"), PlaybookUpdated(1, 0, 0)).data, b"id")
+
+
+@pytest.mark.parametrize("stage", ["owed", "half", "paid"])
+def test_a_text_may_go_while_it_is_read(log: JsonlLog, stage: str) -> None:
+    """A reader that began before a redaction comes to its end, whatever it meets of it."""
+    secret = filled(log)
+    reading = log.read()
+    next(reading)
+    owe(log, secret)
+    if stage == "half":
+        overwrite(log, b"late hun", b"null    ")
+    if stage == "paid":
+        pay(log, secret)
+    texts = [event.text for batch in decode(reading) for event in batch.events if isinstance(event, PointAdded)]
+    # What stands whole may be shown by a reader that has not heard of it.
+    assert ["late hunter2" if stage == "owed" else None] == texts[-1:]
+
+
+def test_a_text_may_go_while_it_is_verified(log: JsonlLog) -> None:
+    """A redaction at work is no damage, and one that comes to its end meanwhile is told."""
+    secret = filled(log)
+    begun: list[int] = []
+
+    def progress(done: int, _size: int) -> None:
+        if not begun:
+            begun.append(done)
+            strike(log, secret)
+
+    verdict = verify(log, progress)
+    assert () == verdict.problems
+    assert 1 == len(verdict.redacted)

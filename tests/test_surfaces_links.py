@@ -1,0 +1,249 @@
+"""Where Tallybook never goes: links, hard links, pipes and devices, planted in a project and in its ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+from projections.surfaces import commands, entry
+from projections.surfaces.project import Project
+from test_surfaces_bad_disk import BY_HAND, HUMAN, ROOT, Answer, assert_refused, texts
+from test_surfaces_permissions import IS_ROOT, held
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., Answer]
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other links")
+
+LEGACY = str(ROOT / "tests" / "data" / "legacy-playbook.json")
+WRITING = (["add", "new"], ["rate", "kpt_001", "helpful"], ["import", LEGACY], ["replay"])
+READING = (["show"], ["why", "kpt_001"], ["log"], ["verify"], ["verify", "--salvage"], ["replay", "--check"])
+
+
+def contents(folder: Path) -> dict[str, bytes | None]:
+    """Return what stands below a folder: the bytes of files, None for the rest."""
+    return {str(path): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    """Return what runs a command in a project, as the installed one does."""
+
+    def run(project: Project, *arguments: str) -> Answer:
+        code = entry.run(["--project", str(project.root), *arguments])
+        return Answer(code, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Project:
+    """Return a project without a ``.claude`` folder."""
+    root = tmp_path / "bare"
+    root.mkdir()
+    return Project(root)
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Project:
+    """Return another project, outside, with an entry of its own."""
+    other = Project(tmp_path / "elsewhere")
+    commands.add(other, BY_HAND, HUMAN)
+    return other
+
+
+@pytest.mark.parametrize("arguments", [*WRITING, *READING], ids=lambda words: words[0])
+@pytest.mark.parametrize("place", [".claude", ".claude/ledger"])
+def test_a_folder_that_leads_out_of_the_project_is_refused(
+    bare: Project, run: Run, elsewhere: Project, place: str, arguments: list[str]
+) -> None:
+    """Neither read nor written: one line says where the link leads and what to do, and exit code 4."""
+    link = bare.root / place
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(elsewhere.root / place)
+    before = contents(elsewhere.root)
+    answer = run(bare, *arguments)
+    assert_refused(answer, 4, f"{link}: leads to {elsewhere.root / place}")
+    assert "--project DIR" in answer.err
+    assert before == contents(elsewhere.root)
+
+
+@pytest.mark.parametrize("arguments", [*WRITING[:2], WRITING[3], ["show"], ["replay", "--check"]], ids=" ".join)
+def test_a_playbook_that_leads_out_of_the_project_is_refused(
+    bare: Project, run: Run, elsewhere: Project, arguments: list[str]
+) -> None:
+    """What lies elsewhere is not taken for the project's playbook, and not written over; the link stays."""
+    commands.add(bare, "mine", HUMAN)
+    link, before = bare.playbook, contents(elsewhere.root)
+    link.unlink()
+    link.symlink_to(elsewhere.playbook)
+    assert_refused(run(bare, *arguments), 4, f"{link}: leads to {elsewhere.playbook}")
+    assert (elsewhere.playbook, before) == (link.readlink(), contents(elsewhere.root))
+    assert 0 == run(bare, "log").code
+
+
+@pytest.mark.parametrize("target", [".", "loop", "../..", "/", "nowhere"])
+def test_a_folder_that_is_no_folder_is_told(bare: Project, run: Run, target: str) -> None:
+    """A link to itself, to nothing or far up is refused in one line, whatever it is; the project itself will do."""
+    (bare.root / ".claude").symlink_to(".claude" if target == "loop" else target)
+    answer = run(bare, "add", "new")
+    if target == ".":
+        assert 0 == answer.code
+        assert (bare.root / "ledger" / "events.jsonl").is_file()
+    else:
+        assert_refused(answer, 4, f"{bare.root / '.claude'}: leads to ")
+
+
+def test_links_within_the_project_are_followed(bare: Project, run: Run, tmp_path: Path) -> None:
+    """``.claude`` and playbook.json may lie elsewhere in it: what they lead to is written, and the links stay.
+
+    What stands above the project's folder is the user's to arrange, so that may be reached through a link too.
+    """
+    (tmp_path / "link").symlink_to(bare.root)
+    linked = Project(tmp_path / "link")
+    real, notes = bare.root / "settings" / "claude", bare.root / "notes"
+    real.mkdir(parents=True)
+    notes.mkdir()
+    (bare.root / ".claude").symlink_to("settings/claude")
+    (real / "playbook.json").symlink_to("../../notes/learned.json")
+    for text in ("one", "two"):
+        assert 0 == run(linked, "add", text).code
+    learned = notes / "learned.json"
+    assert ["one", "two"] == [entry["text"] for entry in json.loads(learned.read_bytes())["key_points"]]
+    learned.write_text(learned.read_text().replace("one", "changed"))
+    assert [0, 0] == [run(project, "replay").code for project in (linked, bare)]
+    assert ["changed", "two"] == texts(bare)
+    assert ["settings/claude", "../../notes/learned.json"] == [
+        str(link.readlink()) for link in (bare.root / ".claude", real / "playbook.json")
+    ]
+    assert ["learned.json"] == [path.name for path in notes.iterdir()]
+
+
+@pytest.mark.parametrize("target", ["ledger/events.jsonl", "ledger/new", "playbook.json"])
+def test_a_playbook_is_never_written_over_the_ledger(bare: Project, run: Run, target: str) -> None:
+    """A link to a file of the ledger, or to itself, is refused, and the ledger stands."""
+    commands.add(bare, "mine", HUMAN)
+    link, before = bare.playbook, contents(bare.ledger)
+    link.unlink()
+    link.symlink_to(target)
+    assert_refused(run(bare, "add", "new"), 4, f"{link}: leads to ")
+    assert before == contents(bare.ledger)
+
+
+def test_a_file_that_is_no_playbook_is_not_written_over_through_a_link(bare: Project, run: Run) -> None:
+    """A link to a source file: what is recorded is recorded, the file stands, and a note says why."""
+    commands.add(bare, "mine", HUMAN)
+    source = bare.root / "main.c"
+    source.write_text("int main;")
+    bare.playbook.unlink()
+    (bare.claude / "playbook.json").symlink_to(source)
+    answer = run(bare, "add", "new")
+    assert 0 == answer.code
+    assert "cannot be read as a playbook, and a link leads to it" in answer.err
+    assert (["mine", "new"], "int main;") == (texts(bare), source.read_text())
+    assert ["main.c"] == [path.name for path in bare.root.iterdir() if path.is_file()]
+
+
+@pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir, "device"], ids=["pipe", "folder", "device"])
+def test_what_is_no_file_does_not_stop_a_command(bare: Project, run: Run, plant: Callable[[Path], None] | str) -> None:
+    """A pipe is not waited for, /dev/zero not read to its end: it is set aside, one line says so, and all goes on."""
+    commands.add(bare, "mine", HUMAN)
+    bare.playbook.unlink()
+    if callable(plant):
+        plant(bare.playbook)
+    elif IS_ROOT:
+        os.mknod(bare.playbook, stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    else:
+        pytest.skip("only root can make a device")
+    kind = stat.S_IFMT(bare.playbook.stat().st_mode)
+    assert ["mine"] == [entry["text"] for entry in commands.show(bare)["key_points"]]
+    assert_refused(run(bare, "replay", "--check"), 1, "cannot be read as a playbook")
+    answer = run(bare, "add", "new")
+    says = "note: playbook.json: cannot be read as a playbook, and is set aside\n"
+    assert (0, says) == (answer.code, answer.err)
+    assert ["mine", "new"] == texts(bare)
+    assert [kind] == [stat.S_IFMT(path.stat().st_mode) for path in bare.claude.glob("playbook.json.*")]
+    assert (0, "") == run(bare, "replay", "--check")[::2]
+
+
+def test_a_spool_that_leads_elsewhere_is_neither_filled_nor_taken_in(
+    bare: Project, run: Run, elsewhere: Project
+) -> None:
+    """Nothing is put behind the link, what waits there is somebody else's, and a note says so."""
+    commands.add(elsewhere, "other", HUMAN)
+    with held(elsewhere):
+        assert commands.add(elsewhere, "waits elsewhere", HUMAN).spooled
+    commands.add(bare, "mine", HUMAN)
+    (bare.ledger / "spool").symlink_to(elsewhere.ledger / "spool")
+    before = contents(elsewhere.root)
+    with held(bare):
+        assert_refused(run(bare, "add", "new"), 4, "is a symbolic link")
+    answer = run(bare, "add", "new")
+    assert 0 == answer.code
+    assert f"note: spool: {bare.ledger / 'spool'}: is a symbolic link" in answer.err
+    assert (["mine", "new"], before) == (texts(bare), contents(elsewhere.root))
+
+
+def test_a_quarantine_that_leads_elsewhere_is_not_filled(bare: Project, run: Run, tmp_path: Path) -> None:
+    """The writer that would seal a torn end refuses, and what was acknowledged is read all the same."""
+    commands.add(bare, "mine", HUMAN)
+    (tmp_path / "outside").mkdir()
+    (bare.ledger / "quarantine").symlink_to(tmp_path / "outside")
+    with (bare.ledger / "events.jsonl").open("ab") as file:
+        file.write(b"torn")
+    assert_refused(run(bare, "add", "new"), 4, "is a symbolic link")
+    assert (["mine"], []) == (texts(bare), list((tmp_path / "outside").iterdir()))
+
+
+@pytest.mark.parametrize("name", ["head", "events.jsonl"])
+@pytest.mark.parametrize("data", [b"", b"precious\n", b'{"seq":1,"mine":true}\n'])
+def test_a_hard_link_to_somebody_elses_file_is_not_written(
+    bare: Project, run: Run, tmp_path: Path, name: str, data: bytes
+) -> None:
+    """A file that has another name and is none of a ledger's is refused; not a byte of it changes."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(data)
+    bare.ledger.mkdir(parents=True)
+    (bare.ledger / name).hardlink_to(victim)
+    assert_refused(run(bare, "add", "new"), 4, "is a hard link to a file that is not the ledger's; move it away")
+    assert data == victim.read_bytes()
+
+
+def test_a_backup_by_hard_links_stops_nobody(bare: Project, run: Run, tmp_path: Path) -> None:
+    """With every file of the project linked elsewhere, all goes on; of what is replaced the backup keeps the old."""
+    commands.add(bare, "one", HUMAN)
+    before = bare.playbook.read_bytes()
+    shutil.copytree(bare.root, tmp_path / "backup", copy_function=os.link)
+    assert (0, "") == run(bare, "add", "two")[::2]
+    assert ["one", "two"] == texts(bare)
+    assert before == Project(tmp_path / "backup").playbook.read_bytes()
+    assert [(), ()] == [commands.verify(Project(tmp_path / name)).problems for name in ("bare", "backup")]
+
+
+def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) -> None:
+    """What stands under the name of a file in the making, a killed process's or a link, is put aside, not followed."""
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    commands.add(bare, "one", HUMAN)
+    (bare.ledger / "cache").mkdir()
+    names = (f".playbook.json.{os.getpid()}.tmp", f".rendered.{os.getpid()}.tmp", f"cache/.keys.{os.getpid()}.tmp")
+    plants: list[Callable[[Path], object]] = [
+        lambda path: path.symlink_to(victim),
+        lambda path: path.hardlink_to(victim),
+        lambda path: path.write_bytes(b"x" * 100_000),
+    ]
+    for number, plant in enumerate(plants):
+        for name in names:
+            plant(bare.ledger / name)
+        commands.add(bare, f"more {number}", HUMAN, f"key {number}")
+        assert [] == list(bare.ledger.rglob(".*.tmp"))
+        commands.check(bare)
+    assert (b"precious", 4) == (victim.read_bytes(), len(texts(bare)))

@@ -1,0 +1,194 @@
+"""Who may use what Tallybook creates: the user alone, or those who share the project's folder."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import json
+import os
+from pathlib import Path
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from ledger import disk
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+from test_surfaces_bad_disk import HUMAN, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other permissions and other links")
+
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+GROUP = 54_321
+
+FOLDERS = ("ledger", "ledger/cache", "ledger/quarantine", "ledger/spool")
+FILES = (
+    *("playbook.json", "playbook.json.unreadable-T", "ledger/cache/keys", "ledger/quarantine/-.bin", "ledger/spool/"),
+    *(f"ledger/{name}" for name in ("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore")),
+)
+
+
+def modes(folder: Path) -> dict[str, int]:
+    """Return the mode of everything below a folder, by its path there, digits left out."""
+    found = {}
+    for path in folder.rglob("*"):
+        name = "".join("" if letter.isdigit() else letter for letter in path.relative_to(folder).as_posix())
+        name = "ledger/spool/" if name.startswith("ledger/spool/") else name
+        found[name] = stat.S_IMODE(path.lstat().st_mode)
+    return found
+
+
+@pytest.fixture
+def masked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Run a test with a umask of its own."""
+    before = os.umask(request.param)
+    yield
+    os.umask(before)
+
+
+def live(project: Project) -> None:
+    """Let commands create every kind of file and folder that there is."""
+    commands.add(project, "one", HUMAN)
+    with (project.ledger / "events.jsonl").open("ab") as file:
+        file.write(b"torn")
+    commands.add(project, "two", HUMAN)
+    project.playbook.write_bytes(b"{")
+    for key in ("k1", "k2"):
+        commands.add(project, key, HUMAN, key)
+    with held(project):
+        assert commands.add(project, "waits", HUMAN).spooled
+
+
+@contextmanager
+def held(project: Project) -> Iterator[None]:
+    """Hold the ledger's lock."""
+    lock = disk.open_file(project.ledger / "lock", write=True)
+    disk.lock(lock, project.ledger / "lock", 0)
+    yield
+    os.close(lock)
+
+
+def assert_all_have(project: Project, file_mode: int, folder_mode: int) -> None:
+    """See that every kind of file was created, and every one with its mode."""
+    found = modes(project.claude)
+    assert folder_mode == stat.S_IMODE(project.claude.stat().st_mode)
+    assert dict.fromkeys(FOLDERS, folder_mode) == {name: found.pop(name) for name in FOLDERS}
+    assert dict.fromkeys(FILES, file_mode) == found
+
+
+@pytest.fixture
+def bare(tmp_path: Path) -> Project:
+    """Return a project without a ``.claude`` folder."""
+    root = tmp_path / "bare"
+    root.mkdir()
+    return Project(root)
+
+
+@pytest.mark.usefixtures("masked")
+@pytest.mark.parametrize("masked", [0o000, 0o022, 0o077], ids=oct, indirect=True)
+@pytest.mark.parametrize("root_mode", [0o700, 0o755, 0o1777], ids=oct)
+def test_what_is_created_is_the_users_alone(bare: Project, root_mode: int) -> None:
+    """Whatever the umask, files are 0600 and folders 0700, also where all may write and keep their own things."""
+    bare.root.chmod(root_mode)
+    live(bare)
+    assert_all_have(bare, 0o600, 0o700)
+
+
+@pytest.mark.usefixtures("masked")
+@pytest.mark.parametrize("masked", [0o000, 0o022, 0o077], ids=oct, indirect=True)
+@pytest.mark.parametrize(
+    ("root_mode", "file_mode", "folder_mode"),
+    [(0o770, 0o660, 0o770), (0o775, 0o660, 0o770), (0o2770, 0o660, 0o2770), (0o777, 0o666, 0o777)],
+    ids=["group", "group-and-readers", "set-group", "everybody"],
+)
+def test_what_is_created_in_a_shared_project_is_shared(
+    bare: Project, root_mode: int, file_mode: int, folder_mode: int
+) -> None:
+    """Where the group, or everybody, may write to the project's folder, they may use the ledger, whatever the umask."""
+    bare.root.chmod(root_mode)
+    live(bare)
+    assert_all_have(bare, file_mode, folder_mode)
+
+
+@pytest.mark.usefixtures("masked")
+@pytest.mark.parametrize("masked", [0o077], ids=oct, indirect=True)
+def test_a_playbook_that_stands_keeps_its_mode(bare: Project) -> None:
+    """Who may read playbook.json is for its owner to say; the ledger beside it is private all the same."""
+    bare.claude.mkdir()
+    bare.playbook.write_text('{"key_points": ["old"]}')
+    bare.playbook.chmod(0o644)
+    commands.add(bare, "new", HUMAN)
+    assert [0o644, 0o700] == [stat.S_IMODE(path.stat().st_mode) for path in (bare.playbook, bare.ledger)]
+
+
+class User(NamedTuple):
+    """A user of the system: the number, which is the own group's too, and another group; 0 for none."""
+
+    uid: int
+    group: int = 0
+
+
+ANN, BEN, STRANGER = User(54_001, GROUP), User(54_002, GROUP), User(54_003)
+# Others may not reach this interpreter's files: all that is needed is loaded before root becomes one of them.
+AS_USER = """
+import os, sys
+from projections.surfaces import cli, commands, plain, terminal
+uid, group = int(sys.argv[1]), int(sys.argv[2])
+os.setgroups([group] if group else [])
+os.setgid(uid)
+os.setuid(uid)
+sys.exit(max(cli.run(["--project", sys.argv[3], *line.split()]) for line in sys.argv[4:]))
+"""
+
+
+def said(user: User, project: Project, *lines: str) -> tuple[int, str]:
+    """Run commands as a user, and return the worst exit code and what went to standard error."""
+    command = [sys.executable, "-c", AS_USER, *map(str, user), str(project.root), *lines]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return done.returncode, done.stderr
+
+
+@pytest.fixture
+def open_place() -> Iterator[Project]:
+    """Return a project where every user can come, and that one of them owns."""
+    if not IS_ROOT:
+        pytest.skip("only root can be several users")
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        project = Path(name) / "project"
+        project.mkdir()
+        os.chown(project, ANN.uid, GROUP)
+        yield Project(project)
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o2770], ids=oct)
+def test_two_users_of_a_group_share_a_ledger(open_place: Project, mode: int) -> None:
+    """Each adds, rates and replays on top of what the other created; a stranger reads nothing."""
+    open_place.root.chmod(mode)
+    for number, user in enumerate((ANN, BEN, ANN)):
+        rates = [f"rate kpt_001 helpful --key {key}" for key in ("same", f"own-{number}")]
+        lines = [f"add text-{number}", *rates, "replay", "replay --check"]
+        assert (0, "") == said(user, open_place, *lines)
+    entries = json.loads(open_place.playbook.read_bytes())["key_points"]
+    assert (3, 4) == (len(entries), entries[0]["helpful"])
+    assert {GROUP} == {path.stat().st_gid for path in open_place.claude.rglob("*")}
+    code, err = said(STRANGER, open_place, "show")
+    assert (4, 1) == (code, err.count("Permission denied"))
+
+
+def test_the_group_of_a_user_who_is_not_in_the_folders_gets_nothing(open_place: Project) -> None:
+    """Where everybody may write, what a stranger to the group creates is for everybody, and nothing more."""
+    open_place.root.chmod(0o777)
+    assert (0, "") == said(STRANGER, open_place, "add new")
+    assert {0o666} == {mode for name, mode in modes(open_place.ledger).items() if "." in name}
+    open_place.root.chmod(0o1777)
+    shutil.rmtree(open_place.claude)
+    assert (0, "") == said(STRANGER, open_place, "add new")
+    assert {0o600} == {mode for name, mode in modes(open_place.ledger).items() if "." in name}

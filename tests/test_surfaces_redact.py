@@ -1,0 +1,346 @@
+"""Redacting from the command: what is told and shown of it, what is refused, and what midway trouble leaves."""
+
+from __future__ import annotations
+
+from contextlib import closing, contextmanager
+from itertools import product
+import json
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger import disk, redact
+from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, LockHeldError
+from ledger.events import PointRated
+from ledger.redact import OWED, Owed
+from projections.playbook import REDACTED
+from projections.surfaces import blot, cli, commands, compat, erase
+from projections.surfaces.project import Project
+from projections.surfaces.record import open_log
+from projections.surfaces.redact import NothingToRedactError, Redacted, Target, apply
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+HUMAN = {"rater": "human"}
+PRIVATE = "hunter2 & 'ключ'\n🔑"
+TOLD = f"the key is {PRIVATE}, keep it"
+TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"hunter2'
+
+
+def spellings(text: str) -> set[bytes]:
+    """Return a text as it may stand in a file: as it is, in JSON, and in JSON within JSON."""
+    found = {text}
+    for _ in range(2):
+        found |= {json.dumps(one, ensure_ascii=plain)[1:-1] for one, plain in product(found, (True, False))}
+    return {one.encode() for one in found}
+
+
+def holding(here: Project, text: str = PRIVATE) -> list[str]:
+    """Return the files in the agent's folder that hold a text in any spelling."""
+    files = (path for path in sorted(here.claude.rglob("*")) if path.is_file() and not path.is_symlink())
+    return [path.name for path in files if any(one in path.read_bytes() for one in spellings(text))]
+
+
+def content(here: Project) -> dict[Path, bytes]:
+    """Return every file in the agent's folder but those that locks and caches leave."""
+    files = (path for path in here.claude.rglob("*") if path.is_file() and not path.name.endswith("lock"))
+    return {path: path.read_bytes() for path in files}
+
+
+def strike(here: Project, text: str | None = PRIVATE, event: str | None = None) -> Redacted:
+    """Redact a text or an event."""
+    return apply(here, Target(event, text), "it was private", HUMAN)
+
+
+def texts(here: Project) -> list[str]:
+    """Return the texts that the playbook shows."""
+    return [entry["text"] for entry in commands.show(here)["key_points"]]
+
+
+def counts(here: Project) -> list[tuple[Any, ...]]:
+    """Return what the playbook says beside its texts."""
+    return [(entry["name"], entry["helpful"], entry["harmful"]) for entry in commands.show(here)["key_points"]]
+
+
+@contextmanager
+def held(here: Project) -> Iterator[None]:
+    """Hold the ledger's lock."""
+    fd = os.open(here.ledger / "lock", os.O_RDWR)
+    try:
+        assert disk.try_lock(fd)
+        yield
+    finally:
+        os.close(fd)
+
+
+def begun(root: Path) -> Project:
+    """Return a project with a secret between two other texts, and some ratings."""
+    here = Project(root)
+    for text in ("Use type hints", TOLD, "Test the edges"):
+        commands.add(here, text, HUMAN)
+    for name in ("kpt_001", "kpt_002", "kpt_002"):
+        commands.rate(here, name, "helpful", HUMAN)
+    return here
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with a secret in it."""
+    return begun(project)
+
+
+@pytest.mark.parametrize("target", [Target(text=PRIVATE), Target(event="4")], ids=["text", "event"])
+def test_a_text_is_nowhere_and_all_else_is_as_it_was(here: Project, target: Target) -> None:
+    """The answer names its event; counts, other texts and the chain stand; the head noted before is found again."""
+    before, head = counts(here), commands.verify(here).head
+    done = apply(here, target, "it was private", HUMAN)
+    assert ([4], (), ()) == ([one.seq for one in done.events], done.erased.stands, done.bodies)
+    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    assert ["Use type hints", REDACTED, "Test the edges"] == texts(here)
+    assert before == counts(here)
+    commands.check(here)
+    verdict = commands.verify(here, expect=f"{head.seq}:{head.chain}")
+    assert ((), (), [4]) == (verdict.problems, verdict.notes, [one.seq for one in verdict.redacted])
+
+
+def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither the past nor a story, a list of events, a prompt or a rendering tells it."""
+    strike(here)
+    for seq in range(1, 15):
+        assert TOLD not in [entry["text"] for entry in commands.show(here, str(seq))["key_points"]]
+        assert b"hunter2" not in commands.replay_bytes(here, str(seq))
+    for words in (["why", "kpt_002"], ["log"], ["log", "kpt_002"], ["show"], ["show", "--at", "5"], ["verify"]):
+        for flags in ([], ["--json"]):
+            assert 0 == cli.run(["--project", str(here.root), *words, *flags])
+    loaded = compat.load_playbook()
+    told = capsys.readouterr().out + compat.format_playbook(loaded) + json.dumps(loaded)
+    assert "hunter2" not in told
+    assert REDACTED in told
+    (row,) = [row for row in commands.log(here) if row["seq"] == 4]
+    assert None is row["free"]
+    assert "event.redacted" in [row["kind"] for row in commands.why(here, "kpt_002")[0]["trail"]]
+
+
+def strike_nothing(here: Project) -> tuple[str, ...]:
+    """Redact what is gone already, and return nothing."""
+    with pytest.raises(NothingToRedactError):
+        strike(here)
+    return ()
+
+
+def test_what_the_chain_needs_is_listed(here: Project) -> None:
+    """A name, a rating, a key or who said it cannot be taken out; each line that holds the text is named."""
+    by = {"rater": "human", "session": "hunter2-session"}
+    payload = {"evaluations": [{"name": "kpt_001", "rating": "hunter2-rating"}]}
+    first = commands.record(here, payload, by, "hunter2-key").seq_from
+    legacy = {"key_points": [{"name": "hunter2-name", "text": "named"}]}
+    commands.import_file(here, json.dumps(legacy).encode(), "old.json")
+    done = strike(here, "hunter2")
+    assert first is not None
+    assert (first, first + 1) == done.bodies[:2]
+    assert [4] == [one.seq for one in done.events]
+    assert any("playbook.json" in line for line in done.erased.stands)
+    assert () == commands.verify(here).problems
+
+
+def test_a_second_redaction_is_a_clear_no(here: Project) -> None:
+    """Nothing holds the text any more, the event has none, and no second event says so."""
+    strike(here)
+    before = content(here)
+    strike_nothing(here)
+    with pytest.raises(BadInputError, match="event 4: has no text, or no more"):
+        strike(here, None, "4")
+    assert before == content(here)
+    assert 1 == len(commands.verify(here).redacted)
+
+
+REFUSED = [
+    (["--text", "abc", "--reason", "private"], 2, "fewer than 4"),
+    (["--text", "   a   ", "--reason", "private"], 2, "fewer than 4"),
+    (["--text", "hunter2"], 2, "--reason"),
+    (["--text", "hunter2", "--reason", "  "], 2, "--reason"),
+    (["--text", "hunter2", "--reason", "hunter2 leaked"], 2, "holds the text itself"),
+    (["--text", "hunter2", "--reason", "private", "--session", "hunter2"], 2, "--session: holds the text itself"),
+    (["--text", "hunter2", "--reason", "half \udcff"], 2, "surrogate"),
+    (["--text", "hunter2 \udcff", "--reason", "private"], 2, "surrogate"),
+    (["--reason", "private"], 2, "either"),
+    (["4", "--text", "hunter2", "--reason", "private"], 2, "either"),
+    (["5", "--reason", "private"], 2, "event 5: has no text"),
+    (["1", "--reason", "private"], 2, "event 1: has no text"),
+    (["9999", "--reason", "private"], 2, "is not in the ledger"),
+    (["--text", "nobody said this", "--reason", "private"], 1, "no event and no file"),
+]
+
+
+@pytest.mark.parametrize(("words", "code", "message"), REFUSED)
+def test_what_cannot_be_redacted_changes_nothing(
+    here: Project, words: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line says why, and every file is as it was."""
+    before = content(here)
+    assert code == cli.run(["--project", str(here.root), "redact", *words])
+    out, err = capsys.readouterr()
+    assert ("", 1) == (out, err.count("\n"))
+    assert message in err
+    assert before == content(here)
+
+
+def test_a_dry_run_says_the_same_and_writes_nothing(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """It names the events and files that hold the text, those waiting or changed by hand too."""
+    (here.claude / "settings.json").write_text(TOLD)
+    with held(here):
+        assert commands.add(here, f"spooled {PRIVATE}", HUMAN).spooled
+    before = content(here)
+    assert 0 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--dry-run"])
+    out = capsys.readouterr().out
+    assert before == content(here)
+    for named in ("would be redacted: event 4, point.added kpt_002", "/spool/", "playbook.json", "settings.json"):
+        assert named in out
+
+
+def test_a_held_ledger_is_left_as_it_is(here: Project) -> None:
+    """Another process has the lock: nothing is noted, spooled or changed."""
+    before = content(here)
+    with held(here), pytest.raises(LockHeldError):
+        strike(here)
+    assert before == content(here)
+
+
+def test_a_damaged_ledger_is_left_as_it_is(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Damage is exit code 3 for a redaction and its dry run, and nothing is changed."""
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"kpt_002","rating"', b'"kpt_003","rating"', 1))
+    before = content(here)
+    for more in ([], ["--dry-run"]):
+        assert 3 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", *more])
+    assert before == content(here)
+    assert "events.jsonl:10: " in capsys.readouterr().err
+
+
+def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once it is noted a redaction counts: the answer says what stands, readers do not show it, a writer finishes."""
+    finish = erase.finish
+
+    def busy(*_: object) -> None:
+        raise LockHeldError("ledger/lock", disk.LOCK_WAIT_MS)
+
+    monkeypatch.setattr(erase, "finish", busy)
+    done = strike(here)
+    monkeypatch.setattr(erase, "finish", finish)
+    assert any("begun, and the next command that writes goes on" in line for line in done.erased.stands)
+    assert REDACTED == texts(here)[1]
+    assert "events.jsonl" in holding(here)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert ([], ()) == (holding(here), commands.verify(here).notes)
+
+
+def test_one_who_finishes_late_pays_no_other_redaction(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that read a note long ago leaves the one that another put in its place."""
+    redact.owe(here.ledger, Owed((), ("Use type",), "gone", HUMAN))
+    more = Owed((commands_id(here, 4),), (PRIVATE,), "gone", HUMAN)
+    search = erase.search
+
+    def late(*args: Any, **named: Any) -> Any:
+        monkeypatch.setattr(erase, "search", search)
+        redact.owe(here.ledger, more)
+        return search(*args, **named)
+
+    monkeypatch.setattr(erase, "search", late)
+    with closing(open_log(here)) as log:
+        erase.finish(here, log)
+    assert more == redact.owed(here.ledger)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert ([], None) == (holding(here), redact.owed(here.ledger))
+
+
+def commands_id(here: Project, seq: int) -> str:
+    """Return the id of an event."""
+    found: str = next(row["id"] for row in commands.log(here) if row["seq"] == seq)
+    return found
+
+
+def test_a_note_forged_beside_the_ledger_stops_no_writer_for_ever(here: Project) -> None:
+    """A note that names nothing of this ledger is done and taken back by the next writer."""
+    redact.owe(here.ledger, Owed(("nobody",), ("nothing at all",), "gone", HUMAN))
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert None is redact.owed(here.ledger)
+    assert () == commands.verify(here).problems
+    (here.ledger / OWED).write_bytes(b"{")
+    with pytest.raises(CannotWriteError, match="put it back, or delete it"):
+        commands.rate(here, "kpt_001", "helpful", HUMAN)
+
+
+def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> None:
+    """A torn end that holds it is blotted out of log and quarantine; by its event it goes without a text given."""
+    log = here.ledger / "events.jsonl"
+    for target in (Target(text="hunter2"), None):
+        with log.open("ab") as file:
+            file.write(TORN)
+        commands.rate(here, "kpt_001", "helpful", HUMAN)
+        (seq, *_) = [row["seq"] for row in commands.log(here) if row["kind"] == "log.recovered"][::-1]
+        done = apply(here, target or Target(str(seq)), "it was private", HUMAN)
+        assert seq in [one.seq for one in done.events]
+        assert ([], ()) == (holding(here, "hunter2"), done.erased.stands)
+        assert () == commands.verify(here).problems
+    assert [] == [
+        path
+        for path in (here.ledger / "quarantine").iterdir()
+        if path.read_bytes().strip(b" *")[:1] == b"{" and b"hunter2" in path.read_bytes()
+    ]
+
+
+def test_what_is_damaged_by_hand_stops_every_command(here: Project) -> None:
+    """A null that no event explains is refused by show, replay, why, log and the writers, named to its line."""
+    log = here.ledger / "events.jsonl"
+    data = log.read_bytes()
+    value = re.search(rb'\{"salt":"[^"]*","text":"the key[^}]*\}', data)
+    assert value is not None
+    log.write_bytes(data.replace(value[0], b"null".ljust(len(value[0]))))
+    refused: list[Callable[[], object]] = [
+        lambda: commands.show(here),
+        lambda: commands.replay(here),
+        lambda: commands.why(here, "kpt_002"),
+        lambda: list(commands.log(here)),
+        lambda: commands.rate(here, "kpt_001", "helpful", HUMAN),
+        lambda: strike(here, "Use type"),
+        compat.load_playbook,
+    ]
+    for command in refused:
+        with pytest.raises(DamagedLedgerError) as damaged:
+            command()
+        assert [4] == [problem.seq for problem in damaged.value.problems]
+    assert [4] == [problem.seq for problem in commands.verify(here).problems]
+
+
+# None that ids and digests have: there a text would stand by chance.
+LETTERS = st.text(st.sampled_from(list('xyXY"\\/{}é🔑\n\t\x01\u2028 ,:')), min_size=4, max_size=12)
+SECRETS = LETTERS.filter(lambda text: len(text.strip()) >= blot.MIN_TEXT_CHARS)
+
+
+@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(secret=SECRETS, others=st.lists(LETTERS, min_size=1, max_size=3), beside=LETTERS, long=st.booleans())
+def test_any_text_leaves_the_project(
+    new_project: Callable[[], Path], secret: str, others: list[str], beside: str, *, long: bool
+) -> None:
+    """Whatever it is, no file holds it afterwards; other texts, all counts and the chain before it stand."""
+    here = Project(new_project())
+    said = [f"{beside}{secret}{'x' * 10_000 * long}{secret}", *(f"other {text}" for text in others)]
+    names = commands.record(here, {"new_key_points": said}, HUMAN).added
+    commands.rate(here, names[0], "helpful", HUMAN)
+    (here.claude / "metrics").mkdir()
+    (here.claude / "metrics" / "a.json").write_text(json.dumps({"said": said}))
+    shown, before, head = texts(here), counts(here), commands.verify(here).head
+    done = strike(here, secret)
+    assert ((), [], []) == (done.erased.stands, holding(here, secret), list(done.bodies))
+    assert [REDACTED if secret in text else text for text in shown] == texts(here)
+    assert before == counts(here)
+    verdict = commands.verify(here, expect=f"{head.seq}:{head.chain}")
+    assert ((), ()) == (verdict.problems, verdict.notes)
+    assert 1 == sum(isinstance(e, PointRated) for batch in commands.batches(here) for e in batch.events)
+    commands.check(here)

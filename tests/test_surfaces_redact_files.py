@@ -1,0 +1,284 @@
+"""A redacted text in files: ours lose it in every spelling, others are named, and nothing brings it back."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import re
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger import disk, redact
+from projections.playbook import REDACTED
+from projections.surfaces import blot, cli, commands, compat
+from projections.surfaces.project import Project
+from projections.surfaces.redact import Target, look
+from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, counts, held, holding, strike, strike_nothing, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with a secret in it."""
+    return begun(project)
+
+
+PLACES: dict[str, Callable[[str], bytes]] = {
+    "metrics/scores/day.json": lambda text: json.dumps({"notes": [{"text": text}]}).encode(),
+    "metrics/plain.json": lambda text: json.dumps({text: 1}, ensure_ascii=False).encode(),
+    "metrics/lines.jsonl": lambda text: b"".join(json.dumps({"n": n, "t": text}).encode() + b"\n" for n in range(3)),
+    "diagnostic/1_playbook_pruning.txt": lambda text: f'  - kpt_001: "{text}" (helpful=0)'.encode(),
+    "diagnostic/2_playbook_migration.txt": lambda text: json.dumps([{"text": text}], indent=2).encode(),
+    "playbook.json.unreadable-20261118T110640": lambda text: b'{"key_points": ["' + text.encode() + b"\xff",
+    "ledger/quarantine/7-99.bin": lambda text: b"\0" * 5000 + json.dumps(text).encode() + b"\0",
+    "ledger/spool/a.json": lambda text: json.dumps({"requests": [text], "id": 5}).encode(),
+    "ledger/spool/b.json": lambda text: json.dumps(json.dumps([text])).encode()[:-1],
+    "ledger/spool/.c.json.77.tmp": lambda text: json.dumps({"original": json.dumps({"t": json.dumps(text)})}).encode(),
+    "ledger/.playbook.json.4242.tmp": lambda text: json.dumps({"key_points": [{"text": text}]}).encode(),
+    "ledger/.erasing.4242.tmp": lambda text: json.dumps({"texts": [text]}).encode(),
+    "ledger/cache/point-9": lambda text: text.encode() + b" " * 3_000_000 + text.encode(),
+}
+UPPER = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda found: found[0].upper(), json.dumps(PRIVATE)[1:-1])
+
+
+def test_every_file_of_ours_loses_the_text(here: Project) -> None:
+    """Scores, diagnostics, quarantine, spool and what was set aside lose it, in whatever form it stands there."""
+    expected = []
+    for place, write in PLACES.items():
+        path = here.claude / place
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(write(TOLD))
+        expected.append(path)
+    upper = here.claude / "metrics" / "upper.json"
+    upper.write_text(f'{{"a": "{UPPER}"}}')
+    sizes = {path: path.stat().st_size for path in [*expected, upper]}
+    assert {*expected, upper, here.playbook} == {*look(here, Target(text=PRIVATE)).erased.files}
+    done = strike(here)
+    assert sorted([*expected, upper]) == sorted(done.erased.files)
+    assert ((), (), ()) == (done.erased.stands, done.erased.foreign, done.erased.unsearched)
+    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    assert sizes == {path: path.stat().st_size for path in sizes}
+    assert "the key is" in (here.claude / "diagnostic" / "1_playbook_pruning.txt").read_text()
+    assert None is redact.owed(here.ledger)
+
+
+def test_a_needle_across_two_windows_is_found(here: Project) -> None:
+    """A text that lies across the stretches in which a file is read is found and blotted out like any other."""
+    path = here.claude / "metrics" / "big.txt"
+    path.parent.mkdir()
+    window = blot._WINDOW_BYTES
+    for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
+        path.write_bytes(b"-" * begin + PRIVATE.encode() + b"-")
+        assert blot.blot(path, blot.forms([PRIVATE]))
+        assert b"-" * begin + b"*" * len(PRIVATE.encode()) + b"-" == path.read_bytes()
+
+
+def test_a_diagnostic_that_cuts_a_text_off_loses_the_rest(here: Project, diagnostic_mode: None) -> None:
+    """What a pruned entry's diagnostic quotes of a long text goes too, wherever in it the text lies."""
+    del diagnostic_mode
+    long = f"{'k' * 66} the token is hunter2 and hunter3, never tell"
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, {"new_key_points": [long], "evaluations": []})
+    harm = [{"name": "kpt_004", "rating": "harmful"}] * 3
+    compat.update_playbook_data(playbook, {"new_key_points": [], "evaluations": harm})
+    compat.save_playbook(playbook)
+    assert 2 == len(holding(here, "the token"))
+    strike(here, "token is hunter2")
+    (path,) = (here.claude / "diagnostic").iterdir()
+    assert f'"{"k" * 66} the {"*" * 9}" (helpful=0, harmful=3)' in path.read_text()
+
+
+def test_a_long_text_goes_from_its_diagnostic_whole(here: Project, diagnostic_mode: None) -> None:
+    """Redacted by its event, a text is gone from the diagnostic that quotes no more than its beginning."""
+    del diagnostic_mode
+    long = "The customer's name is on every page of this: " + "n" * 90
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, {"new_key_points": [long], "evaluations": []})
+    compat.update_playbook_data(playbook, {"evaluations": [{"name": "kpt_004", "rating": "harmful"}] * 3})
+    compat.save_playbook(playbook)
+    (seq,) = [row["seq"] for row in commands.log(here) if long in str(row.get("free"))]
+    strike(here, None, str(seq))
+    assert [] == holding(here, long[:20])
+
+
+def test_a_spelling_that_cannot_be_blotted_out_is_told(here: Project) -> None:
+    """It stays noted, and said with exit code 4, until the file is gone; the next writer then finishes."""
+    path = here.claude / "metrics" / "odd.json"
+    path.parent.mkdir()
+    path.write_text(f'["{"".join(f"{chr(92)}u{ord(char):04x}" for char in "hunter2")}"]')
+    done = strike(here, "hunter2")
+    assert 1 == len(done.erased.stands)
+    assert str(path) in done.erased.stands[0]
+    assert "not finished" in commands.verify(here).notes[0]
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert None is not redact.owed(here.ledger)
+    path.unlink()
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert None is redact.owed(here.ledger)
+    assert ((), [], 1) == (commands.verify(here).notes, holding(here, "hunter2"), len(commands.verify(here).redacted))
+
+
+def test_what_is_not_ours_is_listed_and_left(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files of others in the agent's folder are named, whatever their spelling, and stand as they were."""
+    others = {"settings.json": json.dumps({"env": TOLD}), "agents/one.md": TOLD, "CLAUDE.md": "hunter2 alone"}
+    for place, text in others.items():
+        (here.claude / place).parent.mkdir(exist_ok=True)
+        (here.claude / place).write_text(text)
+    assert 0 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", "--json"])
+    answer = json.loads(capsys.readouterr().out)
+    assert [str(here.claude / name) for name in ("settings.json", "agents/one.md")] == answer["foreign"]
+    assert "git history" in answer["beyond"]
+    assert others == {place: (here.claude / place).read_text() for place in others}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
+def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Links out are named as not searched, those within are searched where they lead, and a pipe holds nothing."""
+    out = tmp_path_factory.mktemp("out")
+    (out / "note.txt").write_text(TOLD)
+    (here.claude / "metrics").mkdir()
+    (here.claude / "metrics" / "inside.txt").write_text(TOLD)
+    links = {"diagnostic": out, "metrics/link.txt": out / "note.txt", "skills": out}
+    for place, target in links.items():
+        (here.claude / place).symlink_to(target)
+    (here.claude / "metrics" / "own").symlink_to(here.claude / "metrics" / "inside.txt")
+    (here.claude / "metrics" / "nowhere").symlink_to(here.claude / "nothing")
+    os.mkfifo(here.claude / "metrics" / "pipe")
+    done = strike(here)
+    assert sorted(links) == sorted(
+        str(Path(line.partition(": ")[0]).relative_to(here.claude)) for line in done.erased.unsearched
+    )
+    assert ((), ()) == (done.erased.stands, done.erased.foreign)
+    assert TOLD == (out / "note.txt").read_text()
+    assert ([], None) == (holding(here), redact.owed(here.ledger))
+
+
+def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
+    """A backup made by hard links is blotted out with the file itself; one of the log, too."""
+    (here.claude / "metrics").mkdir()
+    (here.claude / "metrics" / "a.txt").write_text(TOLD)
+    backup = here.root / "backup"
+    shutil.copytree(here.claude, backup, copy_function=os.link)
+    assert ((), ()) == (strike(here).erased.stands, strike_nothing(here))
+    left = [path.name for path in backup.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
+    # The old rendering was replaced, not overwritten: what stands in the backup alone is beyond reach.
+    assert ["playbook.json"] == left
+
+
+def test_what_waits_or_was_changed_by_hand_is_found(
+    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
+) -> None:
+    """A payload in the spool and an edit of the file become events first, and lose the text like the others."""
+    document = read_playbook()
+    document["key_points"].append({"name": "kpt_900", "text": f"by hand {PRIVATE}", "helpful": 1, "harmful": 0})
+    document["owner"] = f"top {PRIVATE}"
+    write_playbook(document)
+    with held(here):
+        assert commands.add(here, f"spooled {PRIVATE}", HUMAN).spooled
+    done = strike(here)
+    assert ((), 4) == (done.erased.stands, len(done.events))
+    assert ([], 3) == (holding(here), texts(here).count(REDACTED))
+    assert ("kpt_900", 1, 0) in counts(here)
+    assert () == commands.verify(here).problems
+
+
+def test_a_legacy_file_that_nobody_took_in_yet_is_found(
+    project: Path, write_playbook: Callable[[object], Path]
+) -> None:
+    """Its entries become seed events, original items included, and lose the text; what it counted stands."""
+    here = Project(project)
+    items = [{"text": TOLD, "score": 3, "note": TOLD}, f"plain {PRIVATE}", "other", 5, {"odd": [TOLD]}]
+    write_playbook({"key_points": items, "title": TOLD, "last_updated": "2026-01-01T00:00:00Z"})
+    assert [here.playbook] == list(look(here, Target(text=PRIVATE)).erased.files)
+    done = strike(here)
+    assert ((), ()) == (done.erased.stands, done.bodies)
+    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    assert [REDACTED, REDACTED, "other"] == texts(here)
+    assert [("kpt_001", 3, 0), ("kpt_002", 0, 0), ("kpt_003", 0, 0)] == counts(here)
+    assert () == commands.verify(here).problems
+
+
+def update(playbook: dict[str, Any]) -> None:
+    """Rate and add, as a session does."""
+    evaluations = [{"name": "kpt_002", "rating": "harmful"}]
+    compat.update_playbook_data(playbook, {"new_key_points": ["fresh"], "evaluations": evaluations})
+
+
+def count(playbook: dict[str, Any]) -> None:
+    """Change the counters of the very entry, as old code does."""
+    playbook["key_points"][1]["harmful"] += 1
+
+
+def move(playbook: dict[str, Any]) -> None:
+    """Change the order, and the text of another entry."""
+    playbook["key_points"].reverse()
+    playbook["key_points"][0]["text"] = "changed"
+
+
+@pytest.mark.parametrize("change", [update, count, move, lambda _: None], ids=["update", "count", "move", "nothing"])
+def test_a_session_that_loaded_before_brings_nothing_back(
+    here: Project, change: Callable[[dict[str, Any]], None]
+) -> None:
+    """What was loaded before a redaction and saved behind it changes what it changed, and no text returns."""
+    loaded = compat.load_playbook()
+    strike(here)
+    change(loaded)
+    compat.save_playbook(loaded)
+    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    assert REDACTED in texts(here)
+    assert (change in {update, count}) == (("kpt_002", 2, 1) in counts(here))
+    assert () == commands.verify(here).problems
+
+
+def test_a_file_changed_behind_a_redaction_keeps_what_it_shows(
+    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
+) -> None:
+    """Two entries without a text are two entries; a hand's change of one of them changes that one alone."""
+    commands.add(here, f"again {PRIVATE}", HUMAN)
+    strike(here)
+    document = read_playbook()
+    document["key_points"][1]["helpful"] = 9
+    document["key_points"].append("by hand")
+    write_playbook(document)
+    commands.replay(here)
+    assert ["Use type hints", REDACTED, "Test the edges", REDACTED, "by hand"] == texts(here)
+    assert ("kpt_002", 9, 0) in counts(here)
+    assert () == commands.verify(here).problems
+
+
+def test_a_file_that_was_open_in_an_editor_brings_nothing_back(
+    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
+) -> None:
+    """What a hand saves of a file that it opened before a redaction counts, but for the text that is gone."""
+    document = read_playbook()
+    strike(here)
+    document["key_points"][1]["helpful"] = 9
+    document["key_points"][2]["text"] = "changed"
+    document["key_points"].append("by hand")
+    write_playbook(document)
+    commands.replay(here)
+    assert ["Use type hints", REDACTED, "changed", "by hand"] == texts(here)
+    assert ([], ("kpt_002", 9, 0)) == (holding(here), counts(here)[1])
+    document = read_playbook()
+    document["key_points"][1]["text"] = "said anew"
+    write_playbook(document)
+    commands.replay(here)
+    assert "said anew" == texts(here)[1]
+
+
+def test_a_rendering_at_work_is_waited_for(here: Project) -> None:
+    """A stopped rendering may yet put the text back, so the note stands until it lets go."""
+    fd = os.open(here.ledger / "render.lock", os.O_RDWR)
+    try:
+        assert disk.try_lock(fd)
+        assert "begun" in strike(here).erased.stands[0]
+        assert None is not redact.owed(here.ledger)
+    finally:
+        os.close(fd)
+    commands.replay(here)
+    assert ([], None) == (holding(here), redact.owed(here.ledger))
