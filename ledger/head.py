@@ -12,6 +12,7 @@ a writer learns of one that happened between its own write and its own acknowled
 from __future__ import annotations
 
 import binascii
+import errno
 import os
 from typing import NamedTuple
 
@@ -93,9 +94,16 @@ def read(fd: int) -> tuple[Head | None, bytes]:
 
 
 def write(fd: int, data: bytes) -> None:
-    """Write the head's bytes in place."""
+    """Write the head's bytes in place.
+
+    Raises:
+        OSError: They could not be written, or not all of them.
+    """
     if hasattr(os, "pwrite"):
-        os.pwrite(fd, data, 0)
-        return
-    os.lseek(fd, 0, os.SEEK_SET)
-    os.write(fd, data)
+        done = os.pwrite(fd, data, 0)
+    else:
+        os.lseek(fd, 0, os.SEEK_SET)
+        done = os.write(fd, data)
+    if done < len(data):
+        # What is torn is no head, and the next one is written over it.
+        raise OSError(errno.EIO, "the head was written in part")

@@ -42,9 +42,9 @@ def test_a_command_that_ends_or_fails_at_a_call_leaves_all_whole(trial: Trial) -
     outcomes = [trial.suffer(fault) for fault in chosen]
     assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
     assert {-signal.SIGKILL} == {outcome.answer.code for outcome in outcomes[:KILLS]}
-    # What does not touch the project is not counted, what does is.
+    # What does not touch the project is not counted, what does is; a redaction writes four times in one command.
     assert {"openat", "flock", "write", "fsync", "close"} <= {call.name for call in calls}
-    assert len(calls) < 400
+    assert len(calls) < (1_000 if trial.name == "redaction" else 400)
 
 
 def test_every_error_has_its_turn_at_every_call() -> None:

@@ -12,6 +12,7 @@ from ledger.decide import rating_fault, text_fault
 from ledger.errors import (
     EXIT_NO,
     BadInputError,
+    CannotWriteError,
     LockHeldError,
     TallybookError,
     UnknownPointError,
@@ -143,8 +144,11 @@ def replay(project: Project) -> Playbook:
     report = recording.write(project, [])
     if report.state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
-    if report.unrendered is not None:
-        raise report.unrendered
+    error = report.unrendered
+    if isinstance(error, CannotWriteError):
+        raise CannotWriteError(project.playbook, error.reason, "the ledger is as it should be; try again") from error
+    if error is not None:
+        raise error
     return report.state
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from hashlib import sha256
 from itertools import count
 import json
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -78,21 +80,28 @@ class Found:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return a file's bytes, None where there is none; no bytes where there is one that cannot be read.
+    """Return a file's bytes, None where there is none; no bytes where a link, a pipe or a folder stands in its place.
 
-    A link is not followed, and a pipe or a device is not waited for.
+    Raises:
+        CannotWriteError: It cannot be read now: nobody knows what it says, so nothing may take its place.
     """
     try:
         return disk.read_file(path)
     except FileNotFoundError:
         return None
-    except (OSError, CannotWriteError):
-        return b""
+    except (OSError, CannotWriteError) as error:
+        if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
+            return b""
+        why = error.reason if isinstance(error, CannotWriteError) else disk.reason(error)
+        raise CannotWriteError(path, f"cannot be read: {why}", "nothing was recorded, try again") from error
 
 
 def last_rendered(project: Project) -> Rendered | None:
     """Return what was last written to ``playbook.json``, None where nobody noted it."""
-    fields = (read_bytes(project.ledger / "rendered") or b"").decode("ascii", "replace").split()
+    fields: list[str] = []
+    with contextlib.suppress(CannotWriteError):
+        # No more than a note that saves comparing.
+        fields = (read_bytes(project.ledger / "rendered") or b"").decode("ascii", "replace").split()
     return Rendered(int(fields[0]), fields[1]) if len(fields) == 2 and fields[0].isdigit() else None  # noqa: PLR2004
 
 

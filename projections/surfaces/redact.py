@@ -114,9 +114,16 @@ def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) 
             texts_owed = dict.fromkeys((*before.texts, *texts))
             redact.owe(log.folder, redact.Owed(tuple(ids), tuple(texts_owed), reason, by))
         erased = _finish(project, log)
-    report = recording.write(project, [])
-    done = Redacted(events, _with_playbook(project, erased, texts, report.unrendered), bodies)
+    done = Redacted(events, _with_playbook(project, erased, texts, _rendered_again(project)), bodies)
     return _some(done, target)
+
+
+def _rendered_again(project: Project) -> Exception | None:
+    """Write ``playbook.json`` without the text; return what hinders that."""
+    try:
+        return recording.write(project, []).unrendered
+    except TallybookError as error:
+        return error
 
 
 def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:

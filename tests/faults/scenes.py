@@ -205,6 +205,9 @@ SCENES = {
     "replay of a broken file": Scene(unreadable, ("replay",), "", standing=True),
     "replay of a changed file": Scene(changed, ("replay",), ""),
     "taking in the spool": Scene(waiting),
+    "redaction": Scene(
+        torn, ("redact", "--text", "Name things well", "--reason", "private"), "", takes_out="Name things well"
+    ),
     "spooling": Scene(begun, held=True, standing=True),
 }
 """Name of a scene → what happens in it. Whatever a command changes on disk wants a row here."""
