@@ -44,7 +44,7 @@ def test_a_command_that_ends_or_fails_at_a_call_leaves_all_whole(trial: Trial) -
     assert {-signal.SIGKILL} == {outcome.answer.code for outcome in outcomes[:KILLS]}
     # What does not touch the project is not counted, what does is; a redaction writes four times in one command.
     assert {"openat", "flock", "write", "fsync", "close"} <= {call.name for call in calls}
-    assert len(calls) < (1_000 if trial.name == "redaction" else 400)
+    assert len(calls) < (1_000 if trial.scene is SCENES["redaction"] else 400)
 
 
 def test_every_error_has_its_turn_at_every_call() -> None:
