@@ -81,6 +81,12 @@ def test_the_first_line_has_nothing_before_it() -> None:
     assert moment(0).at == raised(moment(0).at, "")
 
 
+@pytest.mark.parametrize(("at", "before"), [("2025", moment(0).at), (moment(0).at, "somewhen"), ("a", "b")])
+def test_a_time_that_nobody_can_read_raises_nothing(at: str, before: str) -> None:
+    """Where one of the two is no moment as the ledger writes it, the clock's is taken as it is."""
+    assert at == raised(at, before)
+
+
 def test_the_present_is_now() -> None:
     """The present moment lies between two readings of another clock."""
     before = datetime.now(UTC)

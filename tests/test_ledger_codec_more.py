@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
 from ledger.codec import texts_of
+from ledger.errors import DamagedLedgerError
 from ledger.events import PointAdded, PointRated, PointSeeded, UnknownEvent
-from test_ledger_codec import CONTINUATION, damage_in_the_second, line_of, sections
-
-if TYPE_CHECKING:
-    from ledger.events import Event
+from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sections
 
 UNWRITTEN = "its chain fits, but no Tallybook wrote this: "
 NOTHING_THERE = "it continues a text that is not there"
@@ -27,19 +23,52 @@ NOTHING_THERE = "it continues a text that is not there"
         ("point.added", None, NOTHING_THERE),
         ("point.added", '{"salt":"5a17","text":7}', "expected str, got int"),
         ("point.added", '{"salt":"5a17","text":null}', "expected str, got NoneType"),
-        ("point.added", '{"salt":7,"text":"x"}', "expected str, got int"),
     ],
 )
 def test_a_continuation_that_continues_nothing_says_so(first: str, free: str | None, reason: str) -> None:
     """A line that cannot be joined to the one before it says whether that has no such text, or it is none itself."""
-    assert UNWRITTEN + reason == damage_in_the_third(first, free)
-
-
-def damage_in_the_third(first: str, free: str | None) -> str:
-    """Return the message about a continuation behind an event of a kind."""
-    from test_ledger_codec import DamagedLedgerError, decoded
-
     with pytest.raises(DamagedLedgerError) as caught:
         decoded(line_of(first, *sections(first)), (CONTINUATION, free))
-    (problem,) = caught.value.problems
-    return problem.message
+    assert [UNWRITTEN + reason] == [problem.message for problem in caught.value.problems]
+
+
+@pytest.mark.parametrize(
+    ("what", "free", "reason"),
+    [
+        ('"kind":7,"v":1,"body":{}', None, "expected a text as kind and a number from 1 as v"),
+        ('"kind":"point.removed","v":0,"body":{}', None, "expected a text as kind and a number from 1 as v"),
+        (
+            '"kind":"point.removed","v":1,"body":{"name":"a"},"more":1',
+            None,
+            "expected kind, v and body, and a sum where there is free text",
+        ),
+        ('"kind":"point.removed","v":1,"body":null', None, "expected an object as body"),
+        ('"kind":"point.removed","v":1,"body":{"name": "a"}', None, "it is not canonical JSON"),
+        ('"kind":"point.starred","v":1,"body":{"stars":9007199254740993}', None, "it is not canonical JSON"),
+        (
+            '"kind":"point.starred","v":1,"body":{}',
+            '{"salt":"5a17","stars":9007199254740993}',
+            "it is not canonical JSON",
+        ),
+        (
+            '"kind":"point.added","v":1,"body":{"name":"a","text":"b"}',
+            '{"salt":"5a17"}',
+            "its free text stands in its body",
+        ),
+        ('"kind":"point.added","v":1,"body":{"name":"a"}', '{"salt":7,"text":"b"}', "expected str, got int"),
+    ],
+)
+def test_a_line_that_no_writer_writes_says_what_is_wrong(what: str, free: str | None, reason: str) -> None:
+    """Beside seq and place, a person reads what was expected there."""
+    assert UNWRITTEN + reason == damage_in_the_second((what, free))
+
+
+def test_the_texts_of_an_event_are_told_by_field() -> None:
+    """Every free text that is there, whatever its kind; none that is empty or was redacted, and nothing else."""
+    assert {} == texts_of(PointRated("kpt_001", "helpful"))
+    assert {"text": "a"} == texts_of(PointAdded("kpt_001", "a"))
+    assert {} == texts_of(PointAdded("kpt_001", None))
+    assert {"text": "a"} == texts_of(PointSeeded("kpt_001", 1, 0, "odd", "a", ""))
+    assert {"text": "a", "original": "{}"} == texts_of(PointSeeded("kpt_001", 1, 0, "odd", "a", "{}"))
+    assert {} == texts_of(UnknownEvent("point.starred", 1, '{"text":"a"}'))
+    assert {"why": "b"} == texts_of(UnknownEvent("point.starred", 1, "{}", '{"why":"b","how":"","count":7}'))

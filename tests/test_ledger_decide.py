@@ -343,10 +343,10 @@ def test_an_order_that_a_hand_left_alone_is_the_present_one() -> None:
 def test_an_order_names_every_entry_that_stands() -> None:
     """Behind the order that was found stand entries that came in since; one whose name was taken has its new one."""
     theirs = KeyPoint("kpt_002", "theirs")
-    decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs), {})
-    assert {"kpt_002": "kpt_003"} == decision.renamed
-    ordered = PlaybookOrdered(("kpt_003", "kpt_001", "kpt_002"))
-    assert (PointEdited("kpt_003", 0, 0, "two"), ordered, PlaybookEdited(None, None, "")) == decision.events
+    decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs, THREE), {})
+    assert {"kpt_002": "kpt_004"} == decision.renamed
+    ordered = PlaybookOrdered(("kpt_004", "kpt_001", "kpt_002", "kpt_003"))
+    assert (PointEdited("kpt_004", 0, 0, "two"), ordered, PlaybookEdited(None, None, "")) == decision.events
 
 
 # Entries that a program hands over

@@ -16,6 +16,8 @@ from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
@@ -268,7 +270,9 @@ def test_a_lock_that_cannot_be_given_back_leaves_the_outcome_open(
     fcntl = pytest.importorskip("fcntl")
     disk.lock(opened, path, 0)
     monkeypatch.setattr(fcntl, "flock", refuse(errno.EIO))
-    with pytest.raises(OutcomeUnknownError, match="its lock could not be given back: Input/output error"):
+    with pytest.raises(
+        OutcomeUnknownError, match=r"^ledger: .*\(its lock could not be given back: Input/output error\)"
+    ):
         disk.unlock(opened)
 
 
@@ -276,8 +280,9 @@ def test_a_file_system_without_locks_is_told(opened: int, path: Path, monkeypatc
     """No lock is no reason to write without one."""
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(fcntl, "flock", refuse(errno.ENOLCK))
-    with pytest.raises(CannotWriteError, match="cannot be locked"):
+    with pytest.raises(CannotWriteError) as told:
         disk.lock(opened, path, 0)
+    assert f"{path}: cannot be locked: No locks available; nothing was recorded, try again" == str(told.value)
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(path: Path, tmp_path: Path) -> None:
@@ -349,3 +354,21 @@ def test_the_boot_has_one_name() -> None:
     assert disk.boot_id() == disk.boot_id()
     assert disk.boot_id().isascii()
     assert not set(" \n\0") & set(disk.boot_id())
+
+
+def test_the_boots_name_is_the_systems() -> None:
+    """As the kernel has it, without the end of its line; nothing where it has none."""
+    assert (BOOT_ID.read_text().strip() if BOOT_ID.exists() else "") == disk.boot_id()
+
+
+def test_a_system_that_does_not_name_its_boots_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No name, and no error: everything behind the head is looked at again."""
+    monkeypatch.setattr(os, "open", refuse(errno.ENOENT))
+    assert "" == disk.boot_id()
+
+
+def test_an_odd_name_of_a_boot_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that are no ASCII stop nobody."""
+    monkeypatch.setattr(os, "open", lambda *_: os.dup(0))
+    monkeypatch.setattr(os, "read", lambda *_: b"b\xffot\n")
+    assert "b\ufffdot" == disk.boot_id()

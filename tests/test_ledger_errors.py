@@ -48,6 +48,12 @@ SECOND = Problem("head", "is torn")
         ),
         (
             DamagedLedgerError,
+            ([FIRST, SECOND],),
+            EXIT_DAMAGED,
+            "events.jsonl:812: is a hole of NUL bytes (and 1 more); the ledger is damaged, see `tallybook verify`",
+        ),
+        (
+            DamagedLedgerError,
             ([SECOND, FIRST, FIRST],),
             EXIT_DAMAGED,
             "head: is torn (and 2 more); the ledger is damaged, see `tallybook verify`",
@@ -86,6 +92,7 @@ def test_an_error_is_one_whole_line_and_an_exit_code(
 
 
 def test_an_error_keeps_what_it_is_about() -> None:
-    """Who catches it can ask for the name that is unknown, or for every problem."""
+    """Who catches it can ask for the name that is unknown, every problem, or the system's reason."""
     assert "kpt_404" == UnknownPointError("kpt_404").name
     assert (SECOND, FIRST) == DamagedLedgerError([SECOND, FIRST]).problems
+    assert "is full" == CannotWriteError("f", "is full").reason

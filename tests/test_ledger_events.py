@@ -10,7 +10,7 @@ import attrs
 import pytest
 
 from ledger.codec import UPCASTS
-from ledger.events import EVENT_TYPES, FREE, KIND_OF, Event, UnknownEvent
+from ledger.events import EVENT_TYPES, FREE, KIND_OF, Event, PlaybookAdopted, PlaybookEdited, UnknownEvent
 from ledger.line import CONTINUED
 
 CLASSES = [cls for cls, _ in EVENT_TYPES.values()]
@@ -55,3 +55,27 @@ def test_an_event_never_changes(cls: type[Any]) -> None:
     assert {event} == {same}
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         setattr(event, names[0], "y")
+
+
+@pytest.mark.parametrize("top", ["", "{}", '{"owner":{"name":"ü"},"tags":[1,null]}', None])
+def test_the_top_of_a_file_is_an_object(top: str | None) -> None:
+    """Top-level keys are told as a JSON object, as an empty text where there are none, as None once redacted."""
+    assert top == PlaybookAdopted("ab12", 1, top).top
+    assert top == PlaybookEdited(1, "ab12", top).top
+
+
+@pytest.mark.parametrize(
+    ("top", "what"),
+    [
+        ("{", r"^top is no JSON: Expecting property name"),
+        ("[" * 200_000, r"^top is no JSON: "),
+        (r'{"a":"\ud800"}', r"^top is no JSON: .*surrogates not allowed"),
+        ("[]", r"^top is no JSON object$"),
+        ('"owner"', r"^top is no JSON object$"),
+    ],
+    ids=["torn", "deep", "half a pair", "list", "text"],
+)
+def test_a_top_that_is_no_object_is_refused(top: str, what: str) -> None:
+    """What could not be read again, or is no object, never becomes an event."""
+    with pytest.raises((TypeError, ValueError), match=what):
+        PlaybookAdopted("ab12", 1, top)

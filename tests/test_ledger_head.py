@@ -11,11 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import disk, recover
+from ledger import disk, head, recover
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import OutcomeUnknownError
 from ledger.head import HEAD_BYTES, NO_HEAD, Head, decode, encode
-from ledger.line import Mark
+from ledger.line import GENESIS, Mark
 from test_ledger_log import append, names
 
 if TYPE_CHECKING:
@@ -283,3 +283,18 @@ def test_a_failure_is_noted_though_the_head_is_busy(log: JsonlLog, monkeypatch: 
     monkeypatch.setattr(disk, "flush_data", Flushes(fail_and_be_busy))
     append_failing(log, "a")
     assert begin == head_of(log).suspect
+
+
+def test_a_checksum_is_taken_from_the_end() -> None:
+    """Where its digits stand earlier in the head as well, here in the chain, it is the same head."""
+    zeros = Head(Mark(0, GENESIS, 0), "aaccaaccacaaacacaccacccccaacccaaaaaaaaaa")
+    assert b"00000000" == encode(zeros).split()[-1]
+    assert zeros == decode(encode(zeros))
+
+
+def test_a_whole_head_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only what a writer is at just now is read again."""
+    found = [encode(EXAMPLE), b""]
+    monkeypatch.setattr(head, "read_at", lambda *_: found.pop(0))
+    assert (EXAMPLE, encode(EXAMPLE)) == head.read(0)
+    assert [b""] == found

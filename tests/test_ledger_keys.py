@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
+from hashlib import sha256
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from hypothesis import given
@@ -11,11 +14,16 @@ import pytest
 from ledger import disk, keys
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import DamagedLedgerError
+from ledger.line import START
 from test_ledger_log import BY, append, names, rated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from ledger.line import Mark, RawBatch
+
+OPENING = b"tallybook-keys 1\n"
 
 
 @pytest.fixture
@@ -52,6 +60,13 @@ def assert_only_the_five_are_known(log: JsonlLog) -> None:
 def test_a_short_plain_key_is_written_as_it_is(key: str) -> None:
     """Letters and digits need no digest."""
     assert key == keys.plain(key)
+
+
+@pytest.mark.parametrize("key", ["", "ключ", 'a "quote"', "back\\slash", "tab\t", "x" * 201, "half \ud800"])
+def test_any_other_key_is_written_as_its_digest(key: str) -> None:
+    """The first 16 bytes of SHA-256 over its UTF-8, as every version has to write it, or a key would count twice."""
+    written = sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
+    assert (f"digest:{written}", "x" * 200) == (keys.plain(key), keys.plain("x" * 200))
 
 
 @given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))
@@ -96,10 +111,17 @@ def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], b
 
 
 @pytest.mark.parametrize(
-    "data", [b"", b"\0" * 4096, b"\n=", b"tallybook-keys 1\n=9 x y z\n", b"\n=\xff \xff \xff \xff\n"]
+    "data",
+    [
+        *(b"", b"\0" * 4096, b"\n=", b"tallybook-keys 1\n=9 x y z\n", b"\n=\xff \xff \xff \xff\n"),
+        *(
+            OPENING + b"=%b %08x\n" % (mark, binascii.crc32(OPENING))
+            for mark in (b"9 x y", b"x y 9", b"9 \xff 9", b"9 9")
+        ),
+    ],
 )
 def test_nonsense_in_place_of_the_cache_is_built_anew(log: JsonlLog, data: bytes) -> None:
-    """Whatever stands there, the log is asked."""
+    """Whatever stands there, also if it proves itself and says nothing, the log is asked."""
     cache(log).write_bytes(data)
     assert_only_the_five_are_known(log)
 
@@ -111,6 +133,29 @@ def test_an_old_cache_is_read_on_from(log: JsonlLog) -> None:
     append(log, "a6", key="k6")
     cache(log).write_bytes(old)
     assert [True, True, False] == [append(log, "x", key=f"k{number}") is None for number in (5, 6, 7)]
+
+
+def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
+    """A writer reads on behind the place up to which it speaks, and leaves it as it is where nothing came since."""
+    log = JsonlLog(tmp_path / "ledger")
+    asked: list[Mark] = []
+
+    def read(after: Mark) -> Iterator[RawBatch]:
+        asked.append(after)
+        return log.read(after)
+
+    ends = [START]
+    for number in range(5):
+        append(log, "a", key=f"k{number}")
+        ends.append(log.head()._replace(at=""))
+        written: list[int] = []
+        with log.path.open("rb") as file:
+            for key in (f"k{number}", "k0", "other"):
+                assert (key != "other") == keys.known(key, read, log.folder, file.fileno())
+                written.append(cache(log).stat().st_ino)
+        assert 1 == len(set(written))
+    # The first to ask hears of the last batch, which the append itself could not know yet.
+    assert [place for before, end in pairwise(ends) for place in (before, end, end)] == asked
 
 
 def test_a_folder_in_place_of_the_cache_costs_nothing_but_time(log: JsonlLog) -> None:

@@ -167,6 +167,15 @@ def test_an_exception_leaves_nothing(log: Log, before: tuple[str, ...]) -> None:
     assert [*before, "kept"] == names(log)
 
 
+def test_a_batch_has_an_event(log: Log) -> None:
+    """A batch of nothing is refused, and what the same transaction appends behind it stands."""
+    with log.transaction() as tx:
+        with pytest.raises(BadInputError, match=r"^batch: has no event$"):
+            tx.append([], BY)
+        tx.append(rated("a"), BY)
+    assert ["a"] == names(log)
+
+
 def test_a_refused_batch_leaves_the_others(log: Log) -> None:
     """A batch whose text is no Unicode is refused; what the same transaction appends beside it stands."""
     with log.transaction() as tx:

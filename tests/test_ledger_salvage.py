@@ -7,12 +7,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.line import START, RawBatch
+from ledger import salvage
+from ledger.codec import encode
+from ledger.errors import Problem
+from ledger.events import PointAdded
+from ledger.line import CHAIN_MARK, START, Mark, RawBatch
 from ledger.salvage import Gap, survey
-from test_ledger_line import batches_of
+from ledger.scan import Stop
+from test_ledger_line import batches_of, file_of, raw
 from test_ledger_log import rated
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
 BATCHES = batches_of(*(rated(f"kpt_{n:03d}") * 2 for n in range(1, 8)))
@@ -93,3 +99,104 @@ def test_whatever_is_lost_nothing_false_is_found(tmp_path: Path, begin: int) -> 
     seqs, _ = lines_and_gaps(found_in(tmp_path / "log", holed))
     assert sorted(set(seqs)) == seqs
     assert {one.last for one in BATCHES} >= set(seqs)
+
+
+UNFIT = "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
+TOLD = batches_of(rated("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))
+
+
+def surveyed(data: bytes, start: Mark = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
+    """Return what a survey from some place on finds in these bytes."""
+    return list(survey(file_of(data), start, len(data), "log", owed))
+
+
+def rechained(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
+    """Return a batch's bytes with another chain value."""
+    return batch.data + CHAIN_MARK + value + b'"}\n'
+
+
+def gap(before: RawBatch, after: Mark | None, message: str = UNFIT) -> Gap:
+    """Return the gap behind a batch, as far as some place, with the first line in it named."""
+    seq = before.last + 1
+    return Gap(Stop(before.mark, Problem(f"log:{seq}", message, seq, seq), finished=True), after)
+
+
+def bare(found: list[RawBatch | Gap]) -> list[RawBatch | Gap]:
+    """Return what was found with marks that tell no time, which a survey does not need."""
+    return [
+        Gap(one.stop._replace(mark=one.stop.mark._replace(at="")), one.after and one.after._replace(at=""))
+        if isinstance(one, Gap)
+        else one
+        for one in found
+    ]
+
+
+@pytest.mark.parametrize("window", [46, 97, 1 << 20])
+@pytest.mark.parametrize("value", [b"0" * 32, b"\xff" * 32, b'"' * 32])
+def test_a_batch_is_found_whole_without_its_chain_value(
+    monkeypatch: pytest.MonkeyPatch, value: bytes, window: int
+) -> None:
+    """It comes out as it was written, behind a gap of nothing that says where and what; all others come as well."""
+    monkeypatch.setattr(salvage, "_WINDOW_BYTES", window)
+    at = BATCHES[2]
+    found = surveyed(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
+    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].mark), *BATCHES[2:]]) == bare(found)
+
+
+@pytest.mark.parametrize("window", [46, 97, 1 << 20])
+def test_a_batch_is_found_behind_a_changed_one(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """However few bytes are looked at at a time, reading goes on behind the next chain value."""
+    monkeypatch.setattr(salvage, "_WINDOW_BYTES", window)
+    found = surveyed(raw(BATCHES).replace(b"kpt_003", b"kpt_009", 1))
+    message = "was changed: its bytes do not fit its checksum"
+    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].mark, message), *BATCHES[3:]]) == bare(found)
+
+
+def test_a_survey_begins_where_it_is_told_to() -> None:
+    """What stands before its start is not looked at."""
+    data = raw(BATCHES).replace(b"kpt_001", b"kpt_009")
+    assert BATCHES[3:] == surveyed(data, BATCHES[2].mark)
+
+
+def test_a_text_is_proven_with_its_batch() -> None:
+    """A batch of which both the chain value and a text were changed is not given out; what follows it is."""
+    data = raw(TOLD[:2]) + rechained(TOLD[2]).replace(b"a text 2", b"a lie  2") + raw(TOLD[3:])
+    seqs, gaps = lines_and_gaps(surveyed(data))
+    assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
+    data = raw(TOLD[:2]) + rechained(TOLD[2]) + TOLD[3].raw.replace(b"a text 3", b"a lie  3") + raw(TOLD[4:])
+    seqs, gaps = lines_and_gaps(surveyed(data))
+    assert ([1, 2, 5, 6], [(3, 4)]) == (seqs, gaps)
+
+
+@pytest.mark.parametrize("damaged", range(1, 5))
+def test_texts_that_are_owed_are_proven_all_the_same(damaged: int) -> None:
+    """In the middle of their blotting out, texts keep no batch from being found beside a damaged one."""
+    owed = {f"id-{batch.first}" for batch in TOLD}
+    halves = [batch.raw.replace(b'{"salt', b"null  ") for batch in TOLD]
+    found = surveyed(b"".join(halves), START, owed)
+    assert [batch.mark for batch in TOLD] == [one.mark for one in found if isinstance(one, RawBatch)]
+    half = halves[damaged]
+    halves[damaged] = half.replace(TOLD[damaged].chain.encode(), b"0" * 32)
+    seqs, gaps = lines_and_gaps(surveyed(b"".join(halves), START, owed))
+    assert ([1, 2, 3, 4, 5, 6], [(damaged + 1, damaged)]) == (seqs, gaps)
+    halves[damaged] = half.replace(b"kpt_", b"kpt-")
+    seqs, gaps = lines_and_gaps(surveyed(b"".join(halves), START, owed))
+    assert [(damaged + 1, damaged + 1)] == gaps
+    assert [seq for seq in range(1, 7) if seq != damaged + 1] == seqs
+
+
+@pytest.mark.parametrize("between", [CHAIN_MARK, b"x" + CHAIN_MARK, CHAIN_MARK + b"0" * 32 + b'"}\n'])
+def test_a_chain_mark_alone_is_no_batch(between: bytes) -> None:
+    """Bytes that only look like the end of a batch take no more than the batch behind them along."""
+    data = raw(BATCHES[:2]) + between + raw(BATCHES[2:])
+    seqs, gaps = lines_and_gaps(surveyed(data))
+    assert [one.last for one in BATCHES if one is not BATCHES[2]] == seqs
+    assert [(BATCHES[2].first, BATCHES[2].last)] == gaps
+
+
+def test_nothing_behind_the_end_is_surveyed() -> None:
+    """A survey up to an offset finds and misses what it would if the file ended there."""
+    data = raw(BATCHES[:2]) + rechained(BATCHES[2]) + raw(BATCHES[3:])
+    for size in range(BATCHES[1].end, len(data), 7):
+        found = list(survey(file_of(data), START, size, "log"))
+        assert surveyed(data[:size]) == found, f"up to {size}"

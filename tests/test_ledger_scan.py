@@ -261,7 +261,7 @@ def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
     assert Read(log.batches, None, [log.range]) == read(log.data)
 
 
-@pytest.mark.parametrize("size", [23, 24, 50, 100, 333])
+@pytest.mark.parametrize("size", [22, 23, 24, 50, 100, 333])
 def test_a_seal_is_found_across_windows(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """A seal is found however few bytes are looked at at a time."""
     monkeypatch.setattr(scan, "_WINDOW_BYTES", size)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ledger import spool
-from ledger.errors import CannotWriteError
+from ledger.errors import CannotWriteError, Problem
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -71,6 +71,35 @@ def test_a_folder_in_the_spool_is_a_problem(tmp_path: Path) -> None:
     assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
 
 
+def test_a_problem_says_what_is_wrong(tmp_path: Path) -> None:
+    """It names the file and what kind of wrong it is, and says that nothing was done to it."""
+    (tmp_path / "spool").mkdir()
+    (tmp_path / "spool" / "bad.json").write_bytes(b"{")
+    assert [Problem("spool/bad.json", "cannot be read: JSONDecodeError; it stays there")] == spool.waiting(tmp_path)[1]
+
+
+def test_only_the_spools_own_files_wait(tmp_path: Path) -> None:
+    """A hidden file and one of another kind are nobody's request, and no problem either."""
+    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
+    for name in (".hidden.json", "notes.txt"):
+        (tmp_path / "spool" / name).write_bytes(path.read_bytes())
+    assert ([spool.Waiting(path, "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+
+
+def test_what_another_process_took_in_meanwhile_waits_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that goes between the look at the folder and the look at itself is no problem, and hides no other."""
+    paths = [spool.put(tmp_path, AT, id_, REQUESTS) for id_ in "ab"]
+    listed = [path.name for path in paths]
+    paths[0].unlink()
+    monkeypatch.setattr(os, "listdir", lambda _: listed)
+    assert ([spool.Waiting(paths[1], "b", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+
+
+def test_a_file_in_the_spool_has_a_name_for_every_system(tmp_path: Path) -> None:
+    """Time and id, without the colons that Windows does not take."""
+    assert tmp_path / "spool" / "2026-11-21T201703.123456Z-id-1.json" == spool.put(tmp_path, AT, "id-1", REQUESTS)
+
+
 def test_an_unfinished_file_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that ends before the rename leaves nothing that anybody takes for a request."""
 
@@ -97,7 +126,8 @@ def test_a_spool_that_is_a_link_is_neither_filled_nor_read(tmp_path: Path) -> No
     spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
     (tmp_path / "spool").symlink_to(tmp_path / "other" / "spool")
     waiting, problems = spool.waiting(tmp_path)
-    assert ([], ["spool"]) == (waiting, [problem.source for problem in problems])
+    told = f"{tmp_path / 'spool'}: is a symbolic link; the ledger is never followed out of its folder"
+    assert ([], [Problem("spool", told)]) == (waiting, problems)
     with pytest.raises(CannotWriteError, match="is a symbolic link"):
         spool.put(tmp_path, AT, "id-2", REQUESTS)
     assert 1 == len(list((tmp_path / "other" / "spool").iterdir()))
@@ -114,8 +144,11 @@ def test_a_link_in_the_spool_is_not_read(tmp_path: Path) -> None:
 
 def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
     """What is no Unicode text could never be recorded, so it does not wait either."""
-    with pytest.raises(CannotWriteError):
+    with pytest.raises(CannotWriteError) as told:
         spool.put(tmp_path, AT, "id-1", [{"payload": "\ud800"}])
+    where, what, hint = str(told.value).rpartition(": surrogates not allowed; ")
+    assert where.startswith(f"{tmp_path / 'spool' / '2026-11-21T201703.123456Z-id-1.json'}: ")
+    assert (": surrogates not allowed; ", "nothing was recorded") == (what, hint)
     assert ([], []) == spool.waiting(tmp_path)
 
 

@@ -72,6 +72,48 @@ def test_what_readers_disagree_about_is_refused(data: bytes, what: str) -> None:
     assert 1 == len(message.splitlines())
 
 
+NESTED = [("[", "]"), ('{"a":', "}")]
+
+
+@pytest.mark.parametrize(("opened", "closed"), NESTED, ids=["lists", "objects"])
+def test_a_hundred_levels_come_in_and_no_more(opened: str, closed: str) -> None:
+    """What is nested a hundred times is read, one level more is refused, however little else there is."""
+    value = 1
+    for _ in range(100):
+        value = json.loads(f"{opened}{json.dumps(value)}{closed}")
+    assert value == strict.loads((opened * 100 + "1" + closed * 100).encode(), "payload")
+    beside = strict.loads(f"[[],[],{opened * 99}1{closed * 99},[]]".encode(), "payload")
+    assert [[], [], []] == [beside[0], beside[1], beside[3]]
+    for data in (opened * 101 + "1" + closed * 101, f"[0,{opened * 100}1{closed * 100},2]"):
+        with pytest.raises(BadInputError, match=r"^payload: is nested more than 100 deep; nothing was recorded$"):
+            strict.loads(data.encode(), "payload")
+
+
+def test_many_brackets_beside_one_another_are_no_depth() -> None:
+    """A long list of small ones is as deep as one of them."""
+    value: list[Any] = [[{"a": []}] for _ in range(200)]
+    assert value == strict.loads(json.dumps(value).encode(), "payload")
+
+
+@pytest.mark.parametrize(
+    ("data", "canonical"),
+    [
+        (b'{"b":1,"a":["\xc3\xa4",null,true]}', True),
+        (b'{"a": 1}', False),
+        (b'{"a":1}\n', False),
+        (b'"\\u00e4"', False),
+        (b'"\\ud800"', False),
+        (b'{"a":1,"a":1}', False),
+        (b"9007199254740993", False),
+        (b"NaN", False),
+        (b"", False),
+    ],
+)
+def test_canonical_is_what_the_ledger_writes(data: bytes, canonical: bool) -> None:
+    """No white space, no needless escape, nothing that readers of JSON disagree about."""
+    assert canonical == strict.is_canonical(data)
+
+
 def test_a_payload_has_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """A payload of the greatest size comes in, one byte more does not, and is not even parsed."""
     monkeypatch.setattr(strict, "MAX_PAYLOAD_BYTES", 4)

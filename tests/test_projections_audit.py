@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from ledger.events import (
+    EventRedacted,
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
@@ -184,6 +185,24 @@ def test_people_are_told_the_legacy_shape_and_the_lineage() -> None:
     story = fold(audit_view("kpt_001"), history(seeded, [CLOSED], [PointAdded("kpt_002", "Twice"), CLOSED]))
     expected = {"origin": "dict_with_score", "original": '{"score": -3}', "same_text": ["kpt_002"]}
     assert expected == story_extras(story)
+
+
+def test_another_text_is_another_piece_of_guidance() -> None:
+    """Only names that have had the very same text are its lineage."""
+    added: list[Event] = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("kpt_003", "a"), CLOSED]
+    assert ["kpt_003"] == story_extras(fold(audit_view("kpt_001"), history(added)))["same_text"]
+    assert [] == story_extras(fold(audit_view("kpt_404"), history(added)))["same_text"]
+
+
+def test_a_redaction_of_one_of_its_texts_is_part_of_the_story() -> None:
+    """The trail says that a text of the entry went, with the counts of then; what went elsewhere is not told."""
+    redacted: list[Event] = [EventRedacted("id-1", "a name"), EventRedacted("id-2", "not of the entry")]
+    story = audit("kpt_001", ADDED, rated("helpful"), rated("neutral"), redacted, [EventRedacted("id-5", None)])
+    assert [(1, "point.added", 0), (3, "point.rated", 1), (7, "event.redacted", 1), (9, "event.redacted", 1)] == [
+        (row["seq"], row["kind"], row["helpful"]) for row in story["trail"]
+    ]
+    assert [0, 0, 0, 0] == [row["harmful"] for row in story["trail"]]
+    assert story == audit("kpt_001", ADDED, rated("helpful"), rated("neutral"), redacted, [EventRedacted("id-5", "x")])
 
 
 def test_heads_are_decoded_only_in_batches_that_belong_to_the_story() -> None:

@@ -110,6 +110,13 @@ def told(state: State) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", VIEWS)
+def test_a_view_has_the_name_that_it_is_listed_under(name: str) -> None:
+    """A view knows its name in the catalog, and says in one line what it tells."""
+    assert {name} == {view.name for view in made(name)}
+    assert [1] * len(made(name)) == [len(view.about.splitlines()) for view in made(name)]
+
+
+@pytest.mark.parametrize("name", VIEWS)
 @given(stretches=HISTORIES)
 def test_the_same_events_give_the_same_view(name: str, stretches: list[list[Any]]) -> None:
     """A view of a history that is told a second time, by other objects, is the same to its last field."""

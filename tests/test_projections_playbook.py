@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ledger.events import (
+    EventRedacted,
     ItemSkipped,
     KeyPoint,
     LedgerOpened,
@@ -139,6 +140,13 @@ def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
     assert evolve(None, PointRated("kpt_001", rating)) is None
 
 
+def test_an_event_about_no_entry_leaves_it_alone() -> None:
+    """What evolves the playbook as a whole makes nothing of a single entry."""
+    before = KeyPoint("kpt_001", "a", 4, 1)
+    assert before is evolve(before, CLOSE)
+    assert evolve(None, EDIT) is None
+
+
 def test_a_name_that_stands_is_not_added_over() -> None:
     """An added or seeded point whose name stands leaves the entry, its counts and its text as they are."""
     rated = KeyPoint("kpt_001", "a", 4, 1)
@@ -146,10 +154,31 @@ def test_a_name_that_stands_is_not_added_over() -> None:
     assert rated == evolve(rated, PointSeeded("kpt_001", 0, 0, "canonical", "other", ""))
 
 
+def test_a_name_that_stands_keeps_its_entry_in_the_fold() -> None:
+    """An addition or a seed of a name that stands moves neither its text nor its counts."""
+    again = [PointAdded("kpt_001", "other"), PointSeeded("kpt_001", 9, 9, "canonical", "other", "")]
+    state = playbook([A, PointRated("kpt_001", "helpful"), CLOSE], [*again, CLOSE])
+    assert {"kpt_001": KeyPoint("kpt_001", "a", 1, 0)} == state.points
+
+
+def test_the_high_water_mark_is_the_highest_number_that_stood() -> None:
+    """Names without a number leave it alone; a name that went still counts."""
+    assert 0 == playbook([PointAdded("my rule", "a"), CLOSE]).high_water
+    assert 7 == playbook([PointAdded("kpt_007", "a"), A, PointRemoved("kpt_007"), CLOSE]).high_water
+
+
 def test_a_redacted_text_leaves_an_entry() -> None:
     """Where the text is gone from the ledger, the entry stands and its counts are told."""
     state = playbook([PointAdded("kpt_001", None), PointRated("kpt_001", "helpful"), CLOSE])
     assert KeyPoint("kpt_001", REDACTED, 1, 0) == state.points["kpt_001"]
+
+
+def test_redactions_are_counted() -> None:
+    """Whoever goes on from an earlier state sees that texts went since; the entries stay as they are."""
+    state = playbook([A, CLOSE], [EventRedacted("id-1", "a name"), EventRedacted("id-2", None)])
+    assert (2, (4, "")) == (state.redactions, state.stamp)
+    assert 3 == fold(PLAYBOOK, history([EventRedacted("id-1", "again")]), state).redactions
+    assert ["kpt_001"] == list(state.points)
 
 
 def test_another_policy_folds_the_same_log() -> None:

@@ -1,0 +1,17 @@
+"""Mutation testing of the code itself: it is changed in one place at a time, and a test has to notice.
+
+    python -m tests.mutation [MODULE ...] [--jobs N] [--folder DIR]
+
+mutmut makes the mutants and runs the tests of the function that it changed; what it is told stands in pyproject.toml.
+It works on a copy of the repository in a folder for scratch files, so nothing that it makes comes near the original.
+``plugin.py`` chooses and orders the tests of a mutant, ``survivors.toml`` explains those that no test can notice.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+
+_TESTS = str(Path(__file__).resolve().parent.parent)
+if _TESTS not in sys.path:
+    sys.path.insert(0, _TESTS)

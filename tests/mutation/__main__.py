@@ -1,0 +1,152 @@
+"""The command: mutate a copy of the repository, let the tests notice, print what they did not."""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+import json
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+ROOT: Final = Path(__file__).resolve().parent.parent.parent
+EXPLAINED: Final = Path(__file__).with_name("survivors.toml")
+GOAL_PERCENT: Final = 95.0
+MUTMUT: Final = str(Path(sys.executable).with_name("mutmut"))
+
+NOTICED: Final = {1, 3}
+"""Exit codes of pytest where a test failed, or none could begin."""
+OUT_OF_TIME: Final = {24, 36, 152, -24}
+"""Exit codes that mutmut gives to a mutant that did not come to an end."""
+
+
+@attrs.frozen
+class Change:
+    """What a mutant changed: its number says nothing, because it moves with every edit of the function.
+
+    Attributes:
+        place: Dotted name of the function, ``ledger.names.Naming.see``.
+        was: The changed lines, without blanks around them, one space between two.
+        becomes: What they are in the mutant, likewise.
+    """
+
+    place: str
+    was: str
+    becomes: str
+
+
+def place_of(mutant: str) -> str:
+    """Return the dotted name of the function that a mutant, by mutmut's name for it, changes."""
+    module, _, function = mutant.partition("__mutmut_")[0].rpartition(".")
+    return f"{module}.{function.removeprefix('xǁ').replace('ǁ', '.') if 'ǁ' in function else function[2:]}"
+
+
+def change_of(mutant: str, diff: str) -> Change:
+    """Return what a mutant changed, from the difference that mutmut shows of it."""
+    lines = [line for line in diff.splitlines() if not line.startswith(("---", "+++"))]
+    was, becomes = (" ".join(line[1:].strip() for line in lines if line.startswith(sign)) for sign in "-+")
+    return Change(place_of(mutant), was, becomes)
+
+
+def explained() -> dict[Change, str]:
+    """Return the survivors that no test can notice, each with the reason."""
+    rows = tomllib.loads(EXPLAINED.read_text(encoding="utf-8"))["survivor"]
+    return {Change(row["place"], row["was"], row["becomes"]): row["reason"] for row in rows}
+
+
+def copy_repository(target: Path) -> None:
+    """Copy the files that git keeps or would keep."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, target / name)
+
+
+def verdicts(copy: Path) -> Iterator[tuple[str, str, int]]:
+    """Yield module, mutant and exit code of every mutant that was tried."""
+    for path in sorted((copy / "mutants").rglob("*.py.meta")):
+        module = path.relative_to(copy / "mutants").as_posix().removesuffix(".py.meta").replace("/", ".")
+        codes = json.loads(path.read_bytes())["exit_code_by_key"]
+        yield from ((module, mutant, code) for mutant, code in codes.items() if code is not None)
+
+
+def shown(copy: Path, mutant: str) -> str:
+    """Return what mutmut shows of a mutant: its name, and the difference."""
+    return subprocess.run([MUTMUT, "show", mutant], cwd=copy, capture_output=True, text=True, check=True).stdout
+
+
+def table(counts: dict[str, Counter[str]]) -> str:
+    """Return the counts by module as a table, the whole last; percent are of all mutants, explained ones too."""
+    whole: Counter[str] = sum(counts.values(), Counter())
+    rows = ["| module | mutants | noticed | out of time | explained | survived | killed |", "|---|" + "---:|" * 6]
+    for module, count in [*counts.items(), ("all", whole)]:
+        cells = [str(count[what]) for what in ("noticed", "out of time", "explained", "survived")]
+        rows.append(f"| {module} | {count.total()} | {' | '.join(cells)} | {percent(count):.1f} % |")
+    return "\n".join(rows)
+
+
+def percent(count: Counter[str]) -> float:
+    """Return how many percent of the mutants were killed."""
+    return 100 * (count["noticed"] + count["out of time"]) / (count.total() or 1)
+
+
+def tell(copy: Path) -> int:
+    """Print what came of the mutants that were tried.
+
+    Returns:
+        0 where at least GOAL_PERCENT were killed and every survivor is explained, else 1.
+    """
+    known = explained()
+    counts: dict[str, Counter[str]] = {}
+    left: list[str] = []
+    met: set[Change] = set()
+    for module, mutant, code in verdicts(copy):
+        what = "noticed" if code in NOTICED else "out of time" if code in OUT_OF_TIME else "survived"
+        if what == "survived":
+            diff = shown(copy, mutant)
+            change = change_of(mutant, diff)
+            met.add(change)
+            if change in known:
+                what = "explained"
+            else:
+                left.append(diff)
+        counts.setdefault(module, Counter())[what] += 1
+    # An explanation that fits nothing hides the next mutant that does.
+    tried = tuple(f"{module}." for module in counts)
+    stale = [change for change in known if change not in met and change.place.startswith(tried)]
+    left += [f"explained, but no survivor: {change}" for change in stale]
+    sys.stdout.write("\n".join([*left, table(counts), ""]))
+    return int(bool(left) or percent(sum(counts.values(), Counter())) < GOAL_PERCENT)
+
+
+def main(words: Sequence[str]) -> int:
+    """Mutate what the command line asks for, and print what came of it."""
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="ledger.names; all where none is named")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="mutants at a time")
+    parser.add_argument("--folder", type=Path, help="where the copy is made; a folder in memory is fastest")
+    asked = parser.parse_args(words)
+    with tempfile.TemporaryDirectory(prefix="mutation-", dir=asked.folder) as folder:
+        copy, scratch = Path(folder, "copy"), Path(folder, "tmp")
+        copy_repository(copy)
+        scratch.mkdir()
+        command = [MUTMUT, "run", "--max-children", str(asked.jobs), *(f"{module}.*" for module in asked.modules)]
+        place = {"TMPDIR": str(scratch), "PYTHONHASHSEED": "0"}
+        subprocess.run(command, cwd=copy, env=os.environ | place, stdout=sys.stderr, check=True)
+        return tell(copy)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,137 @@
+"""What pytest does differently for a mutant: its own tests first, few examples, and an end to endless loops.
+
+mutmut hands over every test that ever came through the changed function, in no order: for a function at the bottom
+that is nearly all of them. Nine of ten mutants fall to the first tests of their own file.
+"""
+
+from __future__ import annotations
+
+import gc
+from itertools import accumulate
+import json
+import os
+from pathlib import Path
+import re
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from hypothesis import Phase, settings
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Sequence
+    from types import FrameType
+
+BUDGET_S = 4.0
+"""Seconds of other files' tests, as measured without a mutant, that one has to live through to survive."""
+EXAMPLES = 25
+"""Examples of a property that says no number of its own; they are the same in every run."""
+CPU_S, CPU_FACTOR = 3.0, 10
+"""A test that takes this much processor time, and this many times its own besides, is in an endless loop."""
+TIMED_OUT = 36
+"""The exit code that mutmut counts as a mutant noticed by its time."""
+AT_IMPORT = (
+    "ledger.codec.x__strict__",
+    "ledger.line.x__encoder__",
+    "projections.playbook.x__keep__",
+    "projections.playbook.x__rate__",
+    "projections.playbook.x_playbook_view__",
+)
+"""Functions that run when their module is imported: for a mutant of these, everything is imported anew."""
+
+_durations: dict[str, float] = {}
+_order: dict[str, int] = {}
+
+
+def is_own(test: str, module: str) -> bool:
+    """Tell whether a test stands in a file named after a module: ``ledger.backends.jsonl`` has test_ledger_jsonl.py."""
+    top, _, leaf = module.partition(".")
+    name = rf"tests/test_{top}_{leaf.rpartition('.')[2]}(_more)?\.py::"
+    return re.match(name, test) is not None
+
+
+def chosen(tests: Sequence[str], module: str, durations: dict[str, float]) -> list[str]:
+    """Return the tests for a mutant of a module: those of its own file, then the quickest others within the budget.
+
+    Args:
+        tests: Every test that comes through the changed function, in any order.
+        module: Dotted name of the changed module.
+        durations: Seconds by test, as measured without a mutant.
+    """
+    order = sorted(tests, key=lambda test: (durations.get(test, 0.0), test))
+    own = [test for test in order if is_own(test, module)]
+    others = [test for test in order if not is_own(test, module)]
+    spent = accumulate(durations.get(test, 0.0) for test in others)
+    return own + [test for test, seconds in zip(others, spent, strict=True) if seconds < BUDGET_S]
+
+
+def _plain(test: str) -> str:
+    """Return a test's name as it is at first: pytest escapes its backslashes again whenever it collects again."""
+    return re.sub(r"\\+", r"\\", test)
+
+
+def _forget() -> None:
+    """Forget what was imported from the copy, this package excepted."""
+    here = Path.cwd()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if file and Path(file).is_relative_to(here) and "mutation" not in name:
+            del sys.modules[name]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the tests, where this is the run of a mutant."""
+    mutant = os.environ.get("MUTANT_UNDER_TEST", "")
+    if "__mutmut_" not in mutant:
+        return
+    # What the process began with is as it was; pytest collects garbage more than once, and would look at all of it.
+    gc.freeze()
+    _durations.update(json.loads(Path("mutmut-stats.json").read_bytes())["duration_by_test"])
+    early = mutant.startswith(AT_IMPORT)
+    # Nobody knows which tests depend on what ran before them all.
+    tests = chosen(list(_durations) if early else config.args, mutant.rpartition(".")[0], _durations)
+    _order.update({_plain(test): place for place, test in enumerate(tests)})
+    # By function, since not every parameter can be asked for by its name.
+    config.args[:] = dict.fromkeys(test.partition("[")[0] for test in tests)
+    if early:
+        _forget()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection() -> None:
+    """Set the number of examples before a test module is imported; behind conftest.py, which has its own."""
+    settings.register_profile(
+        "mutation", max_examples=EXAMPLES, phases=(Phase.explicit, Phase.generate), database=None, derandomize=True
+    )
+    settings.load_profile("mutation")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the chosen tests, in their order."""
+    if _order:
+        kept = {_order[name]: item for item in items if (name := _plain(item.nodeid)) in _order}
+        items[:] = [item for _, item in sorted(kept.items())]
+
+
+def _give_up(_signal: int, _frame: FrameType | None) -> None:
+    os._exit(TIMED_OUT)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """End the process of a mutant that does not come to an end."""
+    if not _order:
+        return (yield)
+    signal.signal(signal.SIGPROF, _give_up)
+    signal.setitimer(signal.ITIMER_PROF, CPU_S + CPU_FACTOR * _durations.get(item.nodeid, 0.0))
+    try:
+        return (yield)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Count a mutant as noticed if its module cannot even be imported."""
+    if _order and report.failed:
+        os._exit(1)

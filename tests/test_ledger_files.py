@@ -1,0 +1,191 @@
+"""The files of a ledger as a writer opens them: whose they must be, what may be gone, and what stays open."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import disk
+from ledger import head as heads
+from ledger.backends.files import Files
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, OutcomeUnknownError
+from ledger.head import Head
+from ledger.line import START
+from test_ledger_log import append, names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = ["events.jsonl", "head", "lock"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> JsonlLog:
+    """Return a ledger with one acknowledged rating, and nothing open."""
+    opened = JsonlLog(tmp_path / "ledger")
+    append(opened, "first")
+    opened.close()
+    return opened
+
+
+def open_now() -> set[int]:
+    """Return the descriptors that are open, of the low ones."""
+    found = set()
+    for fd in range(64):
+        try:
+            os.fstat(fd)
+        except OSError:
+            continue
+        found.add(fd)
+    return found
+
+
+def plant(path: Path, target: Path, data: bytes) -> None:
+    """Put a hard link of somebody else's file in place of one of the ledger's."""
+    target.write_bytes(data)
+    path.unlink(missing_ok=True)
+    path.hardlink_to(target)
+
+
+def test_every_file_is_open_for_writing(log: JsonlLog) -> None:
+    """The lock too: file systems of a network give an exclusive lock to nobody else."""
+    fcntl = pytest.importorskip("fcntl")
+    files = Files(log.folder)
+    flags = [fcntl.fcntl(fd, fcntl.F_GETFL) for fd in (files.log, files.head, files.lock)]
+    files.close()
+    assert [os.O_RDWR] * 3 == [one & os.O_ACCMODE for one in flags]
+    assert [True, False, False] == [bool(one & os.O_APPEND) for one in flags]
+
+
+def test_files_just_opened_know_of_no_transaction(log: JsonlLog) -> None:
+    """The boot and which file the log is are known; its end, the head and its failures are still to be looked at."""
+    files = Files(log.folder)
+    files.close()
+    assert (disk.boot_id(), log.path.stat().st_ino) == (files.boot, files.inode)
+    assert (None, b"", 0, False) == (files.tail, files.head_seen, files.failures, files.busy)
+
+
+def test_what_was_opened_is_closed(log: JsonlLog) -> None:
+    """All of it, and nothing else."""
+    before = open_now()
+    files = Files(log.folder)
+    assert {files.log, files.head, files.lock} == open_now() - before
+    files.close()
+    assert before == open_now()
+
+
+def test_a_file_that_took_the_place_of_standard_input_is_closed_too(log: JsonlLog) -> None:
+    """A hook may be started without one; then the first file that it opens is number 0."""
+    kept = os.dup(0)
+    os.close(0)
+    try:
+        files = Files(log.folder)
+        assert 0 == files.lock
+        files.close()
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            os.fstat(0)
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_file_that_cannot_be_opened_leaves_none_open(log: JsonlLog, tmp_path: Path, name: str) -> None:
+    """Whichever of them it is; and what the process had open before stays so."""
+    (log.folder / name).unlink()
+    (log.folder / name).symlink_to(tmp_path / "nowhere")
+    before = open_now()
+    with pytest.raises(CannotWriteError, match="is a symbolic link"):
+        Files(log.folder)
+    assert before == open_now()
+
+
+@pytest.mark.parametrize("offset", [1, 812])
+def test_a_log_that_is_gone_is_told_with_what_it_held(log: JsonlLog, offset: int) -> None:
+    """If only a byte of it was acknowledged, it is damage, and no file stays open or comes to be."""
+    log.path.unlink()
+    (log.folder / "head").write_bytes(heads.encode(Head(START._replace(seq=2345, offset=offset), "")))
+    before = open_now()
+    with pytest.raises(DamagedLedgerError) as damage:
+        Files(log.folder)
+    told = "events.jsonl: is missing, and held 2,345 events; the ledger is damaged, see `tallybook verify`"
+    assert (told, 2345) == (str(damage.value), damage.value.problems[0].seq)
+    assert (before, False) == (open_now(), log.path.exists())
+
+
+def test_a_log_of_which_nothing_was_acknowledged_begins_anew(log: JsonlLog) -> None:
+    """A head that says so, of a writer that died between the head and the first line, stops nobody."""
+    log.path.unlink()
+    (log.folder / "head").write_bytes(heads.encode(Head(START, "")))
+    append(log, "a")
+    assert ["a"] == names(JsonlLog(log.folder))
+
+
+@pytest.mark.parametrize("name", ["events.jsonl", "head"])
+@pytest.mark.parametrize("data", [b"", b"precious\n", b'{"crc":"00000000","seq":2,"id":"x"}\n'])
+def test_a_second_name_of_anothers_file_is_refused(log: JsonlLog, tmp_path: Path, name: str, data: bytes) -> None:
+    """Nothing is written to it, and the message says which file it is."""
+    for other in ("events.jsonl", "head"):
+        (log.folder / other).unlink()
+    plant(log.folder / name, tmp_path / "victim", data)
+    before = open_now()
+    with pytest.raises(CannotWriteError) as told:
+        Files(log.folder)
+    said = "is a hard link to a file that is not the ledger's; move it away"
+    assert (f"{log.folder / name}: {said}", before) == (str(told.value), open_now())
+    assert data == (tmp_path / "victim").read_bytes()
+
+
+@pytest.mark.parametrize("lost", ["", "head"])
+def test_a_backup_by_second_names_stops_nobody(log: JsonlLog, tmp_path: Path, lost: str) -> None:
+    """The ledger's own files are known by what they hold, also where the head is lost."""
+    for name in NAMES:
+        (tmp_path / name).hardlink_to(log.folder / name)
+    if lost:
+        (log.folder / lost).unlink()
+    append(log, "a")
+    assert ["first", "a"] == names(JsonlLog(log.folder))
+
+
+def test_an_acknowledged_log_is_ours_whatever_stands_in_it(log: JsonlLog, tmp_path: Path) -> None:
+    """Then a foreign file with a second name is damage to be told, and not a file to be moved away."""
+    plant(log.path, tmp_path / "victim", b"x" * 10_000)
+    files = Files(log.folder)
+    assert (tmp_path / "victim").stat().st_ino == files.inode
+    files.close()
+
+
+def test_a_held_lock_is_named(log: JsonlLog) -> None:
+    """With its path, so that whoever wonders can look for who holds it."""
+    with log.transaction(), pytest.raises(LockHeldError) as told:
+        JsonlLog(log.folder).transaction(wait_ms=0).__enter__()
+    assert f"{log.folder / 'lock'}: held by another process for 0 ms; nothing was recorded, try again" == str(
+        told.value
+    )
+
+
+def test_a_writer_writes_to_these_files_and_no_others(log: JsonlLog) -> None:
+    """Beside the file that hides them from git nothing else comes to be."""
+    assert sorted([".gitignore", *NAMES]) == sorted(path.name for path in log.folder.iterdir())
+
+
+def test_a_transaction_is_over_though_its_lock_is_not_taken_back(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the system refuses then is told, and does not make this process wait for itself."""
+    given: list[int] = []
+
+    def refuse(fd: int) -> None:
+        given.append(fd)
+        raise OutcomeUnknownError("ledger", "refused")
+
+    files = Files(log.folder)
+    files.busy = True
+    monkeypatch.setattr(disk, "unlock", refuse)
+    with pytest.raises(OutcomeUnknownError):
+        files.release()
+    files.close()
+    assert ([files.lock], False) == (given, files.busy)

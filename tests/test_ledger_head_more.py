@@ -1,0 +1,125 @@
+"""The head's file: its very bytes, a head of a later version, a writer that is at it, a system without pwrite."""
+
+from __future__ import annotations
+
+import binascii
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import disk, head
+from ledger.errors import NewerLedgerError
+from ledger.head import HEAD_BYTES, Head, decode, encode
+from ledger.line import Mark
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+CHAIN = "0123456789abcdef" * 2
+AT = "2026-11-21T20:17:03.123456Z"
+FULL = Head(Mark(812, CHAIN, 4096, AT), "boot-1", 1024, 3)
+BARE = Head(Mark(812, CHAIN, 4096), "")
+
+
+def sealed(said: bytes) -> bytes:
+    """Return a head that says this, with the checksum that fits."""
+    return (said + b"%08x" % binascii.crc32(said)).ljust(HEAD_BYTES - 1) + b"\n"
+
+
+@pytest.fixture
+def fd(tmp_path: Path) -> Iterator[int]:
+    """Return an open file that is empty."""
+    opened = os.open(tmp_path / "head", os.O_RDWR | os.O_CREAT)
+    yield opened
+    os.close(opened)
+
+
+@pytest.mark.parametrize(
+    ("told", "said"),
+    [
+        (FULL, f"tallybook-head 1 812 {CHAIN} 4096 {AT} boot-1 1024 3 "),
+        (BARE, f"tallybook-head 1 812 {CHAIN} 4096 - - -1 0 "),
+    ],
+    ids=["full", "bare"],
+)
+def test_a_head_is_one_line_of_these_bytes(told: Head, said: str) -> None:
+    """Its fields stand in this order, what is missing as a dash, then the checksum over all of it, then blanks."""
+    assert sealed(said.encode()) == encode(told)
+    assert told == decode(sealed(said.encode()))
+
+
+def test_a_head_of_a_later_version_is_not_guessed_at() -> None:
+    """Whatever a later version says behind its number, this one says to upgrade."""
+    with pytest.raises(NewerLedgerError) as refused:
+        decode(sealed(b"tallybook-head 2 something else "))
+    assert "head: written in ledger format 2, this Tallybook knows up to 1; upgrade Tallybook" == str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b" " * HEAD_BYTES,
+        b"\0" * HEAD_BYTES,
+        sealed(b"other-head 1 812 x 4096 - - -1 0 "),
+        sealed(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 ".encode()),
+        sealed(f"tallybook-head 1 812 {CHAIN} 4096 - - -1 0 0 ".encode()),
+        encode(FULL).replace(b"812", b"813"),
+    ],
+    ids=["empty", "blanks", "NUL", "another's", "a field less", "a field more", "changed"],
+)
+def test_what_is_no_head_is_none(data: bytes) -> None:
+    """Nothing is read from it, and nothing raised."""
+    assert decode(data) is None
+
+
+@pytest.mark.parametrize("without", [[], ["pwrite"]], ids=["in place", "behind a seek"])
+def test_a_head_is_written_over_the_one_before(fd: int, monkeypatch: pytest.MonkeyPatch, without: list[str]) -> None:
+    """It stands at the beginning of its file wherever that was read last, on systems without pwrite too."""
+    for name in without:
+        monkeypatch.delattr(os, name)
+    for told in (FULL, BARE):
+        head.write(fd, encode(told))
+        os.lseek(fd, 5, os.SEEK_SET)
+        assert (told, encode(told)) == head.read(fd)
+    assert HEAD_BYTES == os.fstat(fd).st_size
+
+
+@pytest.mark.parametrize("call", ["pwrite", "write"])
+def test_a_head_that_is_written_in_part_is_an_error(fd: int, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """A write that comes back short is told as the disk's error."""
+    if call == "write":
+        monkeypatch.delattr(os, "pwrite")
+    monkeypatch.setattr(os, call, lambda *_: HEAD_BYTES - 1)
+    with pytest.raises(OSError, match=r"^\[Errno \d+\] the head was written in part$") as caught:
+        head.write(fd, encode(FULL))
+    assert errno.EIO == caught.value.errno
+
+
+def test_a_head_that_a_writer_is_at_is_looked_at_again(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What does not decode is read again, a few times with a pause between; an empty file is not waited for."""
+    pauses: list[None] = []
+
+    def pause() -> None:
+        pauses.append(None)
+        if len(pauses) == 2:
+            head.write(fd, encode(FULL))
+
+    monkeypatch.setattr(disk, "pause", pause)
+    assert (None, b"") == head.read(fd)
+    assert [] == pauses
+    os.write(fd, encode(FULL)[:20])
+    assert (FULL, encode(FULL)) == head.read(fd)
+    assert 2 == len(pauses)
+
+
+def test_a_head_that_stays_torn_is_given_up(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After five looks the answer is that there is none, with the bytes that stand there."""
+    pauses: list[None] = []
+    monkeypatch.setattr(disk, "pause", lambda: pauses.append(None))
+    os.write(fd, b"torn")
+    assert (None, b"torn") == head.read(fd)
+    assert 5 == len(pauses)

@@ -1,0 +1,350 @@
+"""More of the file's writers: what is flushed and when, what is looked at again, and each refusal in its own words."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import disk, recover
+from ledger import head as heads
+from ledger.backends import jsonl
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from ledger.head import HEAD_BYTES, Head
+from ledger.line import START
+from test_ledger_disk import refuse
+from test_ledger_head import Flushes, append_failing, fail, head_of
+from test_ledger_jsonl import append_two, full_after
+from test_ledger_log import BY, append, lines, names, rated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[JsonlLog]:
+    """Return a ledger that holds one acknowledged rating, and whose files stay open."""
+    opened = JsonlLog(tmp_path / "ledger")
+    append(opened, "first")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the list of the files, by inode, that are flushed from now on."""
+    inodes: list[int] = []
+    monkeypatch.setattr(disk, "flush_data", lambda fd: inodes.append(os.fstat(fd).st_ino))
+    monkeypatch.setattr(os, "fsync", lambda fd: inodes.append(os.fstat(fd).st_ino))
+    return inodes
+
+
+def unknown(path: Path, why: str = "Input/output error") -> str:
+    """Return what somebody is told where nobody knows what was recorded."""
+    return (
+        f"{path}: could not be flushed ({why}), so it is unknown whether it was recorded; "
+        "`tallybook log` shows what stands"
+    )
+
+
+def foreign(log: JsonlLog, data: bytes = b"mine\n") -> None:
+    """Write to the log as a program does that knows no lock."""
+    with log.path.open("ab") as file:
+        file.write(data)
+
+
+def append_beside(log: JsonlLog, name: str, data: bytes) -> None:
+    """Append a rating while another program writes."""
+    with log.transaction() as tx:
+        foreign(log, data)
+        tx.append(rated(name), BY)
+
+
+@pytest.mark.parametrize("gone", ["head", "events.jsonl"])
+def test_a_trace_of_a_ledger_is_one(log: JsonlLog, gone: str) -> None:
+    """The events alone, or the head alone."""
+    (log.folder / gone).unlink()
+    assert log.exists()
+
+
+def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) -> None:
+    """Head and names before the first line, and the head again behind it; then the events alone."""
+    log = JsonlLog(tmp_path)
+    append(log, "a")
+    folder, head, events = (path.stat().st_ino for path in (tmp_path, tmp_path / "head", log.path))
+    assert [head, folder, events, head] == flushed
+    flushed.clear()
+    append(log, "b")
+    assert [events] == flushed
+
+
+def test_a_new_ledger_says_who_began_it_and_hides_from_git(log: JsonlLog) -> None:
+    """Its first line is Tallybook's own, of the first version, and git is told to ignore all of the folder."""
+    genesis = lines(log)[0]
+    assert ({"rater": "tallybook"}, 1) == (genesis["by"], genesis["v"])
+    assert b"*\n" == (log.folder / ".gitignore").read_bytes()
+
+
+def test_a_ledger_that_cannot_be_begun_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where its head is not confirmed there is no first line, and the folder is named; later it begins."""
+    log = JsonlLog(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "flush_data", refuse(errno.EIO))
+        with pytest.raises(CannotWriteError) as told:
+            append(log, "lost")
+    assert f"{tmp_path}: Input/output error; nothing was recorded, try again" == str(told.value)
+    assert b"" == log.path.read_bytes()
+    append(log, "a")
+    assert ["a"] == names(log)
+
+
+def test_a_ledger_that_was_begun_before_keeps_its_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it says of failed flushes is not forgotten because the first line is still to be written."""
+    log = JsonlLog(tmp_path)
+    (tmp_path / "head").write_bytes(heads.encode(Head(START, "", -1, 7)))
+    before: list[Head] = []
+    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: before.append(head_of(log))))
+    append(log, "a")
+    assert ([Head(START, "", -1, 7)], 7) == (before, head_of(log).failures)
+
+
+def test_a_transaction_that_appends_nothing_flushes_nothing(log: JsonlLog, flushed: list[int]) -> None:
+    """It owes nobody an answer about the disk."""
+    with log.transaction():
+        pass
+    assert [] == flushed
+
+
+def test_a_log_that_nobody_else_has_written_to_is_not_looked_at_again(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A writer remembers the end that it left, and looks again once somebody else has appended."""
+    looked: list[int] = []
+    real = recover.find_tail
+
+    def find_tail(*known: object) -> recover.Tail:
+        looked.append(log.path.stat().st_size)
+        return real(*known)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(recover, "find_tail", find_tail)
+    other = JsonlLog(log.folder)
+    append(log, "a")
+    assert [] == looked
+    append(other, "b")
+    with log.transaction():
+        pass
+    assert 2 == len(looked)
+    append(log, "c")
+    assert (2, ["first", "a", "b", "c"]) == (len(looked), names(log))
+
+
+def test_what_this_writer_has_verified_is_not_read_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads on from the end that it left, in the boot in which it runs."""
+    told: list[object] = []
+    real = recover.find_tail
+
+    def find_tail(*known: object) -> recover.Tail:
+        told.append(known[4:])
+        return real(*known)  # type: ignore[arg-type]
+
+    append(JsonlLog(log.folder), "a")
+    left = list(log.read())[1].mark
+    monkeypatch.setattr(recover, "find_tail", find_tail)
+    append(log, "b")
+    append(JsonlLog(log.folder), "c")
+    assert [(disk.boot_id(), left), (disk.boot_id(), None)] == told
+
+
+def test_a_transaction_within_a_transaction_is_a_mistake(log: JsonlLog) -> None:
+    """It would wait for itself; the outer one goes on."""
+    with log.transaction() as tx:
+        with pytest.raises(RuntimeError, match=r"^a transaction of this log is open; .* one at a time$"):
+            log.transaction().__enter__()
+        tx.append(rated("a"), BY)
+    append(log, "b")
+    assert ["first", "a", "b"] == names(log)
+
+
+def test_a_log_closed_within_a_transaction_is_anybodys(log: JsonlLog) -> None:
+    """The lock goes with the files, and the transaction ends with nothing to give back."""
+    with log.transaction(), pytest.raises(LockHeldError):
+        JsonlLog(log.folder).transaction(wait_ms=0).__enter__()
+    with log.transaction():
+        log.close()
+        append(JsonlLog(log.folder), "a")
+    assert ["first", "a"] == names(log)
+
+
+def test_a_seal_alone_is_acknowledged(log: JsonlLog) -> None:
+    """A transaction that seals and appends nothing moves the head behind the sealing line."""
+    foreign(log)
+    with log.transaction() as tx:
+        pass
+    assert log.path.stat().st_size == tx.mark.offset == log.head().offset
+
+
+def test_a_range_written_again_is_acknowledged(
+    log: JsonlLog, flushed: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a flush lost and the next writer wrote again is on disk, so the head says so; first without the mark."""
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "flush_data", Flushes(fail))
+        append_failing(log, "a")
+    before = log.head()
+    with log.transaction() as tx:
+        within = head_of(log)
+    assert (before, -1, 1) == (within.mark, within.suspect, within.failures)
+    assert (tx.mark, -1, 1) == (log.head(), head_of(log).suspect, head_of(log).failures)
+    assert [log.path.stat().st_ino] * 2 == flushed
+
+
+def test_a_failure_of_the_very_first_flush_is_mended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The doubt begins at the first byte, and the next writer takes it away."""
+    log = JsonlLog(tmp_path)
+    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: None, fail))
+    append_failing(log, "a")
+    assert (0, START) == (head_of(log).suspect, head_of(log).mark)
+    ranges: list[tuple[int, int]] = []
+    monkeypatch.setattr(recover, "write_again", lambda _, begin, end: ranges.append((begin, end)))
+    end = log.path.stat().st_size
+    append(log, "b")
+    assert ([(0, end)], -1, ["a", "b"]) == (ranges, head_of(log).suspect, names(log))
+
+
+def test_a_turned_away_batch_that_is_not_confirmed_leaves_all_behind_the_head_in_doubt(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wrote nothing itself; what it asks the disk about begins where the head ends."""
+    append(log, "a", key="k")
+    end = log.head().offset
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
+    append_failing(log, "a", key="k")
+    assert end == head_of(log).suspect
+
+
+def test_a_failure_is_noted_though_the_head_is_torn(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new head says how far the log was verified when the lock was taken, and that what lies behind is in doubt."""
+    opened = list(log.read())[-1].mark
+
+    def tear_and_fail() -> None:
+        (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
+        fail()
+
+    monkeypatch.setattr(disk, "flush_data", Flushes(tear_and_fail))
+    append_failing(log, "a")
+    assert Head(opened, disk.boot_id(), opened.offset, 1) == head_of(log)
+
+
+def test_a_seal_that_is_not_confirmed_is_noted_though_the_head_is_torn(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is known to be acknowledged then, so all of it is in doubt."""
+    foreign(log)
+    (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
+    append_failing(JsonlLog(log.folder), "a")
+    assert Head(START, disk.boot_id(), 0, 1) == head_of(log)
+
+
+def test_a_torn_head_is_made_durable_again(log: JsonlLog, flushed: list[int]) -> None:
+    """Without one a crash could not be told from damage, so it is flushed as the first one was."""
+    (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)
+    append(log, "a")
+    assert [log.path.stat().st_ino, (log.folder / "head").stat().st_ino] == flushed
+
+
+@pytest.mark.parametrize(
+    ("steps", "call"), [([lambda: None, lambda: None, fail], "fsync"), ([], "pwrite")], ids=["flush", "write"]
+)
+def test_a_head_that_is_not_confirmed_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Callable[[], None]], call: str
+) -> None:
+    """The batch stands and may be lost with the head: nobody knows."""
+    log = JsonlLog(tmp_path)
+    if not steps:
+        append(log, "first")
+        monkeypatch.setattr(os, call, refuse(errno.EIO))
+    monkeypatch.setattr(disk, "flush_data", Flushes(*steps))
+    with pytest.raises(OutcomeUnknownError) as told:
+        append(log, "a")
+    assert unknown(tmp_path / "head") == str(told.value)
+
+
+def test_a_failure_that_cannot_be_noted_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The head takes nothing either: the outcome is as unknown."""
+    monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
+    monkeypatch.setattr(os, "pwrite", refuse(errno.ENOSPC))
+    with pytest.raises(OutcomeUnknownError) as told:
+        append(log, "a")
+    assert unknown(log.path, "No space left on device") == str(told.value)
+
+
+@pytest.mark.parametrize("step", [lambda: None, fail], ids=["flushed", "failed"])
+def test_a_head_that_is_held_all_the_while_delays_nobody_for_ever(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]
+) -> None:
+    """A holder that was stopped in its short lock: tried as often as told, then the outcome is unknown."""
+    asked: list[int] = []
+
+    def hold() -> None:
+        monkeypatch.setattr(disk, "try_lock", asked.append)
+        step()
+
+    monkeypatch.setattr(jsonl, "_HEAD_TRIES", 3)
+    monkeypatch.setattr(jsonl, "_REPORT_TRIES", 5)
+    monkeypatch.setattr(disk, "pause", lambda: None)
+    monkeypatch.setattr(disk, "flush_data", Flushes(hold))
+    with pytest.raises(OutcomeUnknownError) as told:
+        append(log, "a")
+    assert unknown(log.folder / "head", "held by another process") == str(told.value)
+    assert (5 if step is fail else 3) == len(asked)
+
+
+def test_a_batch_behind_a_foreign_line_is_not_recorded(log: JsonlLog) -> None:
+    """Its lines do not stand where they say they do, so it is refused, and the next writer seals both."""
+    with pytest.raises(CannotWriteError) as told:
+        append_beside(log, "lost", b"mine\n")
+    assert f"{log.path}: another program wrote to it meanwhile; nothing was recorded, try again" == str(told.value)
+    append(log, "a")
+    assert ["first", "a"] == names(JsonlLog(log.folder))
+
+
+def test_a_batch_before_a_foreign_line_is_recorded(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands where it says it does, and what came behind it is the next writer's to seal."""
+    real = os.write
+
+    def write(fd: int, data: bytes) -> int:
+        done = real(fd, data)
+        foreign(log)
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write)
+        append(log, "a")
+    append(log, "b")
+    assert ["first", "a", "b"] == names(JsonlLog(log.folder))
+    assert ["log.recovered"] == [line["kind"] for line in lines(log) if line["by"] != BY][1:]
+
+
+def test_a_disk_that_fills_behind_the_first_of_two_batches_is_told_in_one_line(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody knows which of them stand, and the message has the system's reason."""
+    first = append(log, "a")
+    assert first is not None
+    monkeypatch.setattr(os, "write", full_after(len(first.raw)))
+    with pytest.raises(OutcomeUnknownError) as told:
+        append_two(log)
+    refused = f"{log.path}: No space left on device; nothing was recorded, try again"
+    assert unknown(log.path, f"written in part: {refused}") == str(told.value)
+
+
+def test_a_single_batch_that_is_refused_is_not_recorded(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long the log is by then: it grew by another program's bytes."""
+    monkeypatch.setattr(os, "write", refuse(errno.ENOSPC))
+    with pytest.raises(CannotWriteError, match="No space left on device; nothing was recorded"):
+        append_beside(log, "lost", b"x" * 10_000)

@@ -1,0 +1,109 @@
+"""What is wrong with a line, in words: the fault of each, taken by itself and in a batch that does not verify."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.codec import encode
+from ledger.errors import BadInputError
+from ledger.events import PlaybookUpdated, PointAdded, PointRated
+from ledger.line import CHAIN_MARK, Draft, diagnose, frame, line_fault, sum_fault
+from test_ledger_line import batches_of, stamp
+
+FOREIGN = "is not a line of this ledger"
+HOLE = "is a hole of NUL bytes"
+CHANGED = "was changed: its bytes do not fit its checksum"
+TEXT_CHANGED = "its text was changed: it does not fit its digest"
+NO_CHAIN = "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
+ADDED, RATED, CLOSED = PointAdded("kpt_001", "a text"), PointRated("kpt_001", "helpful"), PlaybookUpdated(1, 1, 0)
+
+
+def lines() -> list[bytes]:
+    """Return three lines, as they stand in a file: with a text, without, and the last of the batch."""
+    return batches_of([encode(ADDED), encode(RATED), encode(CLOSED)])[0].raw.removesuffix(b"\n").split(b"\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "fault"),
+    [
+        (b"", FOREIGN),
+        (b"\0", HOLE),
+        (b"\0" * 70_000, HOLE),
+        (b"\0\0X", FOREIGN),
+        (b"X\0X", FOREIGN),
+        (b"hello", FOREIGN),
+        (b'{"crc":"00000000","seq":1}', FOREIGN),
+        (b'{"a":1,\t"crc":"00000000"}', FOREIGN),
+        (b'{"crc":"00000000","seq":1,\t"kind":"x"}', CHANGED),
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+def test_what_is_no_line_is_called_what_it_is(line: bytes, fault: str) -> None:
+    """A hole that a crash left, a line from elsewhere, and a line whose bytes were changed are told apart."""
+    assert fault == line_fault(line, 1)
+
+
+def test_a_line_stands_for_itself_in_its_place_alone() -> None:
+    """Each line of a whole batch is without fault where it is due; elsewhere the fault names both numbers."""
+    assert [None] * 3 == [line_fault(line, seq) for seq, line in enumerate(lines(), 1)]
+    moved = "has seq 2 where 7 is due: lines were moved, repeated, removed or added"
+    assert moved == line_fault(lines()[1], 7)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_byte_changed_is_named_by_the_checksum(place: int) -> None:
+    """Any byte of the first two sections, the last one too, and the end of the line are covered."""
+    line = lines()[place]
+    core = line.partition(CHAIN_MARK)[0].partition(b',\t"free":')[0]
+    for at in (9, 20, len(core) // 2, len(core) - 2):
+        assert CHANGED == line_fault(line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :], place + 1)
+    if place < 2:
+        assert CHANGED == line_fault(line[:-1] + b"]", place + 1)
+
+
+def test_a_text_changed_is_named_by_its_digest() -> None:
+    """A changed text is a fault; one that was redacted, with blanks for the rest of it or without, is none."""
+    line = lines()[0]
+    before, _, value = line.partition(b',\t"free":')
+    assert TEXT_CHANGED == line_fault(line.replace(b"a text", b"a lie!"), 1)
+    assert TEXT_CHANGED == line_fault(before + b',\t"free":nullx}', 1)
+    for blanks in (b"", b" ", b" " * (len(value) - 5)):
+        assert line_fault(before + b',\t"free":null' + blanks + b"}", 1) is None
+
+
+def test_the_sums_of_a_batch_find_the_text_that_was_changed() -> None:
+    """The first text that does not fit is found by its line; redacted ones and lines without text are passed over."""
+    data = batches_of([encode(RATED), encode(ADDED), encode(ADDED), encode(CLOSED)])[0].data
+    assert sum_fault(data) is None
+    assert sum_fault(b"\n".join(lines()[1:])) is None
+    first, second, third, last = data.split(b"\n")
+    lied = third.replace(b"a text", b"a lie!")
+    gone = second[: second.index(b"{", second.index(b'"free":'))] + b"null   }"
+    assert 2 == sum_fault(b"\n".join((first, second, lied, last)))
+    assert 2 == sum_fault(b"\n".join((first, gone, lied, last)))
+    assert 1 == sum_fault(b"\n".join((first, lied, lied, last)))
+    assert 2 == sum_fault(b"\n".join((first, second, lied.removesuffix(b"}"))))
+
+
+def test_a_batch_that_does_not_verify_names_its_faulty_line() -> None:
+    """The first line with a fault is named; where each stands for itself, it is the whole batch, at its first."""
+    one, two, three = lines()
+    changed = two.replace(b"helpful", b"harmful")
+    assert (1, CHANGED) == diagnose([one, changed, changed], 1)
+    assert (0, CHANGED) == diagnose([one.replace(b"kpt_001", b"kpt_007"), changed, three], 1)
+    moved = "has seq 2 where 3 is due: lines were moved, repeated, removed or added"
+    assert (2, moved) == diagnose([one, two, two], 1)
+    assert (0, NO_CHAIN) == diagnose([one, two, three], 1)
+
+
+def test_what_is_too_long_says_how_long_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line and a batch have their bounds, and the error gives them."""
+    with pytest.raises(BadInputError) as refused:
+        frame([Draft("point.rated", 1, {"name": "n" * 65_536})], stamp())
+    assert "event: point.rated would need more than 65,536 bytes on its line" == str(refused.value)
+    drafts = [encode(RATED), encode(CLOSED)]
+    size = len(frame(drafts, stamp()).data)
+    monkeypatch.setattr("ledger.line.MAX_BATCH_BYTES", size - 1)
+    with pytest.raises(BadInputError) as refused:
+        frame(drafts, stamp())
+    assert f"batch: {size} bytes are more than one batch may have ({size - 1})" == str(refused.value)

@@ -1,0 +1,252 @@
+"""The log as its readers meet it: whole up to its acknowledged end, or refused in words that say why."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger import head as heads
+from ledger import reader, redact
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import encode
+from ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
+from ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
+from ledger.head import Head
+from ledger.line import START, Draft, Mark, frame, lines_of, split_line
+from ledger.reader import Reading
+from ledger.scan import Scan
+from ledger.verify import salvage, verify
+from test_ledger_line import batches_of, file_of, forge, raw, stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ledger.line import RawBatch
+
+BATCHES = batches_of(
+    [encode(LedgerOpened("ledger-1", 1))],
+    [encode(PointAdded("kpt_001", "Use type hints"))],
+    [encode(PointRated("kpt_001", "helpful"))],
+)
+LOG = raw(BATCHES)
+LAST = BATCHES[-1].mark
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
+    """Return what writes a ledger's bytes and a head that acknowledges up to a mark, and opens it."""
+
+    def write(data: bytes | None, head: Mark | None = LAST) -> JsonlLog:
+        if data is not None:
+            (tmp_path / "events.jsonl").write_bytes(data)
+        if head is not None:
+            (tmp_path / "head").write_bytes(heads.encode(Head(head, "boot")))
+        return JsonlLog(tmp_path)
+
+    return write
+
+
+def refused(log: JsonlLog, after: Mark = START) -> tuple[Problem, ...]:
+    """Return what a reader says that refuses the ledger."""
+    with pytest.raises(DamagedLedgerError) as caught:
+        list(log.read(after))
+    return caught.value.problems
+
+
+def blotted(data: bytes, batch: RawBatch) -> bytes:
+    """Return a log with the text of a batch's first line blotted out."""
+    value = split_line(lines_of(batch.data)[0])[2] or b""
+    assert 1 == data.count(value)
+    return data.replace(value, b"null".ljust(len(value)))
+
+
+@pytest.mark.parametrize("head", [None, START], ids=["no head", "a fresh head"])
+def test_a_log_that_is_not_there_is_empty(ledger: Callable[..., JsonlLog], head: Mark | None) -> None:
+    """Where nothing was ever acknowledged there is nothing to read, and nothing is missed."""
+    assert [] == list(ledger(None, head).read())
+
+
+def test_a_log_that_is_gone_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """Where a head acknowledged events, a file that is not there is named."""
+    assert (Problem("events.jsonl", "is missing, and held 3 events", 3),) == refused(ledger(None))
+
+
+def test_a_log_that_is_too_short_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """The file, the line at which it ends, and what was acknowledged are named before anything is given out."""
+    lost = len(LOG) - BATCHES[1].end
+    message = f"ends {lost} bytes before its acknowledged end at seq 3"
+    log = ledger(LOG[: BATCHES[1].end])
+    with pytest.raises(DamagedLedgerError) as caught:
+        next(log.read())
+    assert (Problem("events.jsonl:3", message, 3, 3),) == caught.value.problems
+
+
+def test_another_log_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """A log that proves itself and does not have the acknowledged chain is refused behind its last batch."""
+    log = ledger(LOG, LAST._replace(chain="0" * 32))
+    reading = log.read()
+    assert BATCHES == [next(reading) for _ in BATCHES]
+    with pytest.raises(DamagedLedgerError) as caught:
+        next(reading)
+    message = f"does not have the chain {'0' * 32} that was acknowledged at seq 3"
+    assert (Problem("events.jsonl", message, 3),) == caught.value.problems
+
+
+def test_a_changed_line_is_damage(ledger: Callable[..., JsonlLog]) -> None:
+    """What stands before it is given out, and its place in the file is named."""
+    log = ledger(LOG.replace(b"helpful", b"harmful"))
+    problem = Problem("events.jsonl:3", "was changed: its bytes do not fit its checksum", 3, 3)
+    assert (problem,) == refused(log)
+    assert (problem,) == refused(log, BATCHES[1].mark)
+    reading = log.read()
+    assert BATCHES[:2] == [next(reading), next(reading)]
+
+
+@pytest.mark.parametrize("head", [BATCHES[1].mark, None], ids=["a head", "no head"])
+def test_a_torn_end_is_left_out(ledger: Callable[..., JsonlLog], head: Mark | None) -> None:
+    """What a crash left behind the acknowledged end is the next writer's to seal, and no reader's concern."""
+    assert BATCHES[:2] == list(ledger(LOG[:-40], head).read())
+
+
+def test_no_reader_opens_for_writing(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading, verifying and salvaging ask for no right to write."""
+    log, flags = ledger(LOG), list[int]()
+    opened = os.open
+
+    def watched(path: Path, asked: int, mode: int = 0o777) -> int:
+        flags.append(asked & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+        return opened(path, asked, mode)
+
+    monkeypatch.setattr(os, "open", watched)
+    for look in (lambda: list(log.read()), lambda: verify(log), lambda: list(salvage(log))):
+        look()
+        assert {0} == {*flags}
+
+
+def test_a_reader_closes_what_it_opened(ledger: Callable[..., JsonlLog]) -> None:
+    """Behind the reading, the log's descriptor is free again; one that opened nothing closes nothing."""
+    log, lowest = ledger(LOG), os.dup(0)
+    os.close(lowest)
+    for path in (log.path, log.path.with_name("none")):
+        with Reading(path, None, START) as reading:
+            list(reading)
+        free = os.dup(0)
+        os.close(free)
+        assert lowest == free
+
+
+def test_a_process_without_standard_input_reads(ledger: Callable[..., JsonlLog]) -> None:
+    """There the log is file 0, which is read and closed as any other."""
+    log, kept = ledger(LOG), os.dup(0)
+    try:
+        os.close(0)
+        found = list(log.read())
+        with pytest.raises(OSError, match="descriptor"):
+            os.fstat(0)
+    finally:
+        os.dup2(kept, 0)
+        os.close(kept)
+    assert BATCHES == found
+
+
+def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -> None:
+    """Whoever says that a text is gone may stand in the batch that held it."""
+    own = [encode(PointAdded("kpt_002", "a name")), encode(EventRedacted("id-4", "a name"))]
+    batch = frame(own, stamp(LAST))
+    assert 4 == batch.first
+    log = ledger(blotted(LOG + batch.raw, batch), batch.mark)
+    assert [1, 2, 3, 5] == [one.last for one in log.read()]
+
+
+def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first text that is gone tells all others behind it that were redacted too."""
+    more = batches_of(*([encode(PointAdded(f"kpt_{n:03d}", f"text {n}"))] for n in range(2, 9)), mark=LAST)
+    gone = [encode(EventRedacted(f"id-{batch.first}", "a name")) for batch in (BATCHES[1], *more)]
+    said = frame(gone, stamp(more[-1].mark))
+    data = raw([*BATCHES, *more, said])
+    for batch in (BATCHES[1], *more):
+        data = blotted(data, batch)
+    log, looks = ledger(data, said.mark), list[Mark]()
+
+    class Watched(Scan):
+        def __init__(self, fd: int, start: Mark, *rest: Any) -> None:
+            looks.append(start)
+            super().__init__(fd, start, *rest)
+
+    monkeypatch.setattr(reader, "Scan", Watched)
+    assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]
+    assert [START, BATCHES[1].mark] == looks
+
+
+def test_what_nobody_redacted_is_named_with_its_file(ledger: Callable[..., JsonlLog]) -> None:
+    """Each text that is gone is a problem of its own, unless a redaction of it stands or is owed."""
+    texts = [encode(PointAdded(f"kpt_{n:03d}", f"text {n}")) for n in range(2, 5)]
+    batch = frame(texts, stamp(LAST))
+    data = LOG + batch.raw
+    for line in lines_of(batch.data):
+        value = split_line(line)[2] or b""
+        data = data.replace(value, b"null".ljust(len(value)))
+    log = ledger(data, batch.mark)
+    message = "its text was blotted out, and no event.redacted says so"
+    named = {seq: Problem(f"events.jsonl: seq {seq}", message, seq) for seq in (4, 5, 6)}
+    assert (*named.values(),) == refused(log)
+    redact.owe(log.folder, redact.Owed(("id-5",), ("text 3",), "gone", {"rater": "test"}))
+    assert (named[4], named[6]) == refused(log)
+
+
+@pytest.mark.parametrize("where", ["text", "later"])
+def test_damage_behind_a_text_that_is_gone_is_damage(ledger: Callable[..., JsonlLog], where: str) -> None:
+    """Where nobody can know whether it was redacted, because the log is damaged behind it, that damage is told."""
+    said = frame([encode(EventRedacted("id-2", "a name"))], stamp(LAST))
+    data = blotted(LOG, BATCHES[1]) + said.raw
+    assert [*range(1, 5)] == [one.last for one in ledger(data, said.mark).read()]
+    changed = data.replace(b"helpful", b"harmful") if where == "later" else data.replace(b"null ", b"null:")
+    assert [3 if where == "later" else 2] == [problem.seq for problem in refused(ledger(changed, said.mark))]
+
+
+def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> None:
+    """File, format and what to do are told, whatever else the ledger holds."""
+    log = ledger(raw(batches_of([encode(LedgerOpened("ledger-1", 12))])) + b"in another form\n", None)
+    with pytest.raises(NewerLedgerError) as caught:
+        list(log.read())
+    expected = "events.jsonl: written in ledger format 12, this Tallybook knows up to 1; upgrade Tallybook"
+    assert expected == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        b"",
+        b"torn",
+        b'{"kind":"ledger.opened","v":2}\n',
+        b'{"kind":"ledger.opened","v":1,"body":{"ledger":"l"}}\n',
+        b'{"kind":"ledger.opened","v":1,"body":{"format":1}}\n{"kind":"ledger.opened","v":1,"body":{"format":2}}\n',
+        b'{"kind":"point.added","v":1,"body":{"format":2}}\n',
+        b'{"kind":"ledger.opened","v":1,"body":{"format":"2"}}\n',
+        b'{"kind":"ledger.opened","v":1,"body":{"format":-2}}\n',
+        forge(('"kind":"playbook.updated","v":1,"body":{"format":2}', None)).raw,
+    ],
+    ids=["empty", "torn", "no body", "no format", "second line", "other kind", "text", "negative", "forged"],
+)
+def test_only_the_first_line_tells_a_format(tmp_path: Path, opening: bytes) -> None:
+    """A log whose first line is no opening of a later format is not called later, whatever it says elsewhere."""
+    reader.check_format(file_of(opening), tmp_path / "events.jsonl")
+
+
+def test_a_reader_may_begin_behind_any_batch(ledger: Callable[..., JsonlLog]) -> None:
+    """Sealed ranges and other batches before the place are not looked at."""
+    log = ledger(LOG.replace(b"ledger-1", b"ledger-9"))
+    assert BATCHES[2:] == list(log.read(BATCHES[1].mark))
+
+
+def test_a_log_may_grow_while_it_is_read(ledger: Callable[..., JsonlLog]) -> None:
+    """A reader's end is where the file ended when it began."""
+    log = ledger(LOG)
+    reading = log.read()
+    assert BATCHES[0] == next(reading)
+    with log.path.open("ab") as file:
+        file.write(frame([Draft("x.y", 1, {})], stamp(LAST)).raw)
+    assert BATCHES[1:] == list(reading)

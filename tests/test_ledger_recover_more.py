@@ -1,0 +1,373 @@
+"""More of recovery: how much of an end is looked at, what an end is, and each call of a repair that can fail."""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import disk, recover
+from ledger import head as heads
+from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
+from ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
+from ledger.scan import Stop
+from test_ledger_disk import refuse
+from test_ledger_log import BY, append, lines, names
+from test_ledger_recover import add, batch_at, made, quarantined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ledger.backends.jsonl import JsonlLog
+    from ledger.head import Head
+    from ledger.line import Mark
+    from ledger.recover import Tail
+
+BOOT = "this-boot"
+AT = "2026-11-21T20:17:03.123456Z"
+END = CHAIN_MARK + b"0123456789abcdef" * 2 + CHAIN_END
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stand in for the disk's flush, which costs most of these tests' time."""
+    monkeypatch.setattr(disk, "flush_data", os.fstat)
+    monkeypatch.setattr(os, "fsync", os.fstat)
+    monkeypatch.setattr(disk, "boot_id", lambda: BOOT)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> JsonlLog:
+    """Return a ledger with the ratings a, b and c."""
+    return made(tmp_path / "ledger", "a", "b", "c")
+
+
+def head_of(log: JsonlLog) -> Head:
+    """Return the head as it stands on disk."""
+    found = log.read_head()
+    assert found is not None
+    return found
+
+
+def long_batch(mark: Mark) -> RawBatch:
+    """Return a batch that fits behind a place and is longer than what writers leave who flush just now."""
+    stamp = Stamp(mark, AT, BY, lambda: "00000000-0000-7000-8000-000000000000", lambda: "0" * 16)
+    return frame([Draft("x.y", 1, {}, {"text": "x" * 10_000})] * 30, stamp)
+
+
+def tail_of(log: JsonlLog, head: Head | None, boot: str = BOOT, seen: Mark | None = None) -> Tail:
+    """Return the end of a log as a writer finds it."""
+    fd = os.open(log.path, os.O_RDONLY)
+    try:
+        return recover.find_tail(fd, log.path, os.fstat(fd).st_size, head, boot, seen)
+    finally:
+        os.close(fd)
+
+
+def change(log: JsonlLog, name: str) -> None:
+    """Change a byte of the rating of a name."""
+    log.path.write_bytes(log.path.read_bytes().replace(b'"name":"%b"' % name.encode(), b'"name":"x"'))
+
+
+def marks(log: JsonlLog) -> list[Mark]:
+    """Return the place behind each batch."""
+    return [batch.mark for batch in log.read()]
+
+
+def refuse_for(path: Path, code: int) -> Callable[[int, bytes], int]:
+    """Return a stand-in for a disk that takes nothing more for one file."""
+    real, inode = os.write, path.stat().st_ino
+
+    def write(fd: int, data: bytes) -> int:
+        return refuse(code)() if os.fstat(fd).st_ino == inode else real(fd, data)
+
+    return write
+
+
+def test_an_end_is_found_with_its_time(log: JsonlLog) -> None:
+    """A whole batch behind the head is the end, and its time is what the next line's is raised to."""
+    batch = batch_at(log.head(), "d")
+    add(log, batch.raw)
+    assert recover.Tail(batch.mark, None) == tail_of(log, head_of(log))
+    assert batch.mark.at
+
+
+def test_an_end_that_nothing_follows_keeps_the_heads_time(log: JsonlLog) -> None:
+    """Also where a torn end lies behind it."""
+    begin = add(log, b"torn")
+    found = tail_of(log, head_of(log))
+    assert head_of(log).mark == found.mark
+    assert found.stop is not None
+    assert begin == found.stop.mark.offset
+
+
+@pytest.mark.parametrize(
+    ("boot", "said", "trusted"),
+    [(BOOT, BOOT, True), ("another", BOOT, False), ("", "", False), (BOOT, "", False), ("", BOOT, False)],
+)
+def test_of_a_long_end_the_last_line_is_looked_at_within_one_boot(
+    log: JsonlLog, boot: str, said: str, *, trusted: bool
+) -> None:
+    """Then so many write at once that none has moved the head yet; in another boot, or none, every byte is read."""
+    batch = long_batch(log.head())
+    begin = add(log, b"\0" * 100 + batch.raw)
+    found = tail_of(log, head_of(log)._replace(boot=said), boot)
+    before = log.head()
+    whole = (batch.last, log.path.stat().st_size, AT, True)
+    wanted = whole if trusted else (before.seq, begin, before.at, False)
+    assert wanted == (found.mark.seq, found.mark.offset, found.mark.at, found.stop is None)
+
+
+def test_a_short_end_behind_a_long_ledger_is_looked_at_whole(log: JsonlLog) -> None:
+    """It costs nothing, so nothing is trusted."""
+    with log.transaction() as tx:
+        tx.append([Draft("x.y", 1, {}, {"text": "x" * 10_000})] * 60, BY)
+    begin = add(log, b"\0" * 100 + batch_at(log.head(), "d").raw)
+    found = tail_of(log, head_of(log))
+    assert (begin, True) == (found.mark.offset, found.stop is not None)
+
+
+def test_a_long_end_that_is_torn_is_looked_at_whole(log: JsonlLog) -> None:
+    """Its last line is not whole, so it ends before it."""
+    batch = long_batch(log.head())
+    add(log, batch.raw + b"torn")
+    found = tail_of(log, head_of(log))
+    assert (batch.mark, True) == (found.mark, found.stop is not None)
+
+
+@pytest.mark.parametrize("torn", [b"", b"torn"])
+@pytest.mark.parametrize("first", [True, False])
+def test_after_a_failed_flush_all_is_looked_at(log: JsonlLog, torn: bytes, *, first: bool) -> None:
+    """Wherever the failure was, damage before the head is told, with its place, and nothing is sealed over it."""
+    head = head_of(log)
+    change(log, "a")
+    add(log, torn)
+    with pytest.raises(DamagedLedgerError, match=r"^events\.jsonl:2: was changed") as damage:
+        tail_of(log, head._replace(suspect=0 if first else head.mark.offset, failures=1))
+    assert (2, 2) == (damage.value.problems[0].seq, damage.value.problems[0].line)
+
+
+def test_what_this_process_has_verified_is_not_read_again(log: JsonlLog) -> None:
+    """Nor what is acknowledged: reading begins at the later of the two."""
+    every, head = marks(log), head_of(log)
+    change(log, "b")
+    assert recover.Tail(every[-1], None) == tail_of(log, head._replace(mark=every[1]), seen=every[2])
+    assert recover.Tail(every[-1], None) == tail_of(log, head._replace(mark=every[1]), seen=every[3])
+    add(log, batch_at(log.head(), "d").raw)
+    assert every[-1].seq + 1 == tail_of(log, head, seen=every[1]).mark.seq
+
+
+def test_a_place_that_is_not_in_the_file_any_more_is_not_begun_at(log: JsonlLog) -> None:
+    """A log that was cut since this process looked is read from its head on."""
+    every, head = marks(log), head_of(log)._replace(mark=marks(log)[1])
+    log.path.write_bytes(log.path.read_bytes()[: every[2].offset])
+    assert recover.Tail(every[2], None) == tail_of(log, head, seen=every[3])
+
+
+def test_an_end_before_the_head_is_told_with_its_place(log: JsonlLog) -> None:
+    """Line, seq, and how much is gone."""
+    log.path.write_bytes(log.path.read_bytes()[:-7])
+    with pytest.raises(DamagedLedgerError) as damage:
+        tail_of(log, head_of(log))
+    assert (Problem("events.jsonl:4", "ends 7 bytes before its acknowledged end at seq 4", 4, 4),) == (
+        damage.value.problems
+    )
+
+
+def test_another_log_in_its_place_is_told(log: JsonlLog, tmp_path: Path) -> None:
+    """It proves itself, and is not what was acknowledged: the chain that is missed is named, and its seq."""
+    chain = log.head().chain
+    log.path.write_bytes(made(tmp_path / "other", "a", "b", "c").path.read_bytes())
+    with pytest.raises(DamagedLedgerError) as damage:
+        names(log)
+    message = f"does not have the chain {chain} that was acknowledged at seq 4"
+    assert (Problem("events.jsonl", message, 4),) == damage.value.problems
+
+
+def test_a_log_that_is_gone_is_told_with_what_it_held(log: JsonlLog) -> None:
+    """Also to a reader, who names the file and the last seq that was acknowledged."""
+    head = head_of(log)._replace(mark=log.head()._replace(seq=2345))
+    (log.folder / "head").write_bytes(heads.encode(head))
+    log.path.unlink()
+    with pytest.raises(DamagedLedgerError) as damage:
+        names(log)
+    assert (Problem("events.jsonl", "is missing, and held 2,345 events", 2345),) == damage.value.problems
+
+
+def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
+    """Say whether a file from some place on is a torn end, where there is no head; ``more`` bytes of it were cut."""
+    path.write_bytes(data)
+    fd = os.open(path, os.O_RDONLY)
+    stop = Stop(START._replace(offset=begin), Problem("", ""), finished=False)
+    try:
+        return recover.is_unclean(fd, stop, None, len(data) + more)
+    finally:
+        os.close(fd)
+
+
+def test_an_end_of_a_batch_is_seen_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole batch behind a bad place is damage, also where its end lies across two of the windows that are read."""
+    monkeypatch.setattr(recover, "_COPY_BYTES", 64)
+    seen = [not is_torn(tmp_path / "file", b"x" * before + END + b"y" * 7) for before in range(200)]
+    assert [True] * 200 == seen
+    assert is_torn(tmp_path / "file", END + b"y" * 200, begin=len(END))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        CHAIN_MARK,
+        CHAIN_MARK + b"0" * 32,
+        CHAIN_MARK + b"0" * 31 + CHAIN_END,
+        CHAIN_MARK + b"0" * 33 + CHAIN_END,
+        CHAIN_MARK + b"0" * 35,
+        CHAIN_MARK + b"g" * 32 + CHAIN_END,
+        CHAIN_MARK + b"A" * 32 + CHAIN_END,
+        CHAIN_MARK + b"0" * 32 + CHAIN_END[:2] + b" ",
+        END[1:],
+    ],
+)
+def test_what_is_like_an_end_of_a_batch_is_none(tmp_path: Path, data: bytes) -> None:
+    """Mark, whole value and end of the line make one; beside it a real one is seen."""
+    path = tmp_path / "file"
+    assert is_torn(path, data)
+    assert is_torn(path, data + b"\n more")
+    assert is_torn(path, data, more=10)
+    assert [False] * 3 == [is_torn(path, whole) for whole in (data + END, END + data, data + END + data)]
+
+
+def test_a_copy_has_no_byte_of_an_earlier_one(log: JsonlLog) -> None:
+    """What a killed writer left under the same name is written over, holes and all."""
+    tail = b"\0" * 5000 + b"torn" + b"\0" * 5000
+    begin = add(log, tail)
+    (log.folder / "quarantine").mkdir()
+    name = f"{begin}-{begin + len(tail)}.bin"
+    (log.folder / "quarantine" / name).write_bytes(b"left over " * 2000)
+    append(log, "d")
+    assert {name: tail} == quarantined(log)
+    (seal,) = (line for line in lines(log) if line["kind"] == "log.recovered")
+    assert 1 == seal["v"]
+
+
+def test_a_copy_is_not_made_into_anothers_file(log: JsonlLog, tmp_path: Path) -> None:
+    """A hard link planted under its name is refused, and what has that other name stands."""
+    (tmp_path / "victim").write_text("precious")
+    begin = add(log, b"torn")
+    copy = log.folder / "quarantine" / f"{begin}-{begin + 4}.bin"
+    copy.parent.mkdir()
+    copy.hardlink_to(tmp_path / "victim")
+    with pytest.raises(CannotWriteError) as told:
+        append(log, "d")
+    assert f"{copy}: is a hard link to a file that is not the ledger's; move it away" == str(told.value)
+    assert "precious" == (tmp_path / "victim").read_text()
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "ftruncate"])
+def test_a_copy_that_cannot_be_made_is_named(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Whichever call the disk refuses, the log stands as it was."""
+    begin = add(log, b"torn")
+    before = log.path.read_bytes()
+    (log.folder / "quarantine").mkdir()
+    monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
+    with pytest.raises(CannotWriteError) as told:
+        append(log, "d")
+    copy = log.folder / "quarantine" / f"{begin}-{begin + 4}.bin"
+    assert f"{copy}: No space left on device; nothing was recorded, try again" == str(told.value)
+    assert before == log.path.read_bytes()
+
+
+@pytest.mark.parametrize("tail", [b"torn", b"torn\n"])
+def test_a_seal_that_the_disk_does_not_take_is_told(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, tail: bytes
+) -> None:
+    """Its first byte or its line: the message names the log, and once there is room the end is sealed."""
+    add(log, tail)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", refuse_for(log.path, errno.ENOSPC))
+        with pytest.raises(CannotWriteError) as told:
+            append(log, "d")
+    assert f"{log.path}: No space left on device; nothing was recorded, try again" == str(told.value)
+    append(log, "d")
+    assert ["a", "b", "c", "d"] == names(log)
+
+
+def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows whether it was written, and the next writer hears where the doubt begins."""
+    begin = add(log, b"torn")
+    with monkeypatch.context() as patch:
+        patch.setattr(disk, "flush_data", refuse(errno.EIO))
+        with pytest.raises(OutcomeUnknownError) as told:
+            append(log, "d")
+    assert str(told.value).startswith(f"{log.path}: could not be flushed (Input/output error), ")
+    assert (begin, 1) == (head_of(log).suspect, head_of(log).failures)
+
+
+def test_a_cache_that_leads_elsewhere_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
+    """What lies behind a link in its place is not this ledger's, and sealing goes on without it."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "keys").write_text("precious")
+    (log.folder / "cache").symlink_to(tmp_path / "outside")
+    add(log, b"torn")
+    append(log, "d")
+    assert (["a", "b", "c", "d"], "precious") == (names(log), (tmp_path / "outside" / "keys").read_text())
+
+
+def test_a_cache_that_cannot_be_removed_stops_the_writer(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may know keys of what is to be sealed, so nothing is sealed beside it."""
+    (log.folder / "cache").mkdir()
+    add(log, b"torn")
+    monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
+    with pytest.raises(CannotWriteError) as told:
+        append(log, "d")
+    assert f"{log.folder / 'cache' / 'keys'}: Input/output error; nothing was recorded, try again" == str(told.value)
+    assert {} == quarantined(log)
+
+
+def test_a_range_is_written_again_in_place_and_flushed(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own bytes, each once, and nothing before or behind it; the flush comes last and is of the same file."""
+    before, calls, real = log.path.read_bytes(), [], os.write
+
+    def write(fd: int, data: bytes) -> int:
+        calls.append((os.lseek(fd, 0, os.SEEK_CUR), bytes(data)))
+        return real(fd, data)
+
+    monkeypatch.setattr(recover, "_COPY_BYTES", 10)
+    monkeypatch.setattr(os, "write", write)
+    monkeypatch.setattr(disk, "flush_data", lambda fd: calls.append((os.fstat(fd).st_ino, b"")))
+    recover.write_again(log.path, 100, 125)
+    pieces = [(100, before[100:110]), (110, before[110:120]), (120, before[120:125])]
+    assert [*pieces, (log.path.stat().st_ino, b"")] == calls
+    assert before == log.path.read_bytes()
+
+
+def test_a_log_that_cannot_be_written_again_says_what_to_do(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it may only be appended to, a person has to lift that once."""
+    monkeypatch.setattr(os, "open", refuse(errno.EPERM))
+    with pytest.raises(CannotWriteError) as told:
+        recover.write_again(log.path, 0, 100)
+    assert (
+        f"{log.path}: an earlier flush of it failed, and it must be written again: Operation not permitted; "
+        "where it may only be appended to, `chattr -a` it until the next command has written it again"
+    ) == str(told.value)
+
+
+@pytest.mark.parametrize("call", ["write", "lseek"])
+def test_a_range_that_is_not_taken_again_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Whichever call fails: nothing was recorded, and the log is named."""
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, refuse(errno.EIO))
+        with pytest.raises(CannotWriteError) as told:
+            recover.write_again(log.path, 0, 100)
+    assert f"{log.path}: Input/output error; nothing was recorded, try again" == str(told.value)
+
+
+def test_a_range_that_is_not_confirmed_again_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody knows what of it the disk holds, still."""
+    monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
+    with pytest.raises(OutcomeUnknownError) as told:
+        recover.write_again(log.path, 0, 100)
+    assert str(told.value).startswith(f"{log.path}: could not be flushed (Input/output error), ")

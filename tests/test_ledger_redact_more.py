@@ -1,0 +1,260 @@
+"""Blotting out in detail: whose text a line holds, how much is overwritten, what the note says, who is told why not."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger import disk, redact
+from ledger.errors import CannotWriteError, OutcomeUnknownError
+from ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
+from ledger.line import BY_FIELDS, START, RawBatch, chain_of
+from ledger.redact import OWED, PAID, Owed, gone, masked, redacted_by
+from ledger.verify import verify
+from test_ledger_line import forge
+from test_ledger_redact import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from ledger.backends.jsonl import JsonlLog
+
+ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_001"}'
+CONTINUED = '"kind":"text.continued","v":1,"body":{}'
+HINT = "it names texts that must go: put it back, or delete it and redact again"
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> JsonlLog:
+    """Return a ledger with a secret in it."""
+    return begun(tmp_path / "ledger")
+
+
+def test_a_continued_text_is_its_first_lines() -> None:
+    """Whose text is gone is the event on the last line that continued nothing; before the first it is nobody's."""
+    batch = forge((CONTINUED, "null"), (ADDED, "null"), (CONTINUED, "null "), (ADDED, '{"text":"a"}'), (ADDED, "null"))
+    assert [(1, ""), (2, "id-2"), (3, "id-2"), (5, "id-5")] == gone(batch)
+    assert [] == gone(forge((ADDED, '{"text":"null"}')))
+    assert [] == gone(forge((ADDED, None)))
+
+
+def test_a_line_has_one_text() -> None:
+    """What looks like a second free section is a part of the first, and no text that is gone."""
+    batch = forge((ADDED, '{"text":"a"},\t"free":null'))
+    assert [] == gone(batch)
+    assert batch.data.replace(b'{"text":"a"},\t"free":null', b"null".ljust(25)) == masked(batch.data, {"id-1"})
+
+
+def test_a_line_that_begins_with_its_text_is_nobodys() -> None:
+    """A free section without a head before it belongs to no event, the one above it included."""
+    above = forge((ADDED, '{"text":"a"}')).data
+    data = above + b'}\n,\t"free":null'
+    assert [(2, "")] == gone(RawBatch(1, 2, chain_of(START.chain, data), 0, data))
+
+
+def test_what_is_masked_is_the_text_alone() -> None:
+    """Of the events that are named each text becomes null and blanks; all else stays, and no byte moves."""
+    texts = ['{"salt":"5a17","text":"a"}', '{"salt":"5a17","text":"two"}', '{"salt":"5a17"}']
+    data = forge(*((ADDED, text) for text in texts), (ADDED, None)).data
+    for ids in ({"id-1"}, {"id-2"}, {"id-3"}, {"id-1", "id-3", "id-4", "id-9"}, set[str]()):
+        expected = data.decode()
+        for number, text in enumerate(texts, 1):
+            if f"id-{number}" in ids:
+                expected = expected.replace(text, "null".ljust(len(text)))
+        assert expected.encode() == masked(data, ids)
+
+
+def test_every_redaction_of_a_batch_is_said() -> None:
+    """Its ids come out in order, one that is no ASCII as something that no event has."""
+    ids = ["id-5", "id-1", "\u043a", 'x","id":"y']
+    batch = forge(*((f'"kind":"event.redacted","v":1,"body":{{"id":"{id_}"}}', None) for id_ in ids))
+    assert ["id-5", "id-1", "\ufffd\ufffd", "x"] == redacted_by(batch)
+    assert [] == redacted_by(forge((ADDED, "null")))
+
+
+def sealed(log: JsonlLog, torn: bytes) -> str:
+    """Let a writer seal a torn end; return the id of the sealing line."""
+    known = {id_ for id_, event in events(log).items() if isinstance(event, LogRecovered)}
+    log.close()
+    with log.path.open("ab") as file:
+        file.write(torn)
+    put(log, PointRated("kpt_002", "helpful"))
+    (found,) = {id_ for id_, event in events(log).items() if isinstance(event, LogRecovered)} - known
+    return found
+
+
+def test_a_sealed_range_goes_alone(log: JsonlLog) -> None:
+    """Of several sealed ranges only the redacted one is blotted out, and only its copies."""
+    ids = [sealed(log, TORN), sealed(log, b"another end"), sealed(log, b"and one more")]
+    strike(log, ids[1])
+    kept = [log.path.read_bytes(), *(path.read_bytes() for path in (log.folder / "quarantine").iterdir())]
+    for torn, left in ((TORN, 2), (b"another end", 0), (b"and one more", 2)):
+        assert left == sum(torn in data for data in kept)
+    assert 4 == len(kept)
+    assert ((), [ids[1]]) == (verify(log).problems, [id_ for batch in log.read() for _, id_ in gone(batch)])
+
+
+def test_a_batch_that_seals_nothing_is_searched_for_texts_alone(log: JsonlLog) -> None:
+    """A text that quotes a seal names no range, and goes as any other does."""
+    quoted = ',\\t"kind":"log.recovered","v":1,"body":{"begin":0,"end":300,"digest": hunter2'
+    put(log, PointAdded("kpt_003", quoted), PlaybookUpdated(1, 0, 0))
+    before = log.path.read_bytes()
+    secret = id_of(log, PointAdded, "log.recovered")
+    value = value_of(log, b"log.recovered")
+    strike(log, secret)
+    assert before.replace(value, b"null".ljust(len(value))) == log.path.read_bytes()[: len(before)]
+
+
+def test_a_seal_in_another_form_names_no_range(log: JsonlLog) -> None:
+    """A line that says log.recovered of no range, as a later version might, has nothing to blot out."""
+    batch = forge(('"kind":"log.recovered","v":1,"body":{"begin":"0","end":9}', None))
+    before = log.path.read_bytes()
+    redact.erase(log.path, [batch], {"id-1"})
+    assert before == log.path.read_bytes()
+
+
+@pytest.mark.parametrize("piece", [1, 3, 4, 5, 1 << 20])
+def test_pieces_change_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
+    """However few bytes are written at a time, the same bytes are blotted out."""
+    put(log, PointAdded("kpt_003", LONG[9_900:10_100]), PlaybookUpdated(1, 0, 0))
+    monkeypatch.setattr(redact, "_PIECE_BYTES", piece)
+    secret = id_of(log, PointAdded, "hunter2y")
+    before, value = log.path.read_bytes(), value_of(log, b"hunter2y")
+    strike(log, secret)
+    assert before.replace(value, b"null".ljust(len(value))) == log.path.read_bytes()[: len(before)]
+
+
+def test_a_note_comes_back_as_it_was_written(log: JsonlLog) -> None:
+    """Every id and text of it, the reason, and all that may say who."""
+    by = {field: f"{field} \u00fc" for field in BY_FIELDS}
+    note = Owed(("a", "b"), ("hunter2", "caf\u00e9"), "why not", by)
+    redact.owe(log.folder, note)
+    assert (note, frozenset({"a", "b"})) == (redact.owed(log.folder), redact.owed_ids(log.folder))
+    value = {"ids": ["a", "b"], "texts": ["hunter2", "caf\u00e9"], "reason": "why not", "by": by}
+    assert value == json.loads((log.folder / OWED).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault", "cause"),
+    [
+        ({"ids": [1]}, "TypeError", "expected texts"),
+        ({"reason": ""}, "TypeError", "expected texts"),
+        ({"by": {"rater": ""}}, "TypeError", "expected texts"),
+        ({"by": {"session": "s"}}, "TypeError", "expected who says so, and two lists"),
+        ({"by": {"rater": "a", "mood": "b"}}, "TypeError", "expected who says so, and two lists"),
+        ({"ids": "a"}, "TypeError", "expected who says so, and two lists"),
+        ({"texts": {"a": 1}}, "TypeError", "expected who says so, and two lists"),
+        ({"by": ["rater"]}, "AttributeError", "'list' object has no attribute 'values'"),
+    ],
+)
+def test_a_note_that_is_none_is_told_in_one_line(
+    log: JsonlLog, changed: dict[str, Any], fault: str, cause: str
+) -> None:
+    """Which file, what is wrong with it, and what to do; the cause says more."""
+    path = log.folder / OWED
+    path.write_text(json.dumps(NOTE | changed))
+    with pytest.raises(CannotWriteError) as refused:
+        redact.owed(log.folder)
+    assert f"{path}: cannot be read: {fault}; {HINT}" == str(refused.value)
+    assert cause == str(refused.value.__cause__)
+
+
+def test_a_note_that_is_gone_is_flushed_away(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taken back, it leaves no second name, and the folder is flushed behind each step."""
+    steps: list[tuple[bool, bool]] = []
+    flush = disk.flush_folder
+
+    def watched(path: Path) -> None:
+        steps.append(((path / OWED).exists(), (path / PAID).exists()))
+        flush(path)
+
+    owe(log, "a")
+    monkeypatch.setattr(disk, "flush_folder", watched)
+    redact.paid(log.folder)
+    assert [(False, True), (False, False)] == steps
+
+
+def test_a_note_that_cannot_be_taken_back_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stays, the system's reason is given, and the next writer tries again."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    owe(log, "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", refuse)
+        with pytest.raises(CannotWriteError) as refused:
+            redact.paid(log.folder)
+    expected = f"{log.folder / PAID}: Read-only file system; nothing was recorded, try again"
+    assert expected == str(refused.value)
+    assert {"a"} == redact.owed_ids(log.folder)
+
+
+def failing(error: int) -> Callable[..., Any]:
+    """Return what fails as the disk does, whatever it is called with."""
+
+    def fail(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    return fail
+
+
+def test_a_note_that_cannot_be_blotted_out_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which file would not take the blanks, or not keep them, is named."""
+    path = log.folder / PAID
+    owe(log, "a")
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", failing(errno.ENOSPC))
+        with pytest.raises(CannotWriteError) as refused:
+            redact.paid(log.folder)
+    assert f"{path}: No space left on device; nothing was recorded, try again" == str(refused.value)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "flush_data", failing(errno.EIO))
+        with pytest.raises(OutcomeUnknownError) as unknown:
+            redact.paid(log.folder)
+    assert str(unknown.value).startswith(f"{path}: could not be flushed (Input/output error)")
+
+
+def test_a_log_that_cannot_be_overwritten_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file and the reason are named, and what holds meanwhile; the text stands, and is taken for gone."""
+    secret = id_of(log, PointAdded, "hunter2")
+    batches = [*log.read()]
+    owe(log, secret)
+
+    def refuse(path: Path, **_: object) -> int:
+        raise CannotWriteError(path, "Operation not permitted")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "open_file", refuse)
+        with pytest.raises(CannotWriteError) as refused:
+            redact.erase(log.path, batches, {secret})
+    hint = "readers take the text for gone; once it can be overwritten, the next command that writes does that"
+    assert f"{log.path}: Operation not permitted; {hint}" == str(refused.value)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "write", failing(errno.EIO))
+        with pytest.raises(CannotWriteError) as refused:
+            redact.erase(log.path, batches, {secret})
+    assert f"{log.path}: Input/output error; nothing was recorded, try again" == str(refused.value)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "flush_data", failing(errno.EIO))
+        with pytest.raises(OutcomeUnknownError) as unknown:
+            redact.erase(log.path, batches, {secret})
+    assert str(unknown.value).startswith(f"{log.path}: could not be flushed (Input/output error)")
+    assert [None, "Write tests"] == [event.text for event in events(log).values() if isinstance(event, PointAdded)]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are made on POSIX")
+def test_a_quarantine_that_is_a_link_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
+    """Nothing is blotted out where a link leads."""
+    seal = sealed(log, TORN)
+    elsewhere = tmp_path / "elsewhere"
+    (log.folder / "quarantine").rename(elsewhere)
+    (log.folder / "quarantine").symlink_to(elsewhere)
+    with pytest.raises(CannotWriteError, match="quarantine: is a symbolic link"):
+        redact.erase(log.path, log.read(), {seal})
+    assert [TORN] == [path.read_bytes() for path in elsewhere.iterdir()]

@@ -1,0 +1,259 @@
+"""Reading the file: its bounds and windows, what a stop says, seals beside each other, blanks, the end of a log."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+import json
+import os
+
+import pytest
+
+from ledger import scan
+from ledger.codec import encode
+from ledger.events import PointRated
+from ledger.line import CHAIN_END, CHAIN_MARK, MAX_LINE_BYTES, START, Draft, Mark, RawBatch
+from ledger.redact import masked
+from ledger.scan import Scan, fits, is_blotted, last_batch_end, line_number, range_digest, read_at
+from test_ledger_line import Read, batches_of, file_of, forge, raw, read
+from test_ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
+
+RATED = encode(PointRated("kpt_002", "harmful"))
+BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
+UNFIT = "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
+FOREIGN = "is not a line of this ledger"
+CHANGED = "was changed: its bytes do not fit its checksum"
+
+
+def rechained(batch: RawBatch) -> bytes:
+    """Return a batch's bytes with another chain value."""
+    return batch._replace(chain=batch.chain[::-1]).raw
+
+
+@pytest.mark.parametrize("gone", [[], ["pread"]], ids=["POSIX", "Windows"])
+def test_bytes_are_read_at_their_place(monkeypatch: pytest.MonkeyPatch, gone: list[str]) -> None:
+    """As many as there are from the offset on, wherever the file stands, which does not move if the system can."""
+    for call in gone:
+        monkeypatch.delattr(os, call)
+    fd = file_of(b"0123456789")
+    os.lseek(fd, 7, os.SEEK_SET)
+    assert [b"345", b"012", b"89", b""] == [read_at(fd, 3, offset) for offset in (3, 0, 8, 10)]
+    assert (10 if gone else 7) == os.lseek(fd, 0, os.SEEK_CUR)
+
+
+@pytest.mark.parametrize("lines", [1, 63, 64, 65])
+def test_a_batch_of_any_number_of_lines_is_read(lines: int) -> None:
+    """However many lines it has, it comes out whole, and so does what follows."""
+    batches = batches_of(opening("ledger-1"), [RATED] * lines, [RATED])
+    assert Read(batches, None, []) == read(raw(batches))
+
+
+@pytest.mark.parametrize(("field", "value"), [("seq", "4"), ("seq", "6"), ("part", "[1,2]"), ("part", "[2,1]")])
+def test_a_first_line_says_where_it_stands(field: str, value: str) -> None:
+    """A batch whose chain fits is not given out if its first line has another seq, or another number of lines."""
+    right, wrong = (forge((BODY, None), mark=BATCHES[1].mark, head=head) for head in ({}, {field: value}))
+    assert [*BATCHES[:2], right] == read(raw([*BATCHES[:2], right])).batches
+    found = read(raw([*BATCHES[:2], wrong]))
+    assert BATCHES[:2] == found.batches
+    assert found.stop is not None
+
+
+@pytest.mark.parametrize(
+    ("data", "line", "message", "finished"),
+    [
+        (raw(BATCHES[:3]) + LINES[5], 6, "an unfinished batch: its end is missing", False),
+        (raw(BATCHES[:3]) + LINES[5][:50], 6, FOREIGN, False),
+        (raw(BATCHES[:3]) + LINES[5][:-9], 6, CHANGED, False),
+        (raw(BATCHES[:2]) + rechained(BATCHES[2]) + BATCHES[3].raw, 5, UNFIT, True),
+        (raw(BATCHES[:2]) + rechained(BATCHES[2]) + BATCHES[3].raw.replace(b"J*", b"K*"), 5, UNFIT, True),
+        (raw(BATCHES[:2]) + CHAIN_MARK + b'0"}\n' + LINES[5], 5, FOREIGN, True),
+        (raw(BATCHES[:2]) + CHAIN_MARK + b'0"}', 5, FOREIGN, False),
+    ],
+    ids=["unfinished", "half", "most", "chain", "two faults", "chain mark", "half a chain mark"],
+)
+def test_a_stop_says_what_is_wrong_first(data: bytes, line: int, message: str, finished: bool) -> None:
+    """It names file, line and fault of the batch that was due, whatever stands behind that, and whether it ends."""
+    stop = read(data).stop
+    assert stop is not None
+    assert ((f"events.jsonl:{line}", message, line, line), finished) == (stop.problem, stop.finished)
+
+
+def test_a_stop_does_not_look_behind_the_end() -> None:
+    """A scan up to an offset stops as it would if the file ended there."""
+    log = sealed_log(b"\0" * 9)
+    for end in range(len(log.data) + 1):
+        looked = Scan(file_of(log.data), START, end)
+        assert Read(list(looked), looked.stop, looked.sealed) == read(log.data[:end]), f"up to {end}"
+
+
+def test_a_seal_far_behind_the_end_is_not_looked_at() -> None:
+    """A log that grew by a seal while it was read stops where it ended before."""
+    log = sealed_log(b"torn" + b"\0" * 3 * MAX_LINE_BYTES)
+    for end in (log.range[0] + 20, log.range[0] + MAX_LINE_BYTES):
+        looked = Scan(file_of(log.data), START, end)
+        assert (log.batches[:2], []) == (list(looked), looked.sealed)
+        assert looked.stop is not None
+
+
+def test_a_file_that_became_shorter_ends_the_reading() -> None:
+    """What was there is given out, and the reading stops behind it."""
+    looked = Scan(file_of(LOG), START, len(LOG) + 50)
+    assert BATCHES == list(looked)
+    assert looked.stop is not None
+    assert (BATCHES[-1].mark[:3], False) == (looked.stop.mark[:3], looked.stop.finished)
+
+
+def test_a_batch_is_looked_for_within_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that go on for longer than any batch are none, so no more than that is held in memory."""
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 1)
+    longest = max(BATCHES, key=lambda batch: len(batch.raw))
+    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.raw))
+    assert BATCHES == read(LOG).batches
+    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data) - 2 * len(longest.raw[len(longest.data) :]))
+    assert BATCHES[: BATCHES.index(longest)] == read(LOG).batches
+
+
+def test_a_hole_is_not_read_for_a_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No batch goes on behind a NUL byte, so chunks are read up to the first; a seal alone is looked for behind."""
+    sizes = []
+
+    def watched(fd: int, size: int, offset: int) -> bytes:
+        sizes.append(size)
+        return read_at(fd, size, offset)
+
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 1000)
+    monkeypatch.setattr(scan, "read_at", watched)
+    assert BATCHES == read(LOG + b"\0" * 9000).batches
+    assert len(LOG) // 1000 + 1 == sizes.count(1000)
+
+
+def test_every_sealed_range_has_its_own_seal() -> None:
+    """Ranges that lie near each other are skipped one by one, whichever seal comes first, or begins and is torn."""
+    first = sealed_log(b'torn\n"kind":"log.recovered" and more')
+    torn = b"torn again\n"
+    mark = first.batches[-1].mark
+    second = seal_of(mark, torn)
+    last = batches_of([RATED], mark=second.mark)
+    found = read(first.data + torn + second.raw + raw(last))
+    assert Read([*first.batches, second, *last], None, [first.range, (mark.offset, second.offset)]) == found
+
+
+def test_a_seal_has_one_chain_section() -> None:
+    """A line whose last chain value proves all before it seals nothing if it has another before that."""
+    torn, mark = b"torn\n", BATCHES[1].mark
+    body = {"begin": mark.offset, "end": mark.offset + 5, "digest": sha256(torn).hexdigest()[:32]}
+    what = f'"kind":"log.recovered","v":1,"body":{json.dumps(body, separators=(",", ":"))}'
+    behind = mark._replace(offset=mark.offset + 5)
+    right = forge((what, None), mark=behind)
+    wrong = forge((what, None), mark=behind, head={"by": '{"rater":"test"},\t"chain":"x"'})
+    assert [(mark.offset, mark.offset + 5)] == read(raw(BATCHES[:2]) + torn + right.raw).sealed
+    found = read(raw(BATCHES[:2]) + torn + wrong.raw)
+    assert (BATCHES[:2], []) == (found.batches, found.sealed)
+
+
+def test_a_text_that_is_owed_is_proven_without_its_value() -> None:
+    """In the middle of its blotting out it reads as gone where it is owed, and is damage where it is not."""
+    half = LOG.replace(b'{"salt', b"null  ", 1)
+    looked = Scan(file_of(half), START, len(half), owed={"id-2"})
+    found = list(looked)
+    assert ([batch.mark for batch in BATCHES], None) == ([batch.mark for batch in found], looked.stop)
+    assert (masked(BATCHES[1].data, {"id-2"}), BATCHES[2:]) == (found[1].data, found[2:])
+    for owed in ((), {"id-1", "id-3"}):
+        looked = Scan(file_of(half), START, len(half), owed=owed)
+        assert BATCHES[:1] == list(looked)
+        assert looked.stop is not None
+        assert "its text was changed: it does not fit its digest" == looked.stop.problem.message
+
+
+def test_a_blotted_range_is_nothing_but_blanks() -> None:
+    """A seal whose range was blotted out says so; a byte among the blanks that is none leaves it unsealed."""
+    log = sealed_log(b"torn and more")
+    begin, end = log.range
+    blank = log.data[:begin] + b" " * (end - begin - 1) + log.data[end - 1 :]
+    batches = [*log.batches[:2], log.batches[2]._replace(blotted=True), *log.batches[3:]]
+    assert Read(batches, None, [log.range]) == read(blank)
+    for at in range(begin, end - 1):
+        found = read(blank[:at] + b"x" + blank[at + 1 :])
+        assert (log.batches[:2], []) == (found.batches, found.sealed)
+
+
+@pytest.mark.parametrize("changed", [{"begin": 0}, {"end": 0}, {"end": BATCHES[1].end + 6}])
+def test_blanks_are_sealed_by_their_own_seal_only(changed: dict[str, int]) -> None:
+    """A range of blanks is not what a seal of another range was about."""
+    log = sealed_log(b"torn", **changed)
+    begin, end = log.range
+    found = read(log.data[:begin] + b" " * (end - begin - 1) + log.data[end - 1 :])
+    assert (log.batches[:2], []) == (found.batches, found.sealed)
+
+
+@pytest.mark.parametrize("window", [1, 7, 1 << 20])
+def test_windows_change_no_count(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    """However few bytes are looked at at a time, lines, digests and blanks are those of the whole range."""
+    monkeypatch.setattr(scan, "_WINDOW_BYTES", window)
+    fd = file_of(LOG)
+    places = [*ENDS, 1, 100, len(LOG) - 1, len(LOG) + 9]
+    assert [LOG.count(b"\n", 0, offset) + 1 for offset in places] == [line_number(fd, offset) for offset in places]
+    for begin, end in zip(places, reversed(places), strict=True):
+        assert sha256(LOG[begin:end]).hexdigest()[:32] == range_digest(fd, begin, end)
+    fd = file_of(b"X" + b" " * 20 + b"\t")
+    ranges = [(begin, end) for begin in range(25) for end in range(begin, 25)]
+    blank = [(begin, end) for begin, end in ranges if begin == end or 1 <= begin < end <= 21]
+    assert blank == [(begin, end) for begin, end in ranges if is_blotted(fd, begin, end)]
+
+
+def test_a_mark_fits_where_its_chain_stands() -> None:
+    """The chain value ends at the offset, to the byte; nothing is asked of the beginning."""
+    fd = file_of(LOG)
+    marks = [START, *(batch.mark for batch in BATCHES)]
+    assert [True] * 5 == [fits(fd, mark) for mark in marks]
+    beside = [mark._replace(offset=mark.offset + by) for mark in marks[1:] for by in (-1, 1)]
+    assert [False] * 8 == [fits(fd, mark) for mark in beside]
+    assert not fits(fd, BATCHES[0].mark._replace(chain="0" * 32))
+    assert not fits(fd, Mark(1, "0" * 32, 10))
+    assert fits(file_of(BATCHES[0].chain.encode() + CHAIN_END), Mark(1, BATCHES[0].chain, 35))
+
+
+def test_the_end_is_looked_for_before_the_offset() -> None:
+    """What stands behind the offset at which a log is said to end is not looked at."""
+    marks = {batch.end: batch.mark for batch in BATCHES}
+    sizes = range(len(LOG) + 1)
+    assert [marks.get(size) for size in sizes] == [last_batch_end(file_of(LOG), size) for size in sizes]
+
+
+@pytest.mark.parametrize("size", [1023, 1024, 1025, 1026, MAX_LINE_BYTES - 1, MAX_LINE_BYTES])
+def test_the_end_of_a_single_line_is_found(size: int) -> None:
+    """A log of one line of any length has its end there."""
+    empty = len(batches_of([Draft("point.removed", 1, {"name": ""})])[0].raw)
+    batches = batches_of([Draft("point.removed", 1, {"name": "n" * (size - empty)})])
+    assert (size, batches[0].mark) == (len(raw(batches)), end_of(raw(batches)))
+
+
+def test_no_flipped_bit_makes_an_end() -> None:
+    """A last line that was changed anywhere but in its chain value is no end; that value is taken as it stands."""
+    begin, chain = len(LOG) - len(LINES[-1]), len(LOG) - len(CHAIN_END) - 32
+    found = {offset: end_of(data) for offset, _, data in flips(LOG, begin, len(LOG)) if end_of(data) is not None}
+    assert [*range(chain, chain + 32)] == sorted(found)
+    assert {BATCHES[-1].mark._replace(chain="")} == {mark._replace(chain="") for mark in found.values() if mark}
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        BATCHES[2].raw[:-3] + b"0" + CHAIN_END,
+        BATCHES[2].raw[:-4] + CHAIN_END,
+        BATCHES[2].raw[:-3] + b'"]\n',
+        BATCHES[2].raw[:-1] + CHAIN_MARK + b"0" * 32 + CHAIN_END,
+        BATCHES[2].data + b"}\n",
+        forge((BODY, None), mark=START._replace(seq=-1)).raw,
+        forge((BODY, None), head={"seq": '"x"'}).raw,
+    ],
+    ids=["longer chain", "shorter chain", "other bracket", "two chains", "no chain", "seq 0", "no seq"],
+)
+def test_a_last_line_in_another_form_is_no_end(last: bytes) -> None:
+    """Every part of it is as a writer writes it, or it is torn."""
+    assert None is end_of(raw(BATCHES[:2]) + last)
+
+
+def test_an_end_behind_many_bytes_is_found() -> None:
+    """A last line that is longer than the first look tells its end behind any number of other lines."""
+    batches = batches_of(GROUPS[1], *[GROUPS[0]] * 9, [Draft("point.removed", 1, {"name": "n" * 2000})])
+    assert batches[-1].mark == end_of(raw(batches))

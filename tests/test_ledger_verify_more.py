@@ -1,0 +1,307 @@
+"""The verdict in full: what is missing, what was expected, in which order and words, and what salvage gives out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger import head as heads
+from ledger import strict
+from ledger import verify as verifying
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import encode
+from ledger.errors import NewerLedgerError, Problem
+from ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
+from ledger.head import Head
+from ledger.line import START, Draft, Mark, lines_of, split_line
+from ledger.redact import Owed, owe
+from ledger.verify import Verdict, salvage, verify
+from test_ledger_line import batches_of, forge, raw
+from test_ledger_redact import begun, put, strike
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+RATED = encode(PointRated("kpt_001", "helpful"))
+STARRED = Draft("point.starred", 1, {})
+BATCHES = batches_of(
+    [encode(LedgerOpened("ledger-1", 1))],
+    [encode(PointAdded("kpt_001", "Use type hints")), encode(PlaybookUpdated(1, 0, 0))],
+    [RATED],
+    [STARRED],
+    [RATED],
+)
+LOG = raw(BATCHES)
+LAST = BATCHES[-1].mark
+BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
+CHANGED = "was changed: its bytes do not fit its checksum"
+UNCANONICAL = "its chain fits, but it is not canonical JSON"
+MISPLACED = "its chain fits, but its head is not one that Tallybook writes here"
+BLOTTED = "its text was blotted out, and no event.redacted says so"
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
+    """Return what writes a ledger's bytes and a head that acknowledges up to a mark, and opens it."""
+
+    def write(data: bytes | None, head: Mark | None = LAST) -> JsonlLog:
+        if data is not None:
+            (tmp_path / "events.jsonl").write_bytes(data)
+        if head is not None:
+            (tmp_path / "head").write_bytes(heads.encode(Head(head, "boot")))
+        return JsonlLog(tmp_path)
+
+    return write
+
+
+def seen(seq: int, message: str) -> Problem:
+    """Return the problem of a line that is there."""
+    return Problem(f"events.jsonl: seq {seq}", message, seq)
+
+
+def told(verdict: Verdict, message: str) -> list[int | None]:
+    """Return the seqs of the lines that are said to have a fault."""
+    return [one.seq for one in verdict.problems if one == seen(one.seq or 0, message)]
+
+
+def blotted(data: bytes) -> bytes:
+    """Return the log with its text blotted out."""
+    value = split_line(lines_of(BATCHES[1].data)[0])[2] or b""
+    return data.replace(value, b"null".ljust(len(value)))
+
+
+def test_a_verdict_on_no_ledger_says_nothing(ledger: Callable[..., JsonlLog]) -> None:
+    """Where there is nothing, every part of the verdict is empty."""
+    assert Verdict(0, START, (), (), {}, (), ()) == verify(ledger(None, None))
+
+
+def test_what_was_expected_is_found(ledger: Callable[..., JsonlLog]) -> None:
+    """A chain value that was noted elsewhere is that of the batch that ends at its seq."""
+    log = ledger(LOG)
+    assert [True] * 5 == [verify(log, expect=(batch.last, batch.chain)).ok for batch in BATCHES]
+
+
+@pytest.mark.parametrize("seq", [1, 2, 3, 9])
+def test_what_was_expected_and_is_not_there_is_a_problem(ledger: Callable[..., JsonlLog], seq: int) -> None:
+    """A ledger that was written anew proves itself, but not what was noted of the old one."""
+    message = f"no batch that ends at seq {seq} has the chain {BATCHES[2].chain}, which was expected"
+    problem = Problem("events.jsonl", message, seq)
+    assert Verdict(6, LAST, (problem,), (), {"point.starred/1": 1}) == verify(
+        ledger(LOG), expect=(seq, BATCHES[2].chain)
+    )
+
+
+def test_what_was_expected_of_no_ledger_is_a_problem(ledger: Callable[..., JsonlLog]) -> None:
+    """A ledger that is gone with its head is missed by whoever noted it; with its head, it is told once."""
+    expect = (3, BATCHES[1].chain)
+    problem = Problem("events.jsonl", "is missing, and seq 3 was expected", 3)
+    assert Verdict(0, START, (problem,), (), {}) == verify(ledger(None, None), expect=expect)
+    problem = Problem("events.jsonl", "is missing, and held 6 events", 6)
+    assert Verdict(0, START, (problem,), (), {}) == verify(ledger(None), expect=expect)
+
+
+@pytest.mark.parametrize("number", range(1, 4))
+def test_damage_hides_nothing_behind_it(ledger: Callable[..., JsonlLog], number: int) -> None:
+    """What is missing is told by its first and last seq, and all that proves itself behind it is looked at."""
+    batch = BATCHES[number]
+    changed = raw(BATCHES[:number]) + batch.raw.replace(b'"id":"id', b'"id":"di', 1) + raw(BATCHES[number + 1 :])
+    again = forge((BODY, None), mark=LAST, head={"id": '"id-1"'})
+    verdict = verify(ledger(changed + again.raw, again.mark))
+    problem = Problem(f"events.jsonl:{batch.first}", CHANGED, batch.first, batch.first)
+    assert (problem, seen(7, "repeats the id id-1")) == verdict.problems
+    assert (BATCHES[number - 1].last, BATCHES[number - 1].mark) == (verdict.events, verdict.head)
+    assert ((batch.first, batch.last),) == verdict.missing
+    assert ({} if number == 3 else {"point.starred/1": 1}) == verdict.unknown_kinds
+
+
+def test_a_batch_that_fits_no_class_hides_nothing_behind_it(ledger: Callable[..., JsonlLog]) -> None:
+    """It is one problem, and the batches behind it are looked at all the same."""
+    bad = forge(('"kind":"point.removed","v":1,"body":{"name":7}', None), mark=LAST)
+    more = batches_of([STARRED], [STARRED], mark=bad.mark)
+    verdict = verify(ledger(LOG + raw([bad, *more]), more[-1].mark))
+    assert [7] == [problem.seq for problem in verdict.problems]
+    assert {"point.starred/1": 3} == verdict.unknown_kinds
+    assert (6, LAST, ()) == (verdict.events, verdict.head, verdict.missing)
+
+
+def test_problems_stand_in_the_order_of_the_file(ledger: Callable[..., JsonlLog]) -> None:
+    """Texts that are gone are named between the damage before and behind them, by seq."""
+    data = blotted(LOG)
+    last = data.replace(BATCHES[4].chain.encode(), b"0" * 32)
+    assert [2, 6] == [problem.seq for problem in verify(ledger(last)).problems]
+    first = data.replace(BATCHES[0].chain.encode(), b"0" * 32)
+    assert [1, 2] == [problem.seq for problem in verify(ledger(first)).problems]
+    both = first.replace(BATCHES[4].chain.encode(), b"0" * 32)
+    problems = verify(ledger(both)).problems
+    assert [1, 2, 6] == [problem.seq for problem in problems]
+    assert seen(2, BLOTTED) == problems[1]
+
+
+def test_damage_at_the_head_is_told_once(ledger: Callable[..., JsonlLog]) -> None:
+    """Where a line is damaged, the head adds nothing by not fitting it; where nothing is, the head's word is told."""
+    (problem,) = verify(ledger(LOG.replace(LAST.chain.encode(), b"0" * 32))).problems
+    assert ("events.jsonl:6", 6, 6) == (problem.source, problem.seq, problem.line)
+    (problem,) = verify(ledger(LOG, LAST._replace(chain="0" * 32))).problems
+    message = f"does not have the chain {'0' * 32} that was acknowledged at seq 6"
+    assert Problem("events.jsonl", message, 6) == problem
+    (problem,) = verify(ledger(raw(BATCHES[:4]))).problems
+    lost = len(BATCHES[4].raw)
+    assert Problem("events.jsonl:6", f"ends {lost} bytes before its acknowledged end at seq 6", 6, 6) == problem
+
+
+def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> None:
+    """The file and what to do are told."""
+    opened = batches_of([encode(LedgerOpened("ledger-1", 2))])
+    with pytest.raises(NewerLedgerError) as caught:
+        verify(ledger(raw(opened), opened[0].mark))
+    expected = "events.jsonl: written in ledger format 2, this Tallybook knows up to 1; upgrade Tallybook"
+    assert expected == str(caught.value)
+
+
+def test_a_key_stands_on_the_first_line_only(ledger: Callable[..., JsonlLog]) -> None:
+    """One on a later line of a batch is not where a writer puts it."""
+    batch = forge((BODY, None), (BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
+    assert 2 == batch.data.count(b'"key":"k"')
+    assert [8] == told(verify(ledger(LOG + batch.raw, batch.mark)), MISPLACED)
+    batch = forge((BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
+    assert verify(ledger(LOG + batch.raw, batch.mark)).ok
+
+
+def test_each_line_is_judged_by_itself(ledger: Callable[..., JsonlLog]) -> None:
+    """The same fault on line after line is named on each; a good one that comes again is good again."""
+    odd: dict[str, Any] = {"by": '{"rater": "test"}'}
+    first = forge((BODY, None), (BODY, None), mark=LAST, head=odd)
+    second = forge((BODY, None), mark=first.mark, head=odd)
+    assert [7, 8, 9] == told(verify(ledger(LOG + raw([first, second]), second.mark)), UNCANONICAL)
+    spaced = BODY.replace(":{", ": {")
+    batch = forge((BODY, None), (spaced, None), (spaced, None), (BODY, None), mark=LAST)
+    assert [8, 9] == told(verify(ledger(LOG + batch.raw, batch.mark)), UNCANONICAL)
+
+
+@pytest.mark.parametrize(("entries", "judged"), [(65_536, 4), (3, 5), (2, 8), (1, 8), (0, 14)])
+def test_what_comes_again_is_judged_once(
+    ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch, entries: int, judged: int
+) -> None:
+    """Raters and bodies that were found canonical are remembered, as many as there is room for."""
+    calls: list[bytes] = []
+
+    def is_canonical(value: bytes) -> bool:
+        calls.append(value)
+        return True
+
+    monkeypatch.setattr(strict, "is_canonical", is_canonical)
+    monkeypatch.setattr(verifying, "_PROVEN_ENTRIES", entries)
+    batches = batches_of(
+        [encode(LedgerOpened("ledger-1", 1))], *[[RATED]] * 4, *[[encode(PlaybookUpdated(0, 0, 0))]] * 2
+    )
+    verify(ledger(raw(batches), batches[-1].mark))
+    distinct = {b'{"rater":"test"}', *(split_line(lines_of(batch.data)[0])[1] for batch in batches)}
+    assert distinct == {*calls}
+    assert judged == len(calls)
+
+
+def test_redactions_that_are_owed_are_counted(tmp_path: Path) -> None:
+    """One or several, the note says that they are not finished, and who goes on."""
+    log = begun(tmp_path / "ledger")
+    for ids, what in ((("a",), "a redaction of one text was"), (("a", "b"), "a redaction of 2 texts was")):
+        owe(log.folder, Owed(ids, ("hunter2",), "gone", {"rater": "test"}))
+        expected = f"{what} begun and not finished; the next command that writes goes on"
+        assert ((), (expected,)) == (verify(log).problems, verify(log).notes)
+
+
+def test_texts_that_stand_again_are_named_in_order(tmp_path: Path) -> None:
+    """Each event whose redaction was undone is named, whatever the order in which they were redacted."""
+    log = begun(tmp_path / "ledger")
+    ids = [f"0193a9f3-0000-7000-8000-00000000000{n}" for n in (3, 1, 2)]
+    put(log, *(EventRedacted(id_, "gone") for id_ in ids))
+    expected = tuple(f"the text of event {id_} was redacted, and stands again" for id_ in sorted(ids))
+    assert ((), expected) == (verify(log).problems, verify(log).notes)
+
+
+def test_progress_is_told_once(ledger: Callable[..., JsonlLog]) -> None:
+    """A damaged ledger is read once; it is read again only if something moved while it was read."""
+    heard: list[int] = []
+    data = LOG.replace(b'"id":"id-4"', b'"id":"id-9"')
+    assert not verify(ledger(data), lambda done, _size: heard.append(done)).ok
+    assert [batch.end for batch in BATCHES if batch is not BATCHES[2]] == heard
+    heard.clear()
+    log = ledger(LOG, BATCHES[2].mark)
+
+    def move(done: int, _size: int) -> None:
+        heard.append(done)
+        (log.folder / "head").write_bytes(heads.encode(Head(LAST, "boot")))
+
+    assert verify(log, move).ok
+    assert [batch.end for batch in BATCHES] == heard
+
+
+def test_what_was_expected_is_looked_for_again(tmp_path: Path) -> None:
+    """Where a redaction made a second look needed, it is at everything the first was for."""
+    log = begun(tmp_path / "ledger")
+    heard: list[tuple[int, int]] = []
+
+    def progress(done: int, size: int) -> None:
+        heard.append((done, size))
+        if len(heard) == 1:
+            put(log, PointRated("kpt_001", "helpful"))
+
+    verdict = verify(log, progress, (2, "0" * 32))
+    message = f"no batch that ends at seq 2 has the chain {'0' * 32}, which was expected"
+    assert (Problem("events.jsonl", message, 2),) == verdict.problems
+    ends = [batch.end for batch in log.read()]
+    assert [*((end, ends[-2]) for end in ends[:-1]), *((end, ends[-1]) for end in ends)] == heard
+
+
+def salvaged(log: JsonlLog) -> list[int]:
+    """Return the last seq of every batch that salvage gives out."""
+    return [batch.last for batch in salvage(log)]
+
+
+def test_salvage_needs_a_log(ledger: Callable[..., JsonlLog]) -> None:
+    """Where there is none nothing can be salvaged."""
+    with pytest.raises(FileNotFoundError):
+        salvaged(ledger(None))
+
+
+def test_salvage_gives_out_what_is_whole(ledger: Callable[..., JsonlLog]) -> None:
+    """Of a whole ledger that is all of it; of a damaged one all that proves itself and fits its class."""
+    assert [1, 3, 4, 5, 6] == salvaged(ledger(LOG))
+    assert [1, 3, 5, 6] == salvaged(ledger(LOG.replace(b'"id":"id-4"', b'"id":"id-9"')))
+    for bad in (
+        forge(('"kind":"point.removed","v":1,"body":{"name":7}', None), mark=LAST),
+        forge((BODY, None), mark=LAST, head={"by": '{"rater":7}'}),
+    ):
+        more = batches_of([RATED], mark=bad.mark)[0]
+        assert [1, 3, 4, 5, 6, 8] == salvaged(ledger(LOG + raw([bad, more]), more.mark))
+
+
+def unacknowledged() -> bytes:
+    """Return the log with a batch changed in a way that leaves all behind it provable."""
+    return LOG.replace(b'"id":"id-4"', b'"id":"id-9"')
+
+
+def test_salvage_ends_at_a_torn_end(ledger: Callable[..., JsonlLog]) -> None:
+    """What was never acknowledged and does not verify is no damage, and nothing behind it counts."""
+    assert [1, 3] == salvaged(ledger(unacknowledged(), BATCHES[1].mark))
+    assert [1, 3, 5, 6] == salvaged(ledger(unacknowledged(), BATCHES[2].mark))
+    verdict = verify(ledger(unacknowledged(), BATCHES[1].mark))
+    left = len(LOG) - BATCHES[1].end
+    expected = (f"{left:,} bytes at the end were never acknowledged; the next writer seals them",)
+    assert ((), expected, 3) == (verdict.problems, verdict.notes, verdict.events)
+
+
+def test_salvage_takes_owed_texts_for_gone(tmp_path: Path) -> None:
+    """In the middle of a redaction no batch is lost, and the text is not given out."""
+    log = begun(tmp_path / "ledger")
+    whole = salvaged(log)
+    batch = [*log.read()][1]
+    ids = [line.split(b'"id":"')[1].split(b'"')[0].decode() for line in lines_of(batch.data)[:1]]
+    owe(log.folder, Owed((*ids,), ("hunter2",), "gone", {"rater": "test"}))
+    log.path.write_bytes(log.path.read_bytes().replace(b"the key is", b"           "[:10]))
+    assert whole == salvaged(log)
+    added = [event for found in salvage(log) for event in found.events if isinstance(event, PointAdded)]
+    assert [None, "Write tests"] == [event.text for event in added]
+    strike(log, *ids)
+    assert [*whole, whole[-1] + 1] == salvaged(log)

@@ -1,0 +1,62 @@
+"""The harness of `tests.mutation`: which tests a mutant meets, and how a survivor is known again."""
+
+from __future__ import annotations
+
+from collections import Counter
+import inspect
+import pkgutil
+
+import pytest
+
+from mutation.__main__ import Change, change_of, explained, place_of, table
+from mutation.plugin import BUDGET_S, chosen
+
+OWN = "tests/test_ledger_head.py::test_a"
+MORE = "tests/test_ledger_head_more.py::test_b"
+OTHER = "tests/test_ledger_head_form.py::test_c"
+SLOW = "tests/test_ledger_log.py::test_d"
+
+
+def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
+    """A module's own tests come whatever they cost; others follow as long as their time is within the budget."""
+    durations = {OWN: 2 * BUDGET_S, MORE: 0.1, OTHER: 0.2, SLOW: BUDGET_S}
+    assert [MORE, OWN, OTHER] == chosen([SLOW, OTHER, OWN, MORE], "ledger.head", durations)
+    assert [OTHER, MORE] == chosen([SLOW, OWN, OTHER, MORE], "ledger.head_form", durations)
+    assert [SLOW, MORE, OTHER] == chosen([SLOW, OTHER, MORE], "ledger.log", durations)
+
+
+@pytest.mark.parametrize(
+    ("mutant", "place"),
+    [
+        ("ledger.names.x_point_name__mutmut_12", "ledger.names.point_name"),
+        ("ledger.names.x__private__mutmut_1", "ledger.names._private"),
+        ("ledger.backends.memory.xǁMemoryLogǁ__init____mutmut_2", "ledger.backends.memory.MemoryLog.__init__"),
+    ],
+)
+def test_a_mutant_is_placed_in_its_function(mutant: str, place: str) -> None:
+    """The name that mutmut gives a mutant leads to the function that it changes."""
+    assert place == place_of(mutant)
+
+
+def test_a_survivor_is_known_by_what_it_changed() -> None:
+    """Number and line of a mutant move with every edit; what it changed, and in which function, does not."""
+    diff = "# a.x_f__mutmut_3: survived\n--- a.py\n+++ a.py\n@@ -1,2 +1,2 @@\n def f():\n-    return 1\n+    return 2\n"
+    assert Change("a.f", "return 1", "return 2") == change_of("a.x_f__mutmut_3", diff)
+
+
+def test_every_explanation_is_of_code_that_is_there() -> None:
+    """An explained survivor changes code that stands in its function today, and has a reason."""
+    for change, reason in explained().items():
+        lines = inspect.getsource(pkgutil.resolve_name(change.place)).splitlines()
+        assert change.was in " ".join(line.strip() for line in lines)
+        assert reason.endswith(".")
+
+
+def test_the_table_counts_every_mutant() -> None:
+    """Percent are of all mutants, explained ones included; the last row is the whole."""
+    counts = {"a": Counter({"noticed": 2, "survived": 1, "explained": 1}), "b": Counter({"out of time": 4})}
+    assert [
+        "| a | 4 | 2 | 0 | 1 | 1 | 50.0 % |",
+        "| b | 4 | 0 | 4 | 0 | 0 | 100.0 % |",
+        "| all | 8 | 2 | 4 | 1 | 1 | 75.0 % |",
+    ] == table(counts).splitlines()[2:]
