@@ -300,8 +300,10 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
         head, _, rest = line.partition(SECTION)
         try:
             form = _head(head, raw, index)
+            by: By = _structure_as(_loads(form.by), By)
             if not rest.startswith(continued):
-                records.append(_record(form, next(known)))
+                event = next(known)
+                records.append(Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
         except (*_REFUSALS, StopIteration) as error:
             raise _fault(raw, index, error) from error
     return records
@@ -313,11 +315,6 @@ def _head(head: bytes, raw: RawBatch, index: int) -> HeadForm:
     if form is None or (form.seq, form.part) != place or (index and form.key is not None):
         raise ValueError("its head is not one that Tallybook writes here")
     return form
-
-
-def _record(form: HeadForm, event: Event) -> Recorded:
-    by: By = _structure_as(_loads(form.by), By)
-    return Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part)
 
 
 def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:

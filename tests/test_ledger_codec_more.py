@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.codec import texts_of
+from ledger.codec import decode, encode, texts_of
 from ledger.errors import DamagedLedgerError
 from ledger.events import PointAdded, PointRated, PointSeeded, UnknownEvent
+from ledger.line import frame
 from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sections
+from test_ledger_line import stamp
 
 UNWRITTEN = "its chain fits, but no Tallybook wrote this: "
 NOTHING_THERE = "it continues a text that is not there"
@@ -61,6 +63,29 @@ def test_a_continuation_that_continues_nothing_says_so(first: str, free: str | N
 def test_a_line_that_no_writer_writes_says_what_is_wrong(what: str, free: str | None, reason: str) -> None:
     """Beside seq and place, a person reads what was expected there."""
     assert UNWRITTEN + reason == damage_in_the_second((what, free))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b'"seq":2', b'"seq":3'),
+        (b'"part":[2,2]', b'"part":[1,2]'),
+        (b'"part":[2,2]', b'"part":[2,3]'),
+        (b'"id":"id-2"', b'"id":"id-2","key":"k"'),
+        (b'"id":"id-2"', b'"id": "id-2"'),
+        (b'"id":"id-2"', b'"id":"id-2","more":1'),
+    ],
+    ids=["seq", "place", "size", "key", "blank", "field"],
+)
+def test_a_head_that_does_not_belong_there_is_damage(old: bytes, new: bytes) -> None:
+    """A head says its own place in the ledger and in its batch, the key stands on the first line, nothing else."""
+    whole = frame([encode(PointRated("kpt_001", "helpful"))] * 2, stamp(key="k"))
+    assert [1, 2] == [record.seq for record in next(decode([whole])).records]
+    (batch,) = decode([whole._replace(data=whole.data.replace(old, new))])
+    with pytest.raises(DamagedLedgerError) as caught:
+        _ = batch.records
+    (problem,) = caught.value.problems
+    assert (2, UNWRITTEN + "its head is not one that Tallybook writes here") == (problem.seq, problem.message)
 
 
 def test_the_texts_of_an_event_are_told_by_field() -> None:

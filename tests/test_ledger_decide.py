@@ -72,6 +72,7 @@ def test_points_come_first_then_ratings_then_the_close() -> None:
     rated = (PointRated("kpt_001", "harmful"), PointRated("kpt_004", "helpful"))
     assert (PointAdded("kpt_004", "four"), *rated, PlaybookUpdated(1, 2, 1)) == decision.events
     assert [Ignored("new_key_points[1]", "expected a text, got int")] == list(decision.ignored)
+    assert {} == decision.renamed
 
 
 def test_an_update_that_brings_nothing_is_an_update() -> None:

@@ -60,6 +60,24 @@ def test_a_created_file_is_private(tmp_path: Path) -> None:
     os.close(fd)
 
 
+def test_a_created_file_is_open_as_it_was_asked_for(tmp_path: Path) -> None:
+    """For reading and appending, like one that had stood."""
+    fd = disk.open_file(tmp_path / "new", write=True, append=True, create=True)
+    for data in (b"one", b"two"):
+        os.lseek(fd, 0, os.SEEK_SET)
+        disk.write_all(fd, data, tmp_path / "new")
+    assert b"onetwo" == os.pread(fd, 10, 0)
+    os.close(fd)
+
+
+def test_the_names_in_a_folder_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is flushed is the folder itself."""
+    flushed: list[int] = []
+    monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.fstat(fd).st_ino))
+    disk.flush_folder(tmp_path)
+    assert [tmp_path.stat().st_ino] == flushed
+
+
 def test_a_created_folder_is_private_and_so_are_those_above_it(tmp_path: Path) -> None:
     """Missing parents are created alike; what is there already is left as it is."""
     disk.make_folder(tmp_path / "a" / "b")

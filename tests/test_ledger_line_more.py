@@ -7,7 +7,7 @@ import pytest
 from ledger.codec import encode
 from ledger.errors import BadInputError
 from ledger.events import PlaybookUpdated, PointAdded, PointRated
-from ledger.line import CHAIN_MARK, Draft, diagnose, frame, line_fault, sum_fault
+from ledger.line import CHAIN_MARK, Draft, diagnose, frame, key_of, line_fault, sum_fault
 from test_ledger_line import batches_of, stamp
 
 FOREIGN = "is not a line of this ledger"
@@ -94,6 +94,11 @@ def test_a_batch_that_does_not_verify_names_its_faulty_line() -> None:
     moved = "has seq 2 where 3 is due: lines were moved, repeated, removed or added"
     assert (2, moved) == diagnose([one, two, two], 1)
     assert (0, NO_CHAIN) == diagnose([one, two, three], 1)
+
+
+def test_a_body_is_not_searched_for_the_key() -> None:
+    """A batch without a key has none, whatever its body says of keys and times."""
+    assert "" == key_of(frame([Draft("x.y", 1, {"key": "x", "at": "y"})], stamp()).data)
 
 
 def test_what_is_too_long_says_how_long_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

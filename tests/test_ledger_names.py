@@ -72,7 +72,23 @@ def test_a_name_that_a_person_gave_can_stand(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", " ", "\u3000", "n" * 201, "a\nb", "a\tb", "\x00", "\x7f", "\x85", "a\u2028b", "a\ud800", None, 1, ["a"]],
+    [
+        "",
+        " ",
+        "\u3000",
+        "n" * 201,
+        "a\nb",
+        "a\tb",
+        "\x00",
+        "\x7f",
+        "\x85",
+        "a\u2028b",
+        "a\ud800",
+        "\udfffb",
+        None,
+        1,
+        ["a"],
+    ],
 )
 def test_a_name_that_cannot_be_written_on_a_line_is_refused(name: object) -> None:
     """Empty, blank, too long, with a control character or line separator, half a surrogate pair, or no text."""

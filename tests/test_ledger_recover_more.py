@@ -11,11 +11,13 @@ import pytest
 from ledger import disk, recover
 from ledger import head as heads
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
+from ledger.events import PointAdded
 from ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
 from ledger.scan import Stop
 from test_ledger_disk import refuse
 from test_ledger_log import BY, append, lines, names
 from test_ledger_recover import add, batch_at, made, quarantined
+from test_ledger_redact import begun, id_of, overwrite, owe, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -121,11 +123,12 @@ def test_of_a_long_end_the_last_line_is_looked_at_within_one_boot(
     assert wanted == (found.mark.seq, found.mark.offset, found.mark.at, found.stop is None)
 
 
-def test_a_short_end_behind_a_long_ledger_is_looked_at_whole(log: JsonlLog) -> None:
-    """It costs nothing, so nothing is trusted."""
-    with log.transaction() as tx:
-        tx.append([Draft("x.y", 1, {}, {"text": "x" * 10_000})] * 60, BY)
-    begin = add(log, b"\0" * 100 + batch_at(log.head(), "d").raw)
+def test_an_end_that_is_not_long_is_looked_at_whole(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs nothing, however long the ledger is before it, so nothing is trusted."""
+    tail = b"torn\n" + batch_at(log.head(), "d").raw
+    monkeypatch.setattr(recover, "_LONG_BYTES", len(tail))
+    begin = add(log, tail)
+    assert begin > len(tail)
     found = tail_of(log, head_of(log))
     assert (begin, True) == (found.mark.offset, found.stop is not None)
 
@@ -148,6 +151,15 @@ def test_after_a_failed_flush_all_is_looked_at(log: JsonlLog, torn: bytes, *, fi
     with pytest.raises(DamagedLedgerError, match=r"^events\.jsonl:2: was changed") as damage:
         tail_of(log, head._replace(suspect=0 if first else head.mark.offset, failures=1))
     assert (2, 2) == (damage.value.problems[0].seq, damage.value.problems[0].line)
+
+
+def test_a_text_that_is_being_blotted_out_is_no_damage(tmp_path: Path) -> None:
+    """A redaction that was killed halfway stands in nobody's way, also where all is looked at."""
+    log = begun(tmp_path / "other")
+    value = value_of(log, b"hunter2")
+    owe(log, id_of(log, PointAdded, "hunter2"))
+    overwrite(log, value, value[:20].ljust(len(value)))
+    assert recover.Tail(log.head(), None) == tail_of(log, head_of(log)._replace(suspect=0, failures=1))
 
 
 def test_what_this_process_has_verified_is_not_read_again(log: JsonlLog) -> None:
@@ -304,6 +316,20 @@ def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: 
             append(log, "d")
     assert str(told.value).startswith(f"{log.path}: could not be flushed (Input/output error), ")
     assert (begin, 1) == (head_of(log).suspect, head_of(log).failures)
+
+
+@pytest.mark.parametrize(("tail", "feed"), [(b"torn", 2), (b"torn\n", 0), (b"torn\nx", 2)])
+def test_a_sealed_range_ends_with_a_line(log: JsonlLog, tail: bytes, feed: int) -> None:
+    """What is missing for that is added, and nothing where nothing is missing; the cache of keys is gone with it."""
+    begin = add(log, tail)
+    cache = log.folder / "cache" / "keys"
+    cache.parent.mkdir()
+    cache.write_text("keys")
+    with log.transaction():
+        pass
+    sealed = lines(log)[-1]["body"]
+    assert (begin, begin + len(tail) + feed) == (sealed["begin"], sealed["end"])
+    assert (b" \n"[2 - feed :], False) == (log.path.read_bytes()[begin + len(tail) :][:feed], cache.exists())
 
 
 def test_a_cache_that_leads_elsewhere_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def test_a_first_line_says_where_it_stands(field: str, value: str) -> None:
     ("data", "line", "message", "finished"),
     [
         (raw(BATCHES[:3]) + LINES[5], 6, "an unfinished batch: its end is missing", False),
+        (raw(BATCHES[:3]) + LINES[5][:-1], 6, "an unfinished batch: its end is missing", False),
         (raw(BATCHES[:3]) + LINES[5][:50], 6, FOREIGN, False),
         (raw(BATCHES[:3]) + LINES[5][:-9], 6, CHANGED, False),
         (raw(BATCHES[:2]) + rechained(BATCHES[2]) + BATCHES[3].raw, 5, UNFIT, True),
@@ -68,13 +69,22 @@ def test_a_first_line_says_where_it_stands(field: str, value: str) -> None:
         (raw(BATCHES[:2]) + CHAIN_MARK + b'0"}\n' + LINES[5], 5, FOREIGN, True),
         (raw(BATCHES[:2]) + CHAIN_MARK + b'0"}', 5, FOREIGN, False),
     ],
-    ids=["unfinished", "half", "most", "chain", "two faults", "chain mark", "half a chain mark"],
+    ids=["unfinished", "no feed", "half", "most", "chain", "two faults", "chain mark", "half a chain mark"],
 )
 def test_a_stop_says_what_is_wrong_first(data: bytes, line: int, message: str, finished: bool) -> None:
     """It names file, line and fault of the batch that was due, whatever stands behind that, and whether it ends."""
     stop = read(data).stop
     assert stop is not None
     assert ((f"events.jsonl:{line}", message, line, line), finished) == (stop.problem, stop.finished)
+
+
+def test_an_unfinished_batch_owes_no_text() -> None:
+    """What was never acknowledged was never redacted, so nothing of it is taken for gone."""
+    data = raw(BATCHES[:1]) + LINES[1]
+    looked = Scan(file_of(data), START, len(data), owed={"id-2"})
+    assert BATCHES[:1] == list(looked)
+    assert looked.stop is not None
+    assert "an unfinished batch: its end is missing" == looked.stop.problem.message
 
 
 def test_a_stop_does_not_look_behind_the_end() -> None:
@@ -194,6 +204,7 @@ def test_windows_change_no_count(monkeypatch: pytest.MonkeyPatch, window: int) -
     assert [LOG.count(b"\n", 0, offset) + 1 for offset in places] == [line_number(fd, offset) for offset in places]
     for begin, end in zip(places, reversed(places), strict=True):
         assert sha256(LOG[begin:end]).hexdigest()[:32] == range_digest(fd, begin, end)
+    assert [1, 2, 3, 3] == [line_number(file_of(b"\n\nx"), offset) for offset in range(4)]
     fd = file_of(b"X" + b" " * 20 + b"\t")
     ranges = [(begin, end) for begin in range(25) for end in range(begin, 25)]
     blank = [(begin, end) for begin, end in ranges if begin == end or 1 <= begin < end <= 21]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ledger.errors import BadInputError
 from ledger.seeds import HEADING, Legacy, read_legacy
 from reference_model import point
 from test_ledger_seeds import entries, messages, read, read_text
@@ -34,6 +35,36 @@ def test_a_value_is_shown_short_and_as_it_was_written(written: str, shown: str) 
     assert [f"playbook.json: key_points[0]: helpful {shown} was read as 0"] == whole(written)
 
 
+def test_a_number_in_capitals_is_a_number() -> None:
+    """JSON writes an exponent with either letter."""
+    assert ["playbook.json: key_points[0]: helpful 1E2 was read as 100"] == whole("1E2")
+
+
+def test_one_key_too_many_is_named_alone() -> None:
+    """Where an entry has one key that entries do not have, the message names it and no number."""
+    legacy = read({**point("kpt_001", "a"), "tags": 1})
+    assert ["playbook.json: key_points[0]: 'tags' is no part of an entry; kept in the ledger alone"] == messages(legacy)
+
+
+def test_numbers_at_the_top_are_passed_on_as_they_are() -> None:
+    """A whole number stays one, whatever its sign; a fraction stays a fraction."""
+    assert '{"a":-5,"b":2.5,"c":-0.25,"d":7}' == read_text('{"a":-5,"b":2.5,"c":-0.25,"d":7,"key_points":[]}').top
+
+
+def test_a_top_level_key_with_two_flaws_is_told_both() -> None:
+    """What readers disagree on is listed, whatever it has of it."""
+    (skipped,) = read_text('{"x":{"a":1,"a":NaN},"key_points":[]}').skipped
+    both = "repeats a key, of which the last one counts; holds a number that many cannot read"
+    assert both == skipped.reason
+
+
+def test_a_hundred_levels_are_read_and_no_more() -> None:
+    """The file's own object and list are two of them."""
+    assert 1 == len(read_text(f'{{"key_points":[{"[" * 98}{"]" * 98}]}}').skipped)
+    with pytest.raises(BadInputError, match=r"^playbook.json: is nested more than 100 levels deep$"):
+        read_text(f'{{"key_points":[{"[" * 99}{"]" * 99}]}}')
+
+
 def sections(text: str) -> Legacy:
     """Return what is read from a playbook with these sections."""
     return read_text(f'{{"sections":{text}}}')
@@ -52,6 +83,17 @@ def test_an_item_with_a_text_is_an_entry_whatever_lists_it_has() -> None:
     assert [point("kpt_001", "a"), point("kpt_002", "c")] == entries(legacy)
     assert ['{"items":[]}'] == [skipped.original for skipped in legacy.skipped]
     assert {HEADING} == {skipped.reason for skipped in legacy.skipped}
+
+
+def test_key_points_that_are_no_list_beside_sections_are_kept_as_evidence() -> None:
+    """The sections are read; what stands in the place of the entries is neither read nor passed on."""
+    legacy = read_text('{"key_points":{"a":1},"sections":{"S":["b"]}}')
+    assert ([point("kpt_001", "b")], {}) == (entries(legacy), legacy.top_keys)
+    assert (2, "is not what a playbook has there", '{"key_points":{"a":1}}') == (
+        legacy.skipped[1].index,
+        legacy.skipped[1].reason,
+        legacy.skipped[1].original,
+    )
 
 
 def test_a_list_is_kept_as_it_was_written() -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
     from types import FrameType
 
-BUDGET_S = 4.0
-"""Seconds of other files' tests, as measured without a mutant, that one has to live through to survive."""
+BUDGET_S, BUDGET_TESTS = 4.0, 300
+"""Other files' tests, in seconds as measured without a mutant and in number, that one has to survive."""
 EXAMPLES = 25
 """Examples of a property that says no number of its own; they are the same in every run."""
 CPU_S, CPU_FACTOR = 3.0, 10
@@ -63,7 +63,7 @@ def chosen(tests: Sequence[str], module: str, durations: dict[str, float]) -> li
     own = [test for test in order if is_own(test, module)]
     others = [test for test in order if not is_own(test, module)]
     spent = accumulate(durations.get(test, 0.0) for test in others)
-    return own + [test for test, seconds in zip(others, spent, strict=True) if seconds < BUDGET_S]
+    return own + [test for test, seconds in zip(others, spent, strict=True) if seconds < BUDGET_S][:BUDGET_TESTS]
 
 
 def _plain(test: str) -> str:
