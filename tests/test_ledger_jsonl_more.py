@@ -82,6 +82,14 @@ def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) 
     assert [events] == flushed
 
 
+def test_a_new_ledgers_first_head_acknowledges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It stands before the first line does, and names the boot in which it was begun."""
+    log, seen = JsonlLog(tmp_path), []
+    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: seen.append((head_of(log), log.path.stat().st_size))))
+    append(log, "a")
+    assert [(Head(START, disk.boot_id()), 0)] == seen
+
+
 def test_a_new_ledger_says_who_began_it_and_hides_from_git(log: JsonlLog) -> None:
     """Its first line is Tallybook's own, of the first version, and git is told to ignore all of the folder."""
     genesis = lines(log)[0]
@@ -224,6 +232,37 @@ def test_a_turned_away_batch_that_is_not_confirmed_leaves_all_behind_the_head_in
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     append_failing(log, "a", key="k")
     assert end == head_of(log).suspect
+
+
+def test_a_failed_flush_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the system's reason."""
+    monkeypatch.setattr(disk, "flush_data", Flushes(fail))
+    with pytest.raises(OutcomeUnknownError) as told:
+        append(log, "a")
+    assert unknown(log.path) == str(told.value)
+
+
+def test_anothers_failed_flush_is_told_as_such(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells an error once, to whoever asks first: who asks next is told what that may mean for him."""
+    monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append_failing(JsonlLog(log.folder), "b"), fail))
+    with pytest.raises(OutcomeUnknownError) as told:
+        append(log, "a")
+    assert unknown(log.path, "another writer's flush failed meanwhile") == str(told.value)
+
+
+def test_a_failure_behind_which_another_succeeded_is_noted_where_it_was(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The head is past the batch by then, and the doubt begins at the batch all the same."""
+    begin = log.head().offset
+
+    def succeed_later_and_fail() -> None:
+        append(JsonlLog(log.folder), "later")
+        fail()
+
+    monkeypatch.setattr(disk, "flush_data", Flushes(succeed_later_and_fail))
+    append_failing(log, "a")
+    assert begin == head_of(log).suspect < head_of(log).mark.offset
 
 
 def test_a_failure_is_noted_though_the_head_is_torn(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:

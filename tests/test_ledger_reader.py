@@ -111,6 +111,32 @@ def test_a_torn_end_is_left_out(ledger: Callable[..., JsonlLog], head: Mark | No
     assert BATCHES[:2] == list(ledger(LOG[:-40], head).read())
 
 
+def test_a_changed_batch_behind_the_head_is_left_out(ledger: Callable[..., JsonlLog]) -> None:
+    """What was never acknowledged is no damage, even where a batch ends behind it; without a head it is."""
+    data = LOG.replace(b"Use type", b"Use tape")
+    assert BATCHES[:1] == list(ledger(data, BATCHES[0].mark).read())
+    (ledger(data).folder / "head").unlink()
+    assert [2] == [problem.seq for problem in refused(ledger(data, None))]
+
+
+def test_what_does_not_verify_is_looked_at_again(
+    ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A redaction that began meanwhile is no damage; what is wrong at the same place twice is."""
+    log, looks = ledger(LOG.replace(b'{"salt', b"null  ")), list[None]()
+
+    def owed_ids(_: Path) -> frozenset[str]:
+        looks.append(None)
+        return frozenset({"id-2"} if len(looks) > 1 else ())
+
+    monkeypatch.setattr(redact, "owed_ids", owed_ids)
+    assert [1, 2, 3] == [batch.last for batch in log.read()]
+    looks.clear()
+    log.path.write_bytes(LOG.replace(b"helpful", b"harmful"))
+    assert [3] == [problem.seq for problem in refused(log)]
+    assert 2 == len(looks)
+
+
 def test_no_reader_opens_for_writing(ledger: Callable[..., JsonlLog], monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading, verifying and salvaging ask for no right to write."""
     log, flags = ledger(LOG), list[int]()
@@ -224,12 +250,13 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
         b'{"kind":"ledger.opened","v":2}\n',
         b'{"kind":"ledger.opened","v":1,"body":{"ledger":"l"}}\n',
         b'{"kind":"ledger.opened","v":1,"body":{"format":1}}\n{"kind":"ledger.opened","v":1,"body":{"format":2}}\n',
+        b'{"kind":"point.added","v":1,"body":{}}\n{"kind":"ledger.opened","v":1,"body":{"format":2}}\n',
         b'{"kind":"point.added","v":1,"body":{"format":2}}\n',
         b'{"kind":"ledger.opened","v":1,"body":{"format":"2"}}\n',
         b'{"kind":"ledger.opened","v":1,"body":{"format":-2}}\n',
         forge(('"kind":"playbook.updated","v":1,"body":{"format":2}', None)).raw,
     ],
-    ids=["empty", "torn", "no body", "no format", "second line", "other kind", "text", "negative", "forged"],
+    ids=["empty", "torn", "no body", "no format", "again", "second line", "other kind", "text", "negative", "forged"],
 )
 def test_only_the_first_line_tells_a_format(tmp_path: Path, opening: bytes) -> None:
     """A log whose first line is no opening of a later format is not called later, whatever it says elsewhere."""

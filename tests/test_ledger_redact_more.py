@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger import disk, redact
-from ledger.errors import CannotWriteError, OutcomeUnknownError
+from ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
 from ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from ledger.line import BY_FIELDS, START, RawBatch, chain_of
 from ledger.redact import OWED, PAID, Owed, gone, masked, redacted_by
@@ -77,6 +77,14 @@ def test_every_redaction_of_a_batch_is_said() -> None:
     assert [] == redacted_by(forge((ADDED, "null")))
 
 
+def test_a_text_that_nobody_took_is_a_problem() -> None:
+    """Each is named by file and line, in order, and those that a redaction explains are not."""
+    lost = [(2, "a"), (3, "b"), (5, "a"), (7, "")]
+    message = "its text was blotted out, and no event.redacted says so"
+    expected = [Problem(f"log: seq {seq}", message, seq) for seq in (2, 5, 7)]
+    assert expected == redact.unexplained(lost, {"b", "c"}, "log")
+
+
 def sealed(log: JsonlLog, torn: bytes) -> str:
     """Let a writer seal a torn end; return the id of the sealing line."""
     known = {id_ for id_, event in events(log).items() if isinstance(event, LogRecovered)}
@@ -90,10 +98,10 @@ def sealed(log: JsonlLog, torn: bytes) -> str:
 
 def test_a_sealed_range_goes_alone(log: JsonlLog) -> None:
     """Of several sealed ranges only the redacted one is blotted out, and only its copies."""
-    ids = [sealed(log, TORN), sealed(log, b"another end"), sealed(log, b"and one more")]
+    ids = [sealed(log, TORN), sealed(log, b"another end\n"), sealed(log, b"and one more")]
     strike(log, ids[1])
     kept = [log.path.read_bytes(), *(path.read_bytes() for path in (log.folder / "quarantine").iterdir())]
-    for torn, left in ((TORN, 2), (b"another end", 0), (b"and one more", 2)):
+    for torn, left in ((TORN, 2), (b"another end\n", 0), (b"and one more", 2)):
         assert left == sum(torn in data for data in kept)
     assert 4 == len(kept)
     assert ((), [ids[1]]) == (verify(log).problems, [id_ for batch in log.read() for _, id_ in gone(batch)])
