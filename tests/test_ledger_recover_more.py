@@ -254,11 +254,11 @@ def test_what_is_like_an_end_of_a_batch_is_none(tmp_path: Path, data: bytes) -> 
 
 def test_a_copy_has_no_byte_of_an_earlier_one(log: JsonlLog) -> None:
     """What a killed writer left under the same name is written over, holes and all."""
-    tail = b"\0" * 5000 + b"torn" + b"\0" * 5000
+    tail = b"\0" * 5000 + b"X" * 9000 + b"\n" * 9000 + b"\0" * 5000
     begin = add(log, tail)
     (log.folder / "quarantine").mkdir()
     name = f"{begin}-{begin + len(tail)}.bin"
-    (log.folder / "quarantine" / name).write_bytes(b"left over " * 2000)
+    (log.folder / "quarantine" / name).write_bytes(b"left over " * 3000)
     append(log, "d")
     assert {name: tail} == quarantined(log)
     (seal,) = (line for line in lines(log) if line["kind"] == "log.recovered")
