@@ -11,7 +11,7 @@ from ledger import salvage
 from ledger.codec import encode
 from ledger.errors import Problem
 from ledger.events import PointAdded
-from ledger.line import CHAIN_MARK, START, Mark, RawBatch
+from ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Mark, RawBatch
 from ledger.salvage import Gap, survey
 from ledger.scan import Stop
 from test_ledger_line import batches_of, file_of, raw
@@ -150,6 +150,16 @@ def test_a_batch_is_found_behind_a_changed_one(monkeypatch: pytest.MonkeyPatch, 
     found = surveyed(raw(BATCHES).replace(b"kpt_003", b"kpt_009", 1))
     message = "was changed: its bytes do not fit its checksum"
     assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].mark, message), *BATCHES[3:]]) == bare(found)
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_batches_of_any_length_are_found(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Wherever a chain value stands, it is found by a window that it just fits into."""
+    monkeypatch.setattr(salvage, "_WINDOW_BYTES", len(CHAIN_MARK) + CHAIN_TAIL_BYTES)
+    batches = batches_of(*(rated("n" * length) for length in range(1, 8)))
+    changed = batches[number].raw.replace(b"helpful", b"harmful")
+    seqs, gaps = lines_and_gaps(surveyed(raw(batches[:number]) + changed + raw(batches[number + 1 :])))
+    assert ([one for one in range(1, 8) if one != number + 1], [(number + 1, number + 1)]) == (seqs, gaps)
 
 
 def test_a_survey_begins_where_it_is_told_to() -> None:
