@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ledger.codec import decode, encode, texts_of
 from ledger.errors import DamagedLedgerError
 from ledger.events import PointAdded, PointRated, PointSeeded, UnknownEvent
-from ledger.line import frame
+from ledger.line import FREE_CHARS, frame
 from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sections
 from test_ledger_line import stamp
 
@@ -86,6 +88,22 @@ def test_a_head_that_does_not_belong_there_is_damage(old: bytes, new: bytes) -> 
         _ = batch.records
     (problem,) = caught.value.problems
     assert (2, UNWRITTEN + "its head is not one that Tallybook writes here") == (problem.seq, problem.message)
+
+
+def test_who_said_it_is_read_on_a_continued_line_too() -> None:
+    """A fold must not take what verify calls damage, also where the line brings no event of its own."""
+    whole = frame([encode(PointAdded("kpt_001", "long " * FREE_CHARS))], stamp())
+    first, *continued = whole.data.split(b"\n")
+    assert continued
+    by = re.search(rb'"by":\{[^{}]*\}', continued[-1])
+    assert by
+    twice = by[0].replace(b"{", b'{"rater":"another",')
+    changed = b"\n".join([first, *continued[:-1], continued[-1].replace(by[0], twice)])
+    (batch,) = decode([whole._replace(data=changed)])
+    with pytest.raises(DamagedLedgerError) as caught:
+        _ = batch.records
+    (problem,) = caught.value.problems
+    assert (len(continued) + 1, UNWRITTEN) == (problem.seq, problem.message[: len(UNWRITTEN)])
 
 
 def test_the_texts_of_an_event_are_told_by_field() -> None:
