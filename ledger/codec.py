@@ -47,7 +47,7 @@ def _strict_int(value: Any, _: type) -> int:
     return value
 
 
-def _strict_str(value: Any, _: type) -> str:
+def _strict_str(value: Any, _: Any = str) -> str:
     if type(value) is not str:
         raise TypeError(f"expected str, got {type(value).__name__}")
     return value
@@ -57,15 +57,7 @@ def _texts(value: Any, _: Any) -> tuple[str, ...]:
     # A tuple is how our own classes hold it, a list how JSON gives it.
     if type(value) not in {list, tuple}:
         raise TypeError(f"expected list, got {type(value).__name__}")
-    return tuple(_strict_str(one, str) for one in value)
-
-
-def _optional_str(value: Any, _: Any) -> str | None:
-    return None if value is None else _strict_str(value, str)
-
-
-def _optional_int(value: Any, _: Any) -> int | None:
-    return None if value is None else _strict_int(value, int)
+    return tuple(map(_strict_str, value))
 
 
 def _strict(*, detailed: bool) -> OrjsonConverter:
@@ -73,8 +65,6 @@ def _strict(*, detailed: bool) -> OrjsonConverter:
     converter.register_structure_hook(int, _strict_int)
     converter.register_structure_hook(str, _strict_str)
     converter.register_structure_hook_func(lambda hint: hint == tuple[str, ...], _texts)
-    converter.register_structure_hook_func(lambda hint: hint == str | None, _optional_str)
-    converter.register_structure_hook_func(lambda hint: hint == int | None, _optional_int)
     return converter
 
 
@@ -184,7 +174,7 @@ def _parse(what: bytes, free: bytes | None) -> _Parsed:
     texts = None
     if free is not None and free != b"null":
         texts = _loads(free)
-        _strict_str(texts.pop("salt"), str)
+        _strict_str(texts.pop("salt"))
     if kind != CONTINUED and not _is_known(kind, version):
         # Nothing else looks into it.
         for text in (what, free):
@@ -207,7 +197,7 @@ def _continue(before: _Parsed | None, line: _Parsed) -> None:
     if not added.keys() <= texts.keys():
         raise ValueError("it continues a text that is not there")
     for field, more in added.items():
-        texts[field] = _strict_str(texts[field], str) + _strict_str(more, str)
+        texts[field] = _strict_str(texts[field]) + _strict_str(more)
 
 
 def _event(line: _Parsed) -> Event:

@@ -234,7 +234,7 @@ def decide_edit(edit: Edit, known: Known, drift: Mapping[str, tuple[int, int]]) 
     base = {point.name: point for point in edit.base}
     found = {point.name: point for point in edit.found}
     events: list[Event] = [PointRemoved(name) for name in base if name not in found and name in points]
-    after = {name: point for name, point in points.items() if name in found or name not in base}
+    after = dict.fromkeys(name for name in points if name in found or name not in base)
     taken = {*known.used, *points, *found}
     renamed: dict[str, str] = {}
     for point in edit.found:
@@ -246,10 +246,10 @@ def decide_edit(edit: Edit, known: Known, drift: Mapping[str, tuple[int, int]]) 
             high_water = free_number(high_water, taken)
             renamed[name] = name = point_name(high_water)
             now = None
-        target = _merged(attrs.evolve(point, name=name), old, now, drift.get(point.name, (0, 0)))
+        target = _merged(point, old, now, drift.get(point.name, (0, 0)))
         if target != now:
             events.append(PointEdited(name, target.helpful, target.harmful, target.text))
-        after[name] = target
+        after.setdefault(name)
     wanted = _order([renamed.get(name, name) for name in found], list(base), list(after))
     if wanted != list(after):
         events.extend(
@@ -263,14 +263,11 @@ def decide_edit(edit: Edit, known: Known, drift: Mapping[str, tuple[int, int]]) 
 def _merged(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:
     """Return an entry with each field from the side that changed it."""
     text = point.text if old is None or now is None or old.text != point.text else now.text
-    counts = []
-    for field, since in zip(("helpful", "harmful"), drift, strict=True):
-        value = getattr(point, field)
-        if old is not None and now is not None and getattr(old, field) == value:
-            counts.append(getattr(now, field))
-        else:
-            counts.append(max(value + since, 0))
-    return KeyPoint(point.name, text, *counts)
+    helpful, harmful = point.helpful + drift[0], point.harmful + drift[1]
+    if old is not None and now is not None:
+        helpful = now.helpful if old.helpful == point.helpful else helpful
+        harmful = now.harmful if old.harmful == point.harmful else harmful
+    return KeyPoint(point.name, text, max(helpful, 0), max(harmful, 0))
 
 
 def _order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:

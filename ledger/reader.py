@@ -96,7 +96,7 @@ class Reading:
             DamagedLedgerError: A text of it is gone that nobody redacted, or nobody knows because of damage behind it.
         """
         lost = redact.gone(batch)
-        if redact.unexplained(lost, known, self._path.name):
+        if any(id_ not in known for _, id_ in lost):
             # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
             owed = redact.owed_ids(self._path.parent)
             behind = self._scanned(batch.mark, os.fstat(self._fd).st_size)

@@ -95,8 +95,7 @@ def _whole_but_for_its_chain(fd: int, bad: Mark, size: int, owed: Collection[str
         return None
     end, proof_end = ends
     length = end - bad.offset - len(CHAIN_MARK) - CHAIN_TAIL_BYTES
-    data = read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset) if length > 0 else b""
-    data = masked(data, owed) if owed else data
+    data = masked(read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset), owed)
     last = bad.seq + data.count(b"\n") + 1
     if sum_fault(data) is not None:
         return None

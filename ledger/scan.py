@@ -156,12 +156,10 @@ class Scan:
         around = read_at(self._fd, min(2 * MAX_LINE_BYTES, self._end - low), low)
         start = around.rfind(b"\n", 0, offset - low) + 1
         stop = around.find(b"\n", offset - low) + 1
-        data, mark, tail = around[start:stop].partition(CHAIN_MARK)
-        if not mark or len(tail) != CHAIN_TAIL_BYTES or low + start <= self.mark.offset:
-            return None
+        data, _, tail = around[start:stop].partition(CHAIN_MARK)
         seq, chain, _, _ = self.mark
         batch = _proven(data, tail, seq, chain, low + start)
-        if batch is None:
+        if batch is None or batch.offset <= self.mark.offset:
             return None
         begin, end = self.mark.offset, batch.offset
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, end)

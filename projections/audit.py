@@ -204,8 +204,6 @@ NAMED: Final[dict[type[Any], Callable[[Story, Any, Batch], None]]] = {
 def audit_view(name: str, policy: Policy = SPEC_POLICY) -> View[Story]:
     """Return the view that tells the story of one name under a policy."""
     return View(
-        name="audit",
-        about="the whole story of an entry: where it came from, who rated it, why it is gone",
         start=partial(Story, name=name),
         table={**NAMED, PlaybookUpdated: _mention_prune(policy), EventRedacted: _mention_redaction},
         settle=partial(_tell, policy=policy),

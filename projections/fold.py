@@ -42,15 +42,11 @@ class View(Generic[S]):
     Kinds that stand in no row change nothing, so kinds of later versions are ignored by all views.
 
     Attributes:
-        name: Its name in the catalog.
-        about: One line for people.
         start: Gives the state before the first event.
         table: Class of event → what it does to the state; the batch tells who and when.
         settle: Called once behind each batch of which at least one event stood in the table.
     """
 
-    name: str
-    about: str
     start: Callable[[], S]
     table: Mapping[type[Any], Callable[[S, Any, Batch], None]]
     settle: Callable[[S, Batch], None] | None = None

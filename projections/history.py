@@ -103,9 +103,8 @@ def kind_of(event: Event) -> tuple[str, int]:
     """Return the literal kind and the version of an event."""
     if isinstance(event, UnknownEvent):
         return event.kind, event.v
-    # Continued text belongs to the event before it and has no row of its own in the vocabulary.
-    kind = KIND_OF.get(type(event), "text.continued")
-    return kind, EVENT_TYPES[kind][1] if kind in EVENT_TYPES else 1
+    kind = KIND_OF[type(event)]
+    return kind, EVENT_TYPES[kind][1]
 
 
 def by_json(by: By) -> dict[str, Any]:
@@ -124,8 +123,7 @@ def _fields(event: Event, *, free: bool) -> dict[str, Any]:
 
 def summary(event: Event) -> str:
     """Return one event as one line for people, without who and when."""
-    tell = SUMMARIES.get(type(event), _generic)
-    return _one_line(tell(event))
+    return _one_line(SUMMARIES[type(event)](event))
 
 
 def _one_line(text: str) -> str:
@@ -153,12 +151,6 @@ def _updated(event: PlaybookUpdated) -> str:
 
 def _edited(event: PlaybookEdited) -> str:
     return "edit closed" if event.base is None else f"edit closed, of the playbook at event {event.base}"
-
-
-def _generic(event: Event) -> str:
-    """Tell of an event that has no row below: its kind and what its body says."""
-    fields = _fields(event, free=False)
-    return f"{kind_of(event)[0]}: " + ", ".join(f"{field} {value}" for field, value in fields.items())
 
 
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {

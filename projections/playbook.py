@@ -185,8 +185,6 @@ def playbook_view(policy: Policy = SPEC_POLICY) -> View[Playbook]:
     """Return the playbook view under a policy."""
     keep = _keep(policy)
     return View(
-        name="playbook",
-        about="the key points that stand, with their counts",
         start=Playbook,
         table={
             PointRated: _rate(policy),

@@ -24,12 +24,11 @@ def entry(point: KeyPoint) -> dict[str, Any]:
 
 def playbook_dict(playbook: Playbook) -> dict[str, Any]:
     """Return the playbook in the specification's format, without the ledger's own stamp."""
-    top = dict(playbook.top)
-    version = top.pop("version", None)
     return {
-        "version": version,
+        "version": None,
         "last_updated": playbook.last_updated,
-        **top,
+        # A version that it brought stands in its place.
+        **playbook.top,
         "key_points": [entry(point) for point in playbook.points.values()],
     }
 

@@ -337,6 +337,9 @@ def test_json_is_written_as_the_standard_library_writes_it(monkeypatch: pytest.M
         assert json.dumps(value, ensure_ascii=False, separators=(",", ":")) == encoded(value)
 
     agree()
+    # Long enough to be put together from several pieces.
+    many = [7] * 300_000
+    assert json.dumps(many, separators=(",", ":")) == encoded(many)
     for number in (float("nan"), float("inf"), float("-inf")):
         with pytest.raises(ValueError, match="not JSON compliant"):
             encoded([number])

@@ -292,6 +292,12 @@ def test_salvage_ends_at_a_torn_end(ledger: Callable[..., JsonlLog]) -> None:
     assert ((), expected, 3) == (verdict.problems, verdict.notes, verdict.events)
 
 
+def test_salvage_needs_no_head(ledger: Callable[..., JsonlLog]) -> None:
+    """Without one, what does not verify is damage where a batch ends behind it, and a torn end elsewhere."""
+    assert [1, 3, 5, 6] == salvaged(ledger(unacknowledged(), None))
+    assert [1, 3, 4, 5] == salvaged(ledger(LOG[:-9], None))
+
+
 def test_salvage_takes_owed_texts_for_gone(tmp_path: Path) -> None:
     """In the middle of a redaction no batch is lost, and the text is not given out."""
     log = begun(tmp_path / "ledger")

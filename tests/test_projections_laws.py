@@ -110,10 +110,9 @@ def told(state: State) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_a_view_has_the_name_that_it_is_listed_under(name: str) -> None:
-    """A view knows its name in the catalog, and says in one line what it tells."""
-    assert {name} == {view.name for view in made(name)}
-    assert [1] * len(made(name)) == [len(view.about.splitlines()) for view in made(name)]
+def test_a_view_is_listed_with_what_it_tells(name: str) -> None:
+    """A person who looks for a view reads in one line what it tells."""
+    assert 1 == len(VIEWS[name].about.splitlines())
 
 
 @pytest.mark.parametrize("name", VIEWS)

@@ -159,11 +159,6 @@ def test_a_removal_of_nobody_changes_nothing() -> None:
     assert [A.name] == list(playbook([A, PointRemoved("kpt_404"), EDIT]).points)
 
 
-def test_the_view_is_called_the_playbook() -> None:
-    """Under any policy it is the same view."""
-    assert ["playbook"] * 2 == [PLAYBOOK.name, playbook_view(Policy("patient", floor=5)).name]
-
-
 def test_a_name_that_stands_keeps_its_entry_in_the_fold() -> None:
     """An addition or a seed of a name that stands moves neither its text nor its counts."""
     again = [PointAdded("kpt_001", "other"), PointSeeded("kpt_001", 9, 9, "canonical", "other", "")]
