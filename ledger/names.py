@@ -62,7 +62,7 @@ class Naming:
     """Gives each entry of a file its name.
 
     Attributes:
-        avoid: Names that are not generated: those of the file, of the caller, and those generated before.
+        avoid: Names that are not generated: those of the file and of the caller; those generated lie below.
         given: Names of the entries so far.
         highest: Highest number among the names seen so far; the specification counts on from there.
     """
@@ -86,6 +86,5 @@ class Naming:
         if name is None or name in self.given:
             self.highest = free_number(self.highest, self.avoid)
             name = point_name(self.highest)
-            self.avoid.add(name)
         self.given.add(name)
         return name
