@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
-from ledger.codec import decode, encode, texts_of
+from ledger import codec
+from ledger.codec import decode, encode, structure, texts_of
 from ledger.errors import DamagedLedgerError
-from ledger.events import PointAdded, PointRated, PointSeeded, UnknownEvent
-from ledger.line import FREE_CHARS, frame
+from ledger.events import EVENT_TYPES, KIND_OF, Event, PointAdded, PointRated, PointSeeded, UnknownEvent
+from ledger.line import FREE_CHARS, SECTION, RawBatch, frame, lines_of
 from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sections
 from test_ledger_line import stamp
 
@@ -104,6 +106,47 @@ def test_who_said_it_is_read_on_a_continued_line_too() -> None:
         _ = batch.records
     (problem,) = caught.value.problems
     assert (len(continued) + 1, UNWRITTEN) == (problem.seq, problem.message[: len(UNWRITTEN)])
+
+
+def rated(*names: str) -> RawBatch:
+    """Return a batch of ratings of these entries."""
+    return frame([encode(PointRated(name, "helpful")) for name in names], stamp())
+
+
+@pytest.mark.parametrize("cls", codec._PLAIN)
+def test_a_well_formed_line_takes_the_short_way(monkeypatch: pytest.MonkeyPatch, cls: type[Any]) -> None:
+    """The long way would come to the same event, and take its time."""
+    event = structure(KIND_OF[cls], EVENT_TYPES[KIND_OF[cls]][1], sections(KIND_OF[cls])[0])
+    batch = frame([encode(event)], stamp())
+    monkeypatch.setattr(codec, "_parse", None)
+    assert [(event,)] == [tuple(one.events) for one in decode([batch])]
+
+
+def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines that say the same share their event, up to a length and a number of them."""
+    batch = rated("kpt_001", "kpt_001", "kpt_002", "kpt_001")
+    whats = [line.partition(SECTION)[2] for line in lines_of(batch.data)]
+    decoded_ones: list[bytes] = []
+    plain = codec._plain_event
+
+    def noted(what: bytes) -> Event:
+        decoded_ones.append(what[1:])
+        return plain(what)
+
+    monkeypatch.setattr(codec, "_plain_event", noted)
+
+    def decodings() -> list[bytes]:
+        decoded_ones.clear()
+        assert [PointRated(f"kpt_00{n}", "helpful") for n in (1, 1, 2, 1)] == list(next(decode([batch])).events)
+        return list(decoded_ones)
+
+    assert [whats[0], whats[2]] == decodings()
+    monkeypatch.setattr(codec, "MEMO_BYTES", len(whats[0]))
+    assert [whats[0], whats[2]] == decodings()
+    monkeypatch.setattr(codec, "MEMO_ENTRIES", 1)
+    assert [whats[0], whats[2], whats[3]] == decodings()
+    monkeypatch.setattr(codec, "MEMO_BYTES", len(whats[0]) - 1)
+    assert whats == decodings()
 
 
 def test_the_texts_of_an_event_are_told_by_field() -> None:
