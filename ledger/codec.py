@@ -43,7 +43,7 @@ UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 
 def _strict_int(value: Any, _: type) -> int:
     if type(value) is not int or abs(value) > MAX_INT:
-        raise TypeError(f"expected int, got {type(value).__name__}")
+        raise TypeError
     return value
 
 
@@ -56,7 +56,7 @@ def _strict_str(value: Any, _: Any = str) -> str:
 def _texts(value: Any, _: Any) -> tuple[str, ...]:
     # A tuple is how our own classes hold it, a list how JSON gives it.
     if type(value) not in {list, tuple}:
-        raise TypeError(f"expected list, got {type(value).__name__}")
+        raise TypeError
     return tuple(map(_strict_str, value))
 
 

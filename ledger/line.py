@@ -175,7 +175,7 @@ def covered(data: bytes) -> bytes:
     for index, line in enumerate(lines):
         kept, mark, free = line.partition(FREE_MARK)
         # The brace that closes the line, which on the last line comes with the chain, is no part of the value.
-        lines[index] = kept + mark + (free[-1:] if index < last else b"") if mark else line
+        lines[index] = kept + mark + (free[-1:] if index < last else b"")
     return b"\n".join(lines)
 
 

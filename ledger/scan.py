@@ -172,19 +172,16 @@ class Scan:
     def _explain(self) -> Stop:
         """Say what is wrong at the place where reading stopped."""
         seq, _, offset, _ = self.mark
-        text = read_at(self._fd, min(_TELLING_BYTES, self._end - offset), offset)
-        at = text.find(CHAIN_MARK)
-        end = text.find(b"\n", at) if at >= 0 else -1
-        text = text[:end] if end >= 0 else text
-        if self._owed:
-            # A text that is being blotted out is not what is wrong.
-            text = masked(text[:at], self._owed) + text[at:] if at >= 0 else text
-        lines = text.removesuffix(b"\n").split(b"\n")
-        index, message = diagnose(lines, seq + 1)
-        if at < 0 and not index and message.startswith("the chain"):
+        found = read_at(self._fd, min(_TELLING_BYTES, self._end - offset), offset)
+        text, mark, behind = found.partition(CHAIN_MARK)
+        tail, end, _ = behind.partition(b"\n")
+        # A text that is being blotted out is not what is wrong.
+        text = masked(text, self._owed) + mark + tail
+        index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
+        if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
         line = line_number(self._fd, offset) + index
-        return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), end >= 0)
+        return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
 
 
 def _proven(  # noqa: PLR0913, PLR0917 - the hottest function there is: no object for its arguments

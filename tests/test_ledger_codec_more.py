@@ -62,6 +62,16 @@ def test_a_continuation_that_continues_nothing_says_so(first: str, free: str | N
             "its free text stands in its body",
         ),
         ('"kind":"point.added","v":1,"body":{"name":"a"}', '{"salt":7,"text":"b"}', "expected str, got int"),
+        (
+            '"kind":"playbook.updated","v":1,"body":{"added":"1","rated":0,"ignored":0}',
+            None,
+            "invalid value for type, expected int @ $.body.added",
+        ),
+        (
+            '"kind":"playbook.ordered","v":1,"body":{"names":"a"}',
+            None,
+            "invalid value for type, expected tuple @ $.body.names",
+        ),
     ],
 )
 def test_a_line_that_no_writer_writes_says_what_is_wrong(what: str, free: str | None, reason: str) -> None:
@@ -119,7 +129,23 @@ def test_a_well_formed_line_takes_the_short_way(monkeypatch: pytest.MonkeyPatch,
     event = structure(KIND_OF[cls], EVENT_TYPES[KIND_OF[cls]][1], sections(KIND_OF[cls])[0])
     batch = frame([encode(event)], stamp())
     monkeypatch.setattr(codec, "_parse", None)
-    assert [(event,)] == [tuple(one.events) for one in decode([batch])]
+    assert [((event,), batch.chain)] == [(tuple(one.events), one.chain) for one in decode([batch])]
+
+
+def test_a_line_is_encoded_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What asks at length is there for what is refused."""
+    monkeypatch.setattr(codec, "_explainer", None)
+    assert {"name": "kpt_001", "rating": "helpful"} == encode(PointRated("kpt_001", "helpful")).body
+
+
+def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
+    """What was said before in two sections is not said again in three."""
+    whole = rated("kpt_001")
+    changed = whole._replace(data=whole.data.replace(SECTION, b',\t"more":1,\t"', 1))
+    batches = decode([whole, changed])
+    assert [PointRated("kpt_001", "helpful")] == list(next(batches).events)
+    with pytest.raises(DamagedLedgerError):
+        list(batches)
 
 
 def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,6 +159,11 @@ def test_a_removal_of_nobody_changes_nothing() -> None:
     assert [A.name] == list(playbook([A, PointRemoved("kpt_404"), EDIT]).points)
 
 
+def test_an_entry_without_its_text_stands_with_its_counts() -> None:
+    """A redacted seed is an entry whose text is gone."""
+    assert KeyPoint("kpt_001", REDACTED, 4, 2) == evolve(None, PointSeeded("kpt_001", 4, 2, "canonical", None, ""))
+
+
 def test_a_name_that_stands_keeps_its_entry_in_the_fold() -> None:
     """An addition or a seed of a name that stands moves neither its text nor its counts."""
     again = [PointAdded("kpt_001", "other"), PointSeeded("kpt_001", 9, 9, "canonical", "other", "")]
