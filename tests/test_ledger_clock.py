@@ -104,6 +104,12 @@ def test_an_id_is_a_uuid_of_version_7(us: int) -> None:
     assert (7, RFC_4122, us // 1000) == (uuid.version, uuid.variant, uuid.int >> 80)
 
 
+def test_each_random_digit_stands_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of ten random bytes nineteen digits are written, the fourth as the variant with its two lower bits."""
+    monkeypatch.setattr(clock, "_noise", [bytes.fromhex("1236456789abcdef0120")])
+    assert "00000000-0001-7123-a456-789abcdef012" == clock.new_id(1000)
+
+
 def test_every_random_bit_of_an_id_is_random() -> None:
     """No id comes twice, and each of the 74 random bits is sometimes set and sometimes not."""
     ids = [UUID(clock.new_id(0)).int for _ in range(1000)]

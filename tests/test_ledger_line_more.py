@@ -7,7 +7,7 @@ import pytest
 from ledger.codec import encode
 from ledger.errors import BadInputError
 from ledger.events import PlaybookUpdated, PointAdded, PointRated
-from ledger.line import CHAIN_MARK, Draft, diagnose, frame, key_of, line_fault, sum_fault
+from ledger.line import CHAIN_MARK, FREE_CHARS, Draft, diagnose, frame, key_of, lengthen, line_fault, sum_fault
 from test_ledger_line import batches_of, stamp
 
 FOREIGN = "is not a line of this ledger"
@@ -66,9 +66,21 @@ def test_a_text_changed_is_named_by_its_digest() -> None:
     line = lines()[0]
     before, _, value = line.partition(b',\t"free":')
     assert TEXT_CHANGED == line_fault(line.replace(b"a text", b"a lie!"), 1)
-    assert TEXT_CHANGED == line_fault(before + b',\t"free":nullx}', 1)
+    for behind in (b"x", b"X", b"\t", b" \t "):
+        assert TEXT_CHANGED == line_fault(before + b',\t"free":null' + behind + b"}", 1)
     for blanks in (b"", b" ", b" " * (len(value) - 5)):
         assert line_fault(before + b',\t"free":null' + blanks + b"}", 1) is None
+
+
+def test_a_long_text_is_carried_on_piece_by_piece() -> None:
+    """Its own line says which texts there are; each piece has a line, at the same moment, in the order of the text."""
+    when = "2026-11-20T00:00:00.000000Z"
+    short = Draft("point.removed", 1, {"name": "kpt_001"})
+    long = Draft("point.seeded", 1, {"name": "kpt_002"}, {"text": "a" * FREE_CHARS + "b", "original": "c"}, when)
+    more = [Draft("text.continued", 1, {}, piece, when) for piece in ({"text": "b"}, {"original": "c"})]
+    begun = long._replace(free={"text": "a" * FREE_CHARS, "original": ""})
+    assert [short, begun, *more] == list(lengthen([short, long]))
+    assert [short] == list(lengthen([short]))
 
 
 def test_the_sums_of_a_batch_find_the_text_that_was_changed() -> None:

@@ -1,0 +1,19 @@
+"""The ledger in memory begins as the one on disk does; the state machine compares all that follows."""
+
+from __future__ import annotations
+
+from ledger.backends.memory import MemoryLog
+from ledger.codec import decode, encode
+from ledger.events import LedgerOpened, PointAdded
+from ledger.line import FORMAT
+
+
+def test_it_is_opened_by_its_first_transaction() -> None:
+    """The first event names the ledger and today's format, in today's words."""
+    log = MemoryLog()
+    assert not log.exists()
+    with log.transaction() as transaction:
+        transaction.append([encode(PointAdded("kpt_001", "a"))], {"rater": "test"})
+    opened, added = [next(iter(batch.events)) for batch in decode(log.read())]
+    assert isinstance(opened, LedgerOpened)
+    assert (FORMAT, PointAdded("kpt_001", "a")) == (opened.format, added)
