@@ -131,7 +131,7 @@ class Scan:
                 offset += len(data) - skip + _FRAME_BYTES
                 skip = CHAIN_TAIL_BYTES
             buffer = buffer[len(buffer) - (position - offset) :]
-            if len(buffer) > MAX_BATCH_BYTES or b"\0" in buffer:
+            if len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer:
                 return
 
     def _sealed(self) -> RawBatch | None:

@@ -225,7 +225,7 @@ def test_the_sum_is_the_digest_of_the_free_value(event: Event) -> None:
 @pytest.mark.parametrize("bad", ["\ud800", "a\udfff", "\udc00\ud800"])
 def test_half_a_surrogate_pair_is_refused(spoil: Any, bad: str) -> None:
     """A lone surrogate is no Unicode text, wherever on the line it stands."""
-    with pytest.raises(BadInputError, match="^text: holds half of a surrogate pair, which is no Unicode text$"):
+    with pytest.raises(BadInputError, match=r"^text: holds half of a surrogate pair, which is no Unicode text$"):
         spoil(bad)
 
 

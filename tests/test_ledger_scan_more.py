@@ -11,7 +11,7 @@ import pytest
 from ledger import scan
 from ledger.codec import encode
 from ledger.events import PointRated
-from ledger.line import CHAIN_END, CHAIN_MARK, MAX_LINE_BYTES, START, Draft, Mark, RawBatch
+from ledger.line import CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES, START, Draft, Mark, RawBatch
 from ledger.redact import masked
 from ledger.scan import Scan, fits, is_blotted, last_batch_end, line_number, range_digest, read_at
 from test_ledger_line import Read, batches_of, file_of, forge, raw, read
@@ -45,6 +45,18 @@ def test_a_batch_of_any_number_of_lines_is_read(lines: int) -> None:
     """However many lines it has, it comes out whole, and so does what follows."""
     batches = batches_of(opening("ledger-1"), [RATED] * lines, [RATED])
     assert Read(batches, None, []) == read(raw(batches))
+
+
+@pytest.mark.parametrize("over", range(-2, len(CHAIN_MARK) + CHAIN_TAIL_BYTES + 2))
+def test_the_longest_batch_is_read_however_it_is_cut(monkeypatch: pytest.MonkeyPatch, over: int) -> None:
+    """A chunk may end anywhere in or behind a batch that is as long as one can be."""
+    longest = BATCHES[1]
+    assert len(longest.data) == max(len(batch.data) for batch in BATCHES)
+    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data))
+    monkeypatch.setattr(scan, "CHUNK_BYTES", len(longest.data) + over)
+    fd = file_of(LOG)
+    reading = Scan(fd, BATCHES[0].mark, len(LOG))
+    assert BATCHES[1:] == list(reading)
 
 
 @pytest.mark.parametrize(("field", "value"), [("seq", "4"), ("seq", "6"), ("part", "[1,2]"), ("part", "[2,1]")])
@@ -116,9 +128,9 @@ def test_a_batch_is_looked_for_within_the_longest(monkeypatch: pytest.MonkeyPatc
     """Bytes that go on for longer than any batch are none, so no more than that is held in memory."""
     monkeypatch.setattr(scan, "CHUNK_BYTES", 1)
     longest = max(BATCHES, key=lambda batch: len(batch.raw))
-    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.raw))
+    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data))
     assert BATCHES == read(LOG).batches
-    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data) - 2 * len(longest.raw[len(longest.data) :]))
+    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data) - 1)
     assert BATCHES[: BATCHES.index(longest)] == read(LOG).batches
 
 
