@@ -6,8 +6,19 @@ import pytest
 
 from ledger.codec import encode
 from ledger.errors import BadInputError
-from ledger.events import PlaybookUpdated, PointAdded, PointRated
-from ledger.line import CHAIN_MARK, FREE_CHARS, Draft, diagnose, frame, key_of, lengthen, line_fault, sum_fault
+from ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
+from ledger.line import (
+    CHAIN_MARK,
+    FREE_CHARS,
+    Draft,
+    diagnose,
+    frame,
+    head_field,
+    key_of,
+    lengthen,
+    line_fault,
+    sum_fault,
+)
 from test_ledger_line import batches_of, stamp
 
 FOREIGN = "is not a line of this ledger"
@@ -70,6 +81,13 @@ def test_a_text_changed_is_named_by_its_digest() -> None:
         assert TEXT_CHANGED == line_fault(before + b',\t"free":null' + behind + b"}", 1)
     for blanks in (b"", b" ", b" " * (len(value) - 5)):
         assert line_fault(before + b',\t"free":null' + blanks + b"}", 1) is None
+
+
+def test_a_field_of_the_head_is_told_from_one_of_the_body() -> None:
+    """The first of that name counts; what is no ASCII there comes from nobody who writes ledgers, and is told so."""
+    line = frame([encode(EventRedacted("id-9", "secret"))], stamp()).data
+    assert ("id-1", "", "test") == (head_field(line, b"id"), head_field(line, b"key"), head_field(line, b"rater"))
+    assert "\ufffd\ufffd" == head_field(line.replace(b"id-1", "é".encode()), b"id")
 
 
 def test_a_long_text_is_carried_on_piece_by_piece() -> None:
