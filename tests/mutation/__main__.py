@@ -139,6 +139,8 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--folder", type=Path, help="where the copy is made; a folder in memory is fastest")
     asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory(prefix="mutation-", dir=asked.folder) as folder:
+        # Some tests go on as another user, who must find the files.
+        Path(folder).chmod(0o755)
         copy, scratch = Path(folder, "copy"), Path(folder, "tmp")
         copy_repository(copy)
         scratch.mkdir()
