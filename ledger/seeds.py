@@ -239,7 +239,7 @@ def _slots(found: Found) -> Iterator[_Slot]:
     points, sections = top.get("key_points"), top.get("sections")
     if isinstance(points, list):
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(points))
-    elif isinstance(sections, Found | list):
+    elif isinstance(sections, Found | list):  # pragma: no branch - a playbook has one of the two
         yield from _section_slots(sections)
     last_places = {key: place for place, (key, _) in enumerate(found.pairs)}
     for place, (key, value) in enumerate(found.pairs):

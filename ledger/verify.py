@@ -279,7 +279,7 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
             with contextlib.suppress(DamagedLedgerError):
                 for batch in decode([found]):
                     # A head that cannot be read would come to light only with whoever asks for it.
-                    if batch.records:
-                        yield batch
+                    _ = batch.records
+                    yield batch
     finally:
         os.close(fd)

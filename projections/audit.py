@@ -176,7 +176,7 @@ def _change(story: Story, record: Recorded) -> None:
         story.ignored.append(Ignored(record, _reason(story, record.event)))
     elif after is None and before is not None:
         _leave(story, record, before)
-    elif after is not None:
+    elif after is not None:  # pragma: no branch - where neither is, both are the same
         story.point = story.last = after
         story.decided = story.rule = None
         story.trail.append(Step(record, after.helpful, after.harmful))
