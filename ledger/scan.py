@@ -155,8 +155,7 @@ class Scan:
         low = max(offset - MAX_LINE_BYTES, self.mark.offset)
         around = read_at(self._fd, min(2 * MAX_LINE_BYTES, self._end - low), low)
         start = around.rfind(b"\n", 0, offset - low) + 1
-        stop = around.find(b"\n", offset - low) + 1
-        data, _, tail = around[start:stop].partition(CHAIN_MARK)
+        data, _, tail = around[start:].partition(CHAIN_MARK)
         seq, chain, _, _ = self.mark
         batch = _proven(data, tail, seq, chain, low + start)
         if batch is None or batch.offset <= self.mark.offset:

@@ -141,7 +141,7 @@ def test_a_line_is_encoded_the_short_way(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
     """What was said before in two sections is not said again in three."""
     whole = rated("kpt_001")
-    changed = whole._replace(data=whole.data.replace(SECTION, b',\t"more":1,\t"', 1))
+    changed = whole._replace(data=whole.data.replace(SECTION, SECTION + b'"more":1' + SECTION, 1))
     batches = decode([whole, changed])
     assert [PointRated("kpt_001", "helpful")] == list(next(batches).events)
     with pytest.raises(DamagedLedgerError):

@@ -314,6 +314,12 @@ def test_ratings_since_are_added_to_a_changed_count(
         assert expected == (state.points[point.name].helpful, state.points[point.name].harmful)
 
 
+def test_a_count_that_a_hand_left_alone_is_the_present_one() -> None:
+    """Also where nobody knows how many ratings came in since."""
+    base, found, now = KeyPoint("kpt_001", "a", 5, 5), KeyPoint("kpt_001", "b", 5, 5), KeyPoint("kpt_001", "a", 7, 8)
+    assert PointEdited("kpt_001", 7, 8, "b") == decide_edit(Edit((base,), (found,)), known(now), {}).events[0]
+
+
 def test_a_count_is_never_negative() -> None:
     """A drift that takes more away than a hand left there ends at zero."""
     base, found, now = KeyPoint("kpt_001", "a", 5), KeyPoint("kpt_001", "a", 1), KeyPoint("kpt_001", "a", 2)

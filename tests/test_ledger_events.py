@@ -10,7 +10,17 @@ import attrs
 import pytest
 
 from ledger.codec import UPCASTS
-from ledger.events import EVENT_TYPES, FREE, KIND_OF, Event, PlaybookAdopted, PlaybookEdited, UnknownEvent
+from ledger.events import (
+    EVENT_TYPES,
+    FREE,
+    KIND_OF,
+    Event,
+    EventRedacted,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PointSeeded,
+    UnknownEvent,
+)
 from ledger.line import CONTINUED
 
 CLASSES = [cls for cls, _ in EVENT_TYPES.values()]
@@ -44,6 +54,16 @@ def test_a_free_text_may_be_gone(cls: type[Any]) -> None:
     for field in attrs.fields(cls):
         assert (str | None) == field.type or FREE not in field.metadata
         assert f"\n    {field.name}: " in (inspect.getdoc(cls) or "")
+
+
+def test_what_people_and_models_write_is_free_text() -> None:
+    """What may have to go is marked, so that it stands apart and can be redacted."""
+    marked = {cls: [field.name for field in attrs.fields(cls) if FREE in field.metadata] for cls in CLASSES}
+    assert (["text", "original"], ["top"], ["reason"]) == (
+        marked[PointSeeded],
+        marked[PlaybookEdited],
+        marked[EventRedacted],
+    )
 
 
 @pytest.mark.parametrize("cls", [*CLASSES, UnknownEvent])

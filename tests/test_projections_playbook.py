@@ -161,7 +161,14 @@ def test_a_removal_of_nobody_changes_nothing() -> None:
 
 def test_an_entry_without_its_text_stands_with_its_counts() -> None:
     """A redacted seed is an entry whose text is gone."""
-    assert KeyPoint("kpt_001", REDACTED, 4, 2) == evolve(None, PointSeeded("kpt_001", 4, 2, "canonical", None, ""))
+    for text, shown in ((None, REDACTED), ("a", "a")):
+        assert KeyPoint("kpt_001", shown, 4, 2) == evolve(None, PointSeeded("kpt_001", 4, 2, "canonical", text, ""))
+
+
+def test_an_entry_that_went_and_came_back_is_judged_anew() -> None:
+    """What was due when a hand removed an entry is not due when it sets one of that name."""
+    gone = [A, *harmful("kpt_001", 3), PointRemoved("kpt_001"), EDIT]
+    assert ["kpt_001"] == list(playbook(gone, [PointEdited("kpt_001", 9, 0, "a"), EDIT], [CLOSE]).points)
 
 
 def test_a_name_that_stands_keeps_its_entry_in_the_fold() -> None:
