@@ -314,12 +314,6 @@ def test_ratings_since_are_added_to_a_changed_count(
         assert expected == (state.points[point.name].helpful, state.points[point.name].harmful)
 
 
-def test_a_count_that_a_hand_left_alone_is_the_present_one() -> None:
-    """Also where nobody knows how many ratings came in since."""
-    base, found, now = KeyPoint("kpt_001", "a", 5, 5), KeyPoint("kpt_001", "b", 5, 5), KeyPoint("kpt_001", "a", 7, 8)
-    assert PointEdited("kpt_001", 7, 8, "b") == decide_edit(Edit((base,), (found,)), known(now), {}).events[0]
-
-
 def test_a_count_is_never_negative() -> None:
     """A drift that takes more away than a hand left there ends at zero."""
     base, found, now = KeyPoint("kpt_001", "a", 5), KeyPoint("kpt_001", "a", 1), KeyPoint("kpt_001", "a", 2)
@@ -332,6 +326,9 @@ def test_each_field_is_from_the_side_that_changed_it() -> None:
     base, now, found = (KeyPoint("kpt_001", *rest) for rest in (("old", 2, 1), ("new", 9, 1), ("old", 2, 5)))
     decision = decide_edit(Edit((base,), (found,), seq=7, source="ab12", top="{}"), known(now), {})
     assert (PointEdited("kpt_001", 9, 5, "new"), PlaybookEdited(7, "ab12", "{}")) == decision.events
+    mine, now = KeyPoint("kpt_001", "mine", 2, 1), KeyPoint("kpt_001", "old", 9, 4)
+    decision = decide_edit(Edit((base,), (mine,)), known(now), {})
+    assert PointEdited("kpt_001", 9, 4, "mine") == decision.events[0]
 
 
 def test_a_change_that_others_made_too_needs_no_word() -> None:
