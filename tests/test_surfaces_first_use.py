@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 import json
 import subprocess
 import sys
@@ -65,6 +66,30 @@ def test_a_first_command_killed_before_it_renders_costs_nothing(project: Path, k
     assert 9 == killed.returncode
     assert 1 == commands.show(here)["key_points"][0]["helpful"]
     commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert 2 == commands.now(here).points["kpt_001"].helpful
+    assert [] == edits(here)
+
+
+@pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])
+def test_a_rendering_between_two_looks_is_no_hand(
+    project: Path, monkeypatch: pytest.MonkeyPatch, key_points: list[Any]
+) -> None:
+    """The first command renders while the second looks at the old file, which is no change of anybody's."""
+    here = legacy(project, key_points)
+    subprocess.run([sys.executable, "-c", DIE + RATE, str(project)], check=False, capture_output=True)
+    first, old = commands.now(here), here.playbook.read_bytes()
+    read = playbook_file.read_bytes
+
+    def looked(path: Path) -> bytes | None:
+        data = read(path)
+        if data == old:
+            monkeypatch.setattr(playbook_file, "read_bytes", read)
+            found = playbook_file.Found(sha256=sha256(old).hexdigest())
+            assert playbook_file.render(here, first, found, "", lambda state: state)
+        return data
+
+    monkeypatch.setattr(playbook_file, "read_bytes", looked)
+    commands.record(here, {"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}, HUMAN)
     assert 2 == commands.now(here).points["kpt_001"].helpful
     assert [] == edits(here)
 

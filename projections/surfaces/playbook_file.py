@@ -118,11 +118,12 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
         state: The playbook at the head of the ledger.
         read: Gives the ledger's batches from the beginning, for a base that lies in the past.
     """
+    # The note comes first: what is rendered while this looks is newer than the note, and is told by its own stamp.
+    rendered = last_rendered(project)
     data = read_bytes(project.playbook)
     if data is None:
         return Found()
     digest = sha256(data).hexdigest()
-    rendered = last_rendered(project)
     if digest == (rendered.sha256 if rendered is not None else state.source):
         # The ledger's own rendering; or the adopted file, before anything was rendered over it.
         return Found(sha256=digest)
