@@ -178,8 +178,12 @@ def read_file(path: Path) -> bytes:
         return file.read()
 
 
-def make_folder(path: Path) -> None:
-    """Create a folder of the ledger and those above it durably, each as private as the one above it.
+def make_folder(path: Path, *, durable: bool = True) -> None:
+    """Create a folder of the ledger and those above it, each as private as the one above it.
+
+    Args:
+        path: The folder.
+        durable: Whether it has to outlive a power loss; a cache need not.
 
     Raises:
         CannotWriteError: It cannot be created, or is a link.
@@ -192,7 +196,8 @@ def make_folder(path: Path) -> None:
         missing = [path, *(parent for parent in path.parents if not parent.exists())]
         for folder in reversed(missing):
             _make_one(folder)
-            flush_folder(folder.parent)
+            if durable:
+                flush_folder(folder.parent)
     except OSError as error:
         raise CannotWriteError(path, reason(error)) from error
 

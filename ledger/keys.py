@@ -96,5 +96,5 @@ def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd
 def _store(path: Path, data: bytes) -> None:
     """Write the cache; a disk that refuses it costs time and nothing else."""
     with contextlib.suppress(CannotWriteError):
-        disk.make_folder(path.parent)
+        disk.make_folder(path.parent, durable=False)
         disk.store(path, data)

@@ -87,6 +87,15 @@ def test_the_cache_is_written_by_the_first_key_that_is_asked_for(log: JsonlLog) 
     assert 4 == sum(len(line) == 32 for line in lines)
 
 
+def test_the_cache_asks_the_disk_for_no_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be lost, so neither its folder nor its bytes are flushed for it; the batch is."""
+    opened = JsonlLog(tmp_path / "ledger")
+    append(opened, "a0")
+    monkeypatch.setattr(disk, "flush_folder", None)
+    append(opened, "a1", key="k1")
+    assert cache(opened).read_bytes().startswith(OPENING)
+
+
 def test_a_deleted_cache_is_built_anew(log: JsonlLog) -> None:
     """Without it the log tells which keys it holds."""
     cache(log).unlink()
