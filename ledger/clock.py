@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import NamedTuple
+
+from ledger.light import NamedTuple
 
 MICROSECONDS = 1_000_000
 _IDS_DRAWN = 64

@@ -153,11 +153,17 @@ class Known:
         points: The entries that stand, by name.
         high_water: Highest number that a name ever had, 0 for none.
         used: Every name that ever stood.
+        pinned: Names that are not pruned.
+        merged: Name of a merged entry → the one that it went into.
+        gone: Entries that stood and do not, as they stood last.
     """
 
     points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
     high_water: int = 0
     used: Collection[str] = ()
+    pinned: Collection[str] = ()
+    merged: Mapping[str, str] = attrs.field(factory=dict)
+    gone: Mapping[str, KeyPoint] = attrs.field(factory=dict)
 
 
 def decide_extraction(extraction: Extraction, known: Known, wishes: Mapping[str, str] | None = None) -> Decision:
@@ -187,7 +193,8 @@ def decide_extraction(extraction: Extraction, known: Known, wishes: Mapping[str,
         if wish and wish != name:
             renamed[wish] = name
     added = len(events)
-    names = known.points.keys() | standing.values()
+    into = {name for name, stays in known.merged.items() if stays in known.points}
+    names = known.points.keys() | standing.values() | into
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
         events.append(PointRated(name, rating))

@@ -6,15 +6,15 @@ not confirmed (OutcomeUnknownError).
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import stat
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
 
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from ledger.light import suppress
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -62,7 +62,7 @@ def shared(folder: Path | str) -> tuple[int, int]:
 
 def _file_rights(path: Path | str) -> tuple[int, int]:
     """Return mode and group of a file: its own where it stands, else what its folder gives."""
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode):
             return found.st_mode & 0o777, found.st_gid
@@ -81,7 +81,7 @@ def _grant(file: int | Path, mode: int, group: int) -> None:
             # Whoever is in the user's own group gets no more than everybody does.
             mode &= ~0o070 | (mode & 0o007) << 3
     # A file system that has no modes refuses, and has given the file what it gives to all.
-    with contextlib.suppress(PermissionError):
+    with suppress(PermissionError):
         os.chmod(file, mode)
 
 
@@ -113,7 +113,7 @@ def _open(path: Path | str, flags: int, *, create: bool) -> int:
     except FileNotFoundError:
         if not create:
             raise
-    with contextlib.suppress(FileExistsError):
+    with suppress(FileExistsError):
         return create_file(path, flags)
     # Another process was quicker.
     return os.open(path, flags | _SAFE)
@@ -188,12 +188,14 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
     Raises:
         CannotWriteError: It cannot be created, or is a link.
     """
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         if stat.S_ISDIR(os.lstat(path).st_mode):
             return
     refuse_link(path)
     try:
-        missing = [path, *(parent for parent in path.parents if not parent.exists())]
+        missing = [path]
+        while not os.path.exists(missing[-1].parent):
+            missing.append(missing[-1].parent)
         for folder in reversed(missing):
             _make_one(folder)
             if durable:
@@ -274,7 +276,7 @@ def replace_file(path: Path, data: bytes, beside: Path | None = None, still: Cal
         if not still():
             _discard(fresh)
             return False
-        fresh.replace(path)
+        os.replace(fresh, path)
     except OSError as error:
         _discard(fresh)
         raise CannotWriteError(path, reason(error), "the file stands as it was") from error
@@ -293,24 +295,25 @@ def store(path: Path, data: bytes) -> None:
 
     It gets the rights of a file that is created in its folder.
     """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    fresh = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
         _write_new(fresh, data, fresh)
-        fresh.replace(path)
+        os.replace(fresh, path)
     except (OSError, CannotWriteError):
         _discard(fresh)
 
 
 def _discard(fresh: Path) -> None:
     """Remove what took no other file's place."""
-    with contextlib.suppress(OSError):
-        fresh.unlink()
+    with suppress(OSError):
+        os.unlink(fresh)
 
 
 def _write_new(fresh: Path, data: bytes, like: Path, flush_file: Callable[[int], None] = lambda _: None) -> None:
     """Write a file aside, with the rights of the one that it is for."""
     # It may be a leftover of a killed process that had this number, or a planted link: removed, not followed.
-    fresh.unlink(missing_ok=True)
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
     fd = create_file(fresh, like=like)
     try:
         write_all(fd, data, like)

@@ -3,6 +3,7 @@
     TallybookError            one line for people, and the exit code
     ├── BadInputError         2  what was given cannot be taken
     ├── UnknownPointError     1  no entry ever had that name
+    ├── NothingToDoError      1  it is so already, or cannot be done to this entry
     ├── DamagedLedgerError    3  acknowledged bytes are gone or changed
     ├── NewerLedgerError      4  written by a later Tallybook, in a format this one cannot read
     ├── CannotWriteError      4  nothing was written
@@ -14,8 +15,9 @@ Standard library only: hooks import this module.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from ledger.light import NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -68,6 +70,16 @@ class UnknownPointError(TallybookError):
         """Name the entry that is not there."""
         self.name = name
         super().__init__(f"{name}: no entry ever had this name; `tallybook show` lists those there are")
+
+
+class NothingToDoError(TallybookError):
+    """What was asked for is so already, or cannot be done to an entry as it stands."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, name: str, what: str, hint: str = "nothing was recorded") -> None:
+        """Name the entry, and say how it stands."""
+        super().__init__(f"{name}: {what}; {hint}")
 
 
 class DamagedLedgerError(TallybookError):

@@ -14,10 +14,10 @@ from __future__ import annotations
 import binascii
 import errno
 import os
-from typing import NamedTuple
 
 from ledger import disk
 from ledger.errors import NewerLedgerError
+from ledger.light import NamedTuple
 from ledger.line import GENESIS, Mark
 from ledger.scan import read_at
 

@@ -8,14 +8,14 @@ anew, so the file may be deleted at any time. Standard library only.
 from __future__ import annotations
 
 import binascii
-import contextlib
-from typing import TYPE_CHECKING
 
 from ledger import disk
 from ledger.errors import CannotWriteError, DamagedLedgerError
+from ledger.light import suppress
 from ledger.line import START, Mark, RawBatch, digest, key_of
 from ledger.scan import fits
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
@@ -41,7 +41,7 @@ def plain(key: str) -> str:
 
 def _load(path: Path) -> tuple[bytes, Mark]:
     """Return the part of the cache that proves itself, and the place up to which it speaks."""
-    with contextlib.suppress(OSError, ValueError, CannotWriteError):
+    with suppress(OSError, ValueError, CannotWriteError):
         data = disk.read_file(path)
         cut = data.rfind(b"\n=") + 1
         fields = data[cut + 1 :].split()
@@ -95,6 +95,6 @@ def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd
 
 def _store(path: Path, data: bytes) -> None:
     """Write the cache; a disk that refuses it costs time and nothing else."""
-    with contextlib.suppress(CannotWriteError):
+    with suppress(CannotWriteError):
         disk.make_folder(path.parent, durable=False)
         disk.store(path, data)

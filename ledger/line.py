@@ -17,14 +17,14 @@ that one was.
 from __future__ import annotations
 
 import binascii
-from hashlib import sha256
-import json
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ledger.errors import BadInputError
+from ledger.light import NamedTuple, encoder, sha256
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
 
 FORMAT = 1
 MAX_LINE_BYTES = 64 * 1024
@@ -43,23 +43,7 @@ BY_FIELDS = ("rater", "session", "agent", "model", "place")
 # Characters of free text a line may carry: JSON needs up to six bytes for one, and the rest of the line has room.
 FREE_CHARS = 10_000
 
-_slow_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
-
-
-def _unencodable(value: object) -> Any:
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
-
-
-def _encoder() -> Callable[[object], str]:
-    """Return what writes canonical JSON: the standard library's own C encoder, made once instead of at every call."""
-    make = getattr(json.encoder, "c_make_encoder", None)
-    if make is None:
-        return _slow_encode
-    encode = make(None, _unencodable, json.encoder.encode_basestring, None, ":", ",", False, False, False)  # noqa: FBT003
-    return lambda value: "".join(encode(value, 0))
-
-
-_encode = _encoder()
+_encode = encoder()
 
 
 class Draft(NamedTuple):

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from itertools import chain
 import os
-from typing import TYPE_CHECKING, Self
 
 from ledger import disk, recover, redact
 from ledger.errors import DamagedLedgerError, NewerLedgerError
 from ledger.line import FORMAT
 from ledger.scan import Scan, fits, read_at
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
+    from typing import Self
 
     from ledger.head import Head
     from ledger.line import Mark, RawBatch

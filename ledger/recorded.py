@@ -98,6 +98,12 @@ class Batch:
             self._records = self._recover(self._raw, self.events)
         return self._records
 
+    def retold(self, records: Sequence[Recorded]) -> Batch:
+        """Return the same batch with other records in the place of its own."""
+        return Batch(
+            self.last, self.chain, tuple(one.event for one in records), lambda _raw, _events: records, self._raw
+        )
+
     @property
     def at(self) -> str:
         """Return when it was recorded."""

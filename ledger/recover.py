@@ -7,14 +7,15 @@ Nothing is ever cut off. A bad end that was never acknowledged is copied to quar
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from ledger import disk, redact
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
+from ledger.light import NamedTuple, suppress
 from ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, START, Draft, Mark, RawBatch, Stamp, frame
 from ledger.scan import Scan, Stop, last_batch_end, line_number, range_digest, read_at
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -157,8 +158,9 @@ def _forget_keys(cache: Path) -> None:
         # Nobody reads a cache that lies elsewhere, and what lies there is not ours.
         return
     try:
-        (cache / "keys").unlink(missing_ok=True)
-        if cache.exists():
+        with suppress(FileNotFoundError):
+            os.unlink(cache / "keys")
+        if os.path.exists(cache):
             # Also where it is gone already: who removed it may have been killed before this.
             disk.flush_folder(cache)
     except OSError as error:

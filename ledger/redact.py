@@ -8,19 +8,18 @@ is damage. Standard library only.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-import re
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ledger import disk
 from ledger.errors import CannotWriteError, Problem
+from ledger.light import NamedTuple, suppress
 from ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, dumps, head_field
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
+    from typing import Any
 
     from ledger.line import RawBatch
 
@@ -30,7 +29,7 @@ NULL = b"null"
 GONE = FREE_MARK + NULL
 _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
 SEALS = b',\t"kind":"log.recovered","v":1,'
-_SEALED = re.compile(SEALS + rb'"body":\{"begin":([0-9]{1,18}),"end":([0-9]{1,18}),"digest":')
+_BEGIN = b'"body":{"begin":'
 _PIECE_BYTES = 1024 * 1024
 _REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
@@ -121,8 +120,9 @@ def _sealed(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
     """Return the range that a batch seals, as (begin, end) offsets, where it is one of these events."""
     if SEALS not in batch.data or head_field(batch.data, b"id") not in ids:
         return None
-    found = _SEALED.search(batch.data)
-    return None if found is None else (int(found[1]), int(found[2]))
+    begin, _, rest = batch.data.partition(SEALS + _BEGIN)[2].partition(b',"end":')
+    end = rest.partition(b",")[0]
+    return (int(begin), int(end)) if begin.isdigit() and end.isdigit() else None
 
 
 def _fill(fd: int, length: int, first: bytes, path: Path) -> None:
@@ -150,8 +150,7 @@ def owed(folder: Path) -> Owed | None:
     """
     path = folder / OWED
     try:
-        value: Any = json.loads(disk.read_file(path))
-        return _owed(value)
+        return _owed(disk.read_file(path))
     except FileNotFoundError:
         return Owed((), (), "", {}) if os.path.lexists(folder / PAID) else None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -159,7 +158,10 @@ def owed(folder: Path) -> Owed | None:
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
 
 
-def _owed(value: Any) -> Owed:
+def _owed(data: bytes) -> Owed:
+    import json  # noqa: PLC0415 - slow to load, and there is hardly ever a note
+
+    value: Any = json.loads(data)
     found = Owed(tuple(value["ids"]), tuple(value["texts"]), value["reason"], value["by"])
     said: list[object] = [found.reason, *found.ids, *found.texts, *found.by.values()]
     if not all(isinstance(one, str) and one for one in said):
@@ -196,7 +198,7 @@ def paid(folder: Path) -> None:
     try:
         # What a kill left of an earlier one would go with all its bytes as this one takes its name.
         _discard(path)
-        with contextlib.suppress(FileNotFoundError):
+        with suppress(FileNotFoundError):
             # Under another name first, and durably so: half a note would be none that can be read.
             os.replace(folder / OWED, path)
             disk.flush_folder(folder)
@@ -208,9 +210,9 @@ def paid(folder: Path) -> None:
 
 def _discard(path: Path) -> None:
     """Blot a file out and remove it, if it is there."""
-    with contextlib.suppress(FileNotFoundError):
+    with suppress(FileNotFoundError):
         _blot_out(path)
-        path.unlink()
+        os.unlink(path)
 
 
 def _blot_out(path: Path) -> None:
@@ -257,5 +259,7 @@ def erase(path: Path, batches: Iterable[RawBatch], ids: Collection[str]) -> None
 def _erase_copies(folder: Path, begin: int) -> None:
     """Blot out what quarantine holds of the range that begins here; a seal that was cut short left a copy, too."""
     disk.refuse_link(folder)
-    for copy in folder.glob(f"{begin}-*.bin"):
-        _blot_out(copy)
+    with suppress(FileNotFoundError):
+        for name in os.listdir(folder):
+            if name.startswith(f"{begin}-") and name.endswith(".bin"):
+                _blot_out(folder / name)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from itertools import pairwise
 import os
-from typing import TYPE_CHECKING, NamedTuple
 
 from ledger.errors import Problem
+from ledger.light import NamedTuple, sha256
 from ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
@@ -28,6 +27,7 @@ from ledger.line import (
 )
 from ledger.redact import masked
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 

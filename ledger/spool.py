@@ -5,17 +5,17 @@ Standard library only: a hook spools without loading anything else.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ledger import disk
 from ledger.errors import CannotWriteError, Problem
+from ledger.light import NamedTuple, suppress
 from ledger.line import dumps
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any
 
 FOLDER = "spool"
 
@@ -70,6 +70,8 @@ def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
         return found, [Problem(FOLDER, str(error))]
     except OSError:
         return found, problems
+    import json  # noqa: PLC0415 - slow to load; whoever takes payloads in decodes them
+
     for name in names:
         path = folder / FOLDER / name
         try:
@@ -86,5 +88,5 @@ def done(taken: list[Waiting]) -> None:
     """Remove the files of payloads that are durable in the ledger."""
     for one in taken:
         # One that stays is turned away by its key.
-        with contextlib.suppress(OSError):
-            one.path.unlink()
+        with suppress(OSError):
+            os.unlink(one.path)

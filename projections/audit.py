@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -14,22 +13,35 @@ from ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointEdited,
+    PointMerged,
+    PointNoted,
+    PointPinned,
     PointRated,
     PointRemoved,
+    PointRetired,
+    PointReworded,
     PointSeeded,
+    PointUnpinned,
 )
 from projections.fold import State, View
 from projections.history import by_json
-from projections.playbook import evolve
+from projections.playbook import CHANGES, Playbook, rated, settle
 from projections.prune import SPEC_POLICY, Policy
+from projections.voids import Voided
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ledger.recorded import Batch, Recorded
 
-GONE: Final[dict[type[Any], str]] = {PlaybookUpdated: "pruned", PointRemoved: "retired"}
+GONE: Final[dict[type[Any], str]] = {
+    PlaybookUpdated: "pruned",
+    PointRemoved: "retired",
+    PointRetired: "retired",
+    PointMerged: "merged",
+}
 """What took an entry out of the playbook → the status it has since."""
+
+_JUDGED: Final = (PointPinned, PointUnpinned)
+_TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)
 
 
 @attrs.frozen
@@ -53,7 +65,8 @@ class Ignored:
 
     Attributes:
         record: What happened.
-        reason: Why it changed nothing: counts nothing, not in the playbook, already pruned, or already in the playbook.
+        reason: Why it changed nothing: counts nothing, not in the playbook, already pruned, already in the playbook,
+            undone, or counts for the entry that this one went into.
     """
 
     record: Recorded
@@ -66,7 +79,7 @@ class Story(State):
 
     Attributes:
         name: The name.
-        point: The entry as it stands, None where it does not.
+        book: The whole playbook as it stood: what an event does to one entry may lie with another.
         last: The entry as it stood last, None where it never did.
         decided: What took it out; None while it stands, and where it never did.
         rule: The rule by which it was pruned, None where it was not.
@@ -75,11 +88,10 @@ class Story(State):
         trail: What counted, in order.
         ignored: What changed nothing, in order.
         texts: The latest text of every name: one text under two names is one piece of guidance that came back.
-        mentioned: Whether the batch that is being folded belongs to the story.
     """
 
     name: str = ""
-    point: KeyPoint | None = None
+    book: Playbook = attrs.field(factory=Playbook)
     last: KeyPoint | None = None
     decided: Recorded | None = None
     rule: str | None = None
@@ -88,11 +100,15 @@ class Story(State):
     trail: list[Step] = attrs.field(factory=list)
     ignored: list[Ignored] = attrs.field(factory=list)
     texts: dict[str, str] = attrs.field(factory=dict)
-    mentioned: bool = False
+
+    @property
+    def point(self) -> KeyPoint | None:
+        """Return the entry as it stands, None where it does not."""
+        return self.book.points.get(self.name)
 
     @property
     def status(self) -> str:
-        """Return kept, pruned, retired, or unknown where no entry ever had the name."""
+        """Return kept, pruned, retired, merged, or unknown where no entry ever had the name."""
         if self.point is not None:
             return "kept"
         return GONE[type(self.decided.event)] if self.decided is not None else "unknown"
@@ -105,39 +121,14 @@ class Story(State):
         return [name for name, text in self.texts.items() if text == self.texts[self.name] and name != self.name]
 
 
-def _mention(story: Story, event: Any, _: Batch) -> None:
-    if event.name == story.name:
-        story.mentioned = True
-
-
-def _mention_text(story: Story, event: PointAdded | PointSeeded | PointEdited, batch: Batch) -> None:
-    _mention(story, event, batch)
-    if event.text:
-        story.texts[event.name] = event.text
-
-
-def _mention_prune(policy: Policy) -> Callable[[Story, PlaybookUpdated, Batch], None]:
-    def mention(story: Story, _event: PlaybookUpdated, _: Batch) -> None:
-        # An entry that comes to be due in this very batch is named by it, so it is mentioned already.
-        if story.point is not None and policy.condemns(story.point):
-            story.mentioned = True
-
-    return mention
-
-
-def _tell(story: Story, batch: Batch, policy: Policy) -> None:
-    """Tell a batch whole, event by event; heads are decoded only where the story goes on."""
-    if not story.mentioned:
-        return
-    story.mentioned = False
-    for record in batch.records:
-        event: Any = record.event
-        if isinstance(event, PlaybookUpdated):
-            _close(story, record, policy)
-        elif isinstance(event, EventRedacted):
-            _redact(story, record, event.id)
-        elif type(event) in NAMED and event.name == story.name:
-            _change(story, record)
+def _names(story: Story, event: Any) -> bool:
+    """Say whether an event is about the entry: by its name, or by one that went into it."""
+    if isinstance(event, Voided):
+        return _names(story, event.event)
+    if isinstance(event, EventRedacted):
+        return event.id in _ids(story)
+    name = getattr(event, "name", None)
+    return story.name in {name, story.book.merged.get(name or "")} or story.name in getattr(event, "merged", ())
 
 
 def _ids(story: Story) -> set[str]:
@@ -145,68 +136,73 @@ def _ids(story: Story) -> set[str]:
     return {step.record.id for step in story.trail} | {ignored.record.id for ignored in story.ignored}
 
 
-def _mention_redaction(story: Story, event: EventRedacted, _: Batch) -> None:
-    if event.id in _ids(story):
-        story.mentioned = True
+def _tell(story: Story, batch: Batch) -> None:
+    """Tell a batch whole, event by event; heads are decoded only where the story goes on."""
+    concerned = story.name in story.book.due or any(_names(story, event) for event in batch.events)
+    for index, event in enumerate(batch.events):
+        before = story.point
+        change = CHANGES.get(type(event))
+        if change is not None:
+            change(story.book, event, batch)
+        if isinstance(event, _TEXTS) and event.text and _says(story.book.points.get(event.name), event.text):
+            story.texts[event.name] = event.text
+        if concerned:
+            _compare(story, batch.records[index], before)
+    settle(story.book, batch)
 
 
-def _redact(story: Story, record: Recorded, id_: str) -> None:
-    """Tell that a text of the story is gone; the counts stay."""
-    if story.last is not None and id_ in _ids(story):
-        story.trail.append(Step(record, story.last.helpful, story.last.harmful))
+def _says(point: KeyPoint | None, text: str) -> bool:
+    return point is not None and point.text == text
 
 
-def _close(story: Story, record: Recorded, policy: Policy) -> None:
-    """Let an update drop the entry where it is due, rated in it or not (REQ-SCORE-007)."""
-    if story.point is not None and policy.condemns(story.point):
-        _leave(story, record, story.point)
-        story.rule = policy.rule
-
-
-def _leave(story: Story, record: Recorded, point: KeyPoint) -> None:
-    story.point, story.decided = None, record
-    story.trail.append(Step(record, point.helpful, point.harmful))
-
-
-def _change(story: Story, record: Recorded) -> None:
-    """Apply an event that names the entry, by the playbook's own rules."""
-    before = story.point
-    after = evolve(before, record.event)
-    if after is before:
-        story.ignored.append(Ignored(record, _reason(story, record.event)))
-    elif after is None and before is not None:
-        _leave(story, record, before)
-    elif after is not None:  # pragma: no branch - where neither is, both are the same
-        story.point = story.last = after
+def _compare(story: Story, record: Recorded, before: KeyPoint | None) -> None:
+    """Tell what an event made of the entry."""
+    event, after = record.event, story.point
+    if after is None and before is not None:
+        story.decided = record
+        story.rule = story.book.policy.rule if isinstance(event, PlaybookUpdated) else None
+        story.trail.append(Step(record, before.helpful, before.harmful))
+    elif after is not None and (after is not before or (isinstance(event, _JUDGED) and _names(story, event))):
         story.decided = story.rule = None
+        story.last = after
         story.trail.append(Step(record, after.helpful, after.harmful))
-        if isinstance(record.event, PointSeeded):
-            story.origin, story.original = record.event.origin, record.event.original
+        if isinstance(event, PointSeeded):
+            story.origin, story.original = event.origin, event.original
+    elif _names(story, event):
+        _set_aside(story, record)
+
+
+def _set_aside(story: Story, record: Recorded) -> None:
+    """Tell of an event that names the entry and left it as it was."""
+    event, last = record.event, story.last
+    if isinstance(event, EventRedacted | PointNoted) and last is not None:
+        story.trail.append(Step(record, last.helpful, last.harmful))
+    else:
+        story.ignored.append(Ignored(record, _reason(story, event)))
 
 
 def _reason(story: Story, event: Any) -> str:
     """Say why an event changed nothing."""
+    if isinstance(event, Voided):
+        return "undone"
+    into = story.book.points.get(story.book.merged.get(story.name, ""))
+    if into is not None and isinstance(event, PointRated):
+        return f"counts for {into.name}" if rated(into, event.rating) is not into else "counts nothing"
     if story.point is None:
         return "already pruned" if story.status == "pruned" else "not in the playbook"
-    return "counts nothing" if isinstance(event, PointRated) else "already in the playbook"
+    return "counts nothing" if isinstance(event, PointRated | PointMerged) else "already in the playbook"
 
 
-NAMED: Final[dict[type[Any], Callable[[Story, Any, Batch], None]]] = {
-    PointRated: _mention,
-    PointRemoved: _mention,
-    PointSeeded: _mention_text,
-    PointAdded: _mention_text,
-    PointEdited: _mention_text,
-}
-"""What can be part of the story where it has its name."""
+def _heard(_story: Story, _event: Any, _batch: Batch) -> None:
+    """Let the batch be told when it is whole."""
 
 
 def audit_view(name: str, policy: Policy = SPEC_POLICY) -> View[Story]:
     """Return the view that tells the story of one name under a policy."""
     return View(
-        start=partial(Story, name=name),
-        table={**NAMED, PlaybookUpdated: _mention_prune(policy), EventRedacted: _mention_redaction},
-        settle=partial(_tell, policy=policy),
+        start=lambda: Story(name=name, book=Playbook(policy=policy)),
+        table=dict.fromkeys((*CHANGES, PointNoted), _heard),
+        settle=_tell,
     )
 
 
@@ -241,11 +237,13 @@ def _decision(record: Recorded) -> dict[str, Any]:
 
 
 def _head(record: Recorded) -> dict[str, Any]:
-    """Return when, what and by whom of one row of the trail."""
-    return {
+    """Return when, what and by whom of one row of the trail; of a merge, also what went into what."""
+    event = record.event.event if isinstance(record.event, Voided) else record.event
+    merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, PointMerged) else {}
+    return merge | {
         "seq": record.seq,
         "at": record.at,
-        "kind": KIND_OF[type(record.event)],
+        "kind": KIND_OF[type(event)],
         "by": by_json(record.by),
-        "rating": getattr(record.event, "rating", None),
+        "rating": getattr(event, "rating", None),
     }

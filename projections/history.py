@@ -12,6 +12,7 @@ from ledger.events import (
     FREE,
     KIND_OF,
     EventRedacted,
+    EventsVoided,
     ItemSkipped,
     LedgerOpened,
     LogRecovered,
@@ -21,9 +22,16 @@ from ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointEdited,
+    PointMerged,
+    PointNoted,
+    PointPinned,
     PointRated,
     PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
     PointSeeded,
+    PointUnpinned,
     UnknownEvent,
 )
 
@@ -68,11 +76,11 @@ def _chosen(batch: Batch, name: str | None) -> Iterator[Recorded]:
 
 
 def about(event: Event, name: str) -> bool:
-    """Say whether an event concerns an entry: it is about that name, or places it in an order."""
+    """Say whether an event concerns an entry: it is about that name, places it in an order or merges it."""
     if isinstance(event, UnknownEvent):
         body = json.loads(event.body) if name in event.body else None
         return isinstance(body, dict) and body.get("name") == name
-    return getattr(event, "name", None) == name or name in getattr(event, "names", ())
+    return name in {getattr(event, "name", None), *getattr(event, "names", ()), *getattr(event, "merged", ())}
 
 
 def row(record: Recorded) -> dict[str, Any]:
@@ -153,6 +161,24 @@ def _edited(event: PlaybookEdited) -> str:
     return "edit closed" if event.base is None else f"edit closed, of the playbook at event {event.base}"
 
 
+def _curated(what: str) -> Callable[[Any], str]:
+    """Return what tells a decision about an entry, with its reason where one was given."""
+    return lambda e: f"{e.name} {what}{_why(e.reason)}"
+
+
+def _why(reason: str | None) -> str:
+    return "" if reason == "" else f": {_quoted(reason)}"
+
+
+def _voided(event: EventsVoided) -> str:
+    """Say what is taken back: a session, or how many events, or the one."""
+    if event.session is not None:
+        what = f"session {event.session}"
+    else:
+        what = f"event {event.ids[0]}" if len(event.ids) == 1 else f"{len(event.ids)} events"
+    return f"{what} taken back{_why(event.reason)}"
+
+
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
     PlaybookAdopted: lambda e: f"legacy playbook taken in: {e.entries} entries",
@@ -165,6 +191,14 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     PointRemoved: lambda e: f"removed {e.name}",
     PlaybookOrdered: lambda e: f"ordered {', '.join(e.names)}",
     PlaybookEdited: _edited,
+    PointNoted: lambda e: f"{e.name} noted: {_quoted(e.note)}",
+    PointReworded: lambda e: f"{e.name} reworded {_quoted(e.text)}{_why(e.reason)}",
+    PointRetired: _curated("retired"),
+    PointRestored: _curated("restored"),
+    PointPinned: _curated("pinned"),
+    PointUnpinned: _curated("unpinned"),
+    PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
+    EventsVoided: _voided,
     EventRedacted: lambda e: f"text of event {e.id} redacted: {_quoted(e.reason)}",
     LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
     UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from ledger.events import (
     EventRedacted,
+    EventsVoided,
     KeyPoint,
     PlaybookAdopted,
     PlaybookEdited,
@@ -16,13 +18,20 @@ from ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointEdited,
+    PointMerged,
+    PointPinned,
     PointRated,
     PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
     PointSeeded,
+    PointUnpinned,
 )
 from ledger.names import number_of
 from projections.fold import State, View
 from projections.prune import SPEC_POLICY, Policy
+from projections.voids import Voided
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,10 +47,15 @@ class Playbook(State):
     """The playbook at a moment.
 
     Attributes:
+        policy: Decides what an update drops.
         points: The entries that stand, by name, in their order.
         high_water: Highest number of a ``kpt_NNN`` that ever stood, 0 for none; names are never used again.
         used: Every name that ever stood.
         due: Names that the next update drops, unless their counts change before it.
+        gone: Entries that stood and do not, as they stood last.
+        pinned: Names that are not pruned.
+        pardoned: Name of a restored entry → its harmful count then; it is pruned only above that.
+        merged: Name of a merged entry → the one that it went into.
         top: Top-level keys of the file other than key_points and last_updated, in order.
         adopted_at: The ``last_updated`` that a legacy file brought, None without one.
         source: SHA-256 of the adopted file, empty without one.
@@ -49,14 +63,20 @@ class Playbook(State):
         latest: The last batch that changed the playbook after it was adopted; None before the first.
         stamp: Sequence number and chain of the last playbook batch, (0, "") before the first.
         order: Names of an order that is being told, applied when its edit closes.
-        redactions: How many texts were redacted; a state that was folded before one may still hold that text, and is
-            folded anew by whoever reads on.
+        rewrites: How often earlier events were redacted or voided; a state that was folded before that is folded anew
+            by whoever reads on.
+        begun: Whether anything was said of the playbook that was not undone.
     """
 
+    policy: Policy = SPEC_POLICY
     points: dict[str, KeyPoint] = attrs.field(factory=dict)
     high_water: int = 0
     used: set[str] = attrs.field(factory=set)
     due: dict[str, None] = attrs.field(factory=dict)
+    gone: dict[str, KeyPoint] = attrs.field(factory=dict)
+    pinned: set[str] = attrs.field(factory=set)
+    pardoned: dict[str, int] = attrs.field(factory=dict)
+    merged: dict[str, str] = attrs.field(factory=dict)
     top: dict[str, Any] = attrs.field(factory=lambda: {"version": VERSION})
     adopted_at: Any = None
     source: str = ""
@@ -64,7 +84,12 @@ class Playbook(State):
     latest: Batch | None = None
     stamp: tuple[int, str] = (0, "")
     order: list[str] = attrs.field(factory=list)
-    redactions: int = 0
+    rewrites: int = 0
+    begun: bool = False
+
+    def spares(self, point: KeyPoint) -> bool:
+        """Say whether an entry stays whatever the policy says: it is pinned, or was pardoned with so many harmful."""
+        return point.name in self.pinned or point.harmful <= self.pardoned.get(point.name, -1)
 
     @property
     def last_updated(self) -> Any:
@@ -73,22 +98,26 @@ class Playbook(State):
 
 
 def evolve(point: KeyPoint | None, event: Any) -> KeyPoint | None:
-    """Return what one event makes of one entry; None where there is none.
+    """Return what one event makes of one entry, whatever the others are; None where there is none.
 
     Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
     """
     match event:
         case PointRated():
-            return rated(point, event.rating) if point is not None else None
+            after = point and rated(point, event.rating)
         case PointAdded():
-            return point or KeyPoint(event.name, _text(event.text))
+            after = point or KeyPoint(event.name, _text(event.text))
         case PointSeeded():
-            return point or KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
+            after = point or KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
         case PointEdited():
-            return KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
-        case PointRemoved():
-            return None
-    return point
+            after = KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
+        case PointReworded():
+            after = point and KeyPoint(event.name, _text(event.text), point.helpful, point.harmful)
+        case PointRemoved() | PointRetired():
+            after = None
+        case _:
+            after = point
+    return after
 
 
 def _text(text: str | None) -> str:
@@ -104,51 +133,124 @@ def rated(point: KeyPoint, rating: str) -> KeyPoint:
     return point
 
 
-def _place(state: Playbook, point: KeyPoint, policy: Policy) -> None:
+def _place(state: Playbook, point: KeyPoint) -> None:
     """Let an entry stand as given, and note whether the next update drops it."""
-    state.points[point.name] = point
-    if policy.condemns(point):
-        state.due[point.name] = None
+    name = point.name
+    state.points[name] = point
+    if state.policy.condemns(point) and not state.spares(point):
+        state.due[name] = None
     else:
-        state.due.pop(point.name, None)
+        state.due.pop(name, None)
 
 
-def _keep(policy: Policy) -> Callable[[Playbook, Any, Batch], None]:
-    def keep(state: Playbook, event: Any, _: Batch) -> None:
-        point = evolve(state.points.get(event.name), event)
-        if point is None:
-            state.points.pop(event.name, None)
-            state.due.pop(event.name, None)
-            return
-        _place(state, point, policy)
-        state.used.add(point.name)
-        state.high_water = max(state.high_water, number_of(point.name) or 0)
-
-    return keep
+def _enter(state: Playbook, point: KeyPoint) -> None:
+    """Let an entry stand that may be new."""
+    _place(state, point)
+    state.gone.pop(point.name, None)
+    # One that went into another and was set by a hand again stands for itself.
+    state.merged.pop(point.name, None)
+    _use(state, point.name)
 
 
-def _rate(policy: Policy) -> Callable[[Playbook, Any, Batch], None]:
-    def rate(state: Playbook, event: PointRated, _: Batch) -> None:
-        # The commonest event by far, so it takes the short way: a rating never changes who stands.
-        before = state.points.get(event.name)
-        if before is not None:
-            point = rated(before, event.rating)
-            if point is not before:
-                _place(state, point, policy)
+def _use(state: Playbook, name: str) -> None:
+    state.used.add(name)
+    state.high_water = max(state.high_water, number_of(name) or 0)
 
-    return rate
+
+def _leave(state: Playbook, name: str) -> None:
+    """Take an entry out, if it stands; how it stood last is kept for whoever restores it."""
+    point = state.points.pop(name, None)
+    state.due.pop(name, None)
+    state.pardoned.pop(name, None)
+    if point is not None:
+        state.gone[name] = point
+
+
+def _void(state: Playbook, event: Voided, _: Batch) -> None:
+    """Keep a name from being used again, even if the event that brought it is void."""
+    if isinstance(event.event, PointAdded | PointSeeded | PointEdited):
+        _use(state, event.event.name)
+    elif isinstance(event.event, EventsVoided):
+        state.rewrites += 1
+
+
+def _keep(state: Playbook, event: Any, _: Batch) -> None:
+    """Let an entry become what an event makes of it."""
+    before = state.points.get(event.name)
+    point = evolve(before, event)
+    if point is None:
+        _leave(state, event.name)
+    elif point is not before:
+        _enter(state, point)
+
+
+def _set(state: Playbook, event: PointEdited, batch: Batch) -> None:
+    before = state.points.get(event.name)
+    if before is not None and (before.helpful, before.harmful) != (event.helpful, event.harmful):
+        # Counts that a hand sets are judged anew, whatever was pardoned.
+        state.pardoned.pop(event.name, None)
+    _keep(state, event, batch)
+
+
+def _rate(state: Playbook, event: PointRated, _: Batch) -> None:
+    # The commonest event by far, so it takes the short way: a rating never changes who stands.
+    before = state.points.get(event.name) or state.points.get(state.merged.get(event.name, ""))
+    if before is not None:
+        point = rated(before, event.rating)
+        if point is not before:
+            _place(state, point)
+
+
+def _restore(state: Playbook, event: PointRestored, _: Batch) -> None:
+    point = state.gone.get(event.name)
+    if point is not None and event.name not in state.merged:
+        state.pardoned[event.name] = point.harmful
+        _enter(state, point)
+
+
+def _pin(state: Playbook, event: PointPinned, _: Batch) -> None:
+    state.pinned.add(event.name)
+    _again(state, event.name)
+
+
+def _unpin(state: Playbook, event: PointUnpinned, _: Batch) -> None:
+    state.pinned.discard(event.name)
+    _again(state, event.name)
+
+
+def _again(state: Playbook, name: str) -> None:
+    """Judge an entry again whose counts did not change."""
+    if name in state.points:
+        _place(state, state.points[name])
+
+
+def _merge(state: Playbook, event: PointMerged, _: Batch) -> None:
+    """Add what the merged entries were rated to the one that stays."""
+    point = state.points.get(event.name)
+    for name in event.merged:
+        source = state.points.get(name)
+        if point is None or source is None or name == event.name:
+            continue
+        helpful, harmful = point.helpful + source.helpful, point.harmful + source.harmful
+        point = KeyPoint(point.name, point.text, helpful, harmful)
+        if name in state.pardoned:
+            state.pardoned[point.name] = state.pardoned.get(point.name, 0) + state.pardoned[name]
+        _leave(state, name)
+        state.merged[name] = event.name
+        # What went into the merged entry goes on into this one.
+        state.merged |= {old: event.name for old, into in state.merged.items() if into == name}
+        _place(state, point)
 
 
 def _update(state: Playbook, _event: PlaybookUpdated, _: Batch) -> None:
     """Drop every entry that is due, rated in this update or not (REQ-SCORE-007)."""
-    for name in state.due:
-        state.points.pop(name, None)
-    state.due.clear()
+    for name in tuple(state.due):
+        _leave(state, name)
 
 
 def _adopt(state: Playbook, event: PlaybookAdopted, batch: Batch) -> None:
     # A file imported into a playbook that lives already brings entries, not its version or its date.
-    if state.stamp == (0, ""):
+    if not state.begun:
         state.adoption, state.source = batch.last, event.source
         top = json.loads(event.top or "{}")
         state.adopted_at = top.pop("last_updated", None)
@@ -170,36 +272,50 @@ def _edit(state: Playbook, event: PlaybookEdited, _: Batch) -> None:
         state.top = {"version": VERSION} | top
 
 
-def _redact(state: Playbook, _event: EventRedacted, _: Batch) -> None:
-    # The reader took the text out of the earlier event; that it did is news to whoever shows the playbook.
-    state.redactions += 1
+def _rewrite(state: Playbook, _event: EventRedacted | EventsVoided, _: Batch) -> None:
+    # Readers take the earlier events for what they are now; that they do is news to whoever shows the playbook.
+    state.rewrites += 1
 
 
-def _settle(state: Playbook, batch: Batch) -> None:
+def settle(state: Playbook, batch: Batch) -> None:
+    """Note which batch changed the playbook last."""
+    state.begun = state.begun or any(type(event) in CHANGES and type(event) not in UNDOING for event in batch.events)
+    # An order whose edit was undone is none.
+    state.order.clear()
     if state.adoption != batch.last:
         state.latest = batch
     state.stamp = (batch.last, batch.chain)
 
 
+CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
+    PointRated: _rate,
+    PlaybookUpdated: _update,
+    PointAdded: _keep,
+    PointSeeded: _keep,
+    PointEdited: _set,
+    PointRemoved: _keep,
+    PointReworded: _keep,
+    PointRetired: _keep,
+    PointRestored: _restore,
+    PointPinned: _pin,
+    PointUnpinned: _unpin,
+    PointMerged: _merge,
+    PlaybookAdopted: _adopt,
+    PlaybookOrdered: _order,
+    PlaybookEdited: _edit,
+    EventRedacted: _rewrite,
+    EventsVoided: _rewrite,
+    Voided: _void,
+}
+"""What each kind does to the playbook."""
+
+UNDOING: Final = (EventRedacted, EventsVoided, Voided)
+"""Kinds that take away, and say nothing of the playbook by themselves."""
+
+
 def playbook_view(policy: Policy = SPEC_POLICY) -> View[Playbook]:
     """Return the playbook view under a policy."""
-    keep = _keep(policy)
-    return View(
-        start=Playbook,
-        table={
-            PointRated: _rate(policy),
-            PlaybookUpdated: _update,
-            PointAdded: keep,
-            PointSeeded: keep,
-            PointEdited: keep,
-            PointRemoved: keep,
-            PlaybookAdopted: _adopt,
-            PlaybookOrdered: _order,
-            PlaybookEdited: _edit,
-            EventRedacted: _redact,
-        },
-        settle=_settle,
-    )
+    return View(partial(Playbook, policy=policy), CHANGES, settle)
 
 
 PLAYBOOK = playbook_view()

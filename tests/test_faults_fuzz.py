@@ -98,6 +98,14 @@ def test_a_changed_line_is_proven_anew(tmp_path: Path) -> None:
     assert (False, True) == tuple(judge(tmp_path / "ledger", one).whole for one in (data, proven_anew(data)))
 
 
+def test_a_continued_line_that_says_who_twice_is_damage_to_every_path(tmp_path: Path) -> None:
+    """Its head is looked at like that of any other line, though its text belongs to the line before it."""
+    (log,) = {log for log in logs() if b'"kind":"text.continued"' in log and b'"by":{"rater":"test"},\t' in log}
+    head, kind, rest = log.partition(b'\t"kind":"text.continued"')
+    data = proven_anew(head + b'"by":{"rater":"test"},' + kind + rest)
+    assert (False, False, ()) == tuple(judge(tmp_path / "ledger", data))
+
+
 def test_lines_that_were_moved_are_numbered_anew(tmp_path: Path) -> None:
     """A line that comes twice stands in a log that verifies, but for the id that it repeats."""
     lines = logs()[1].splitlines(keepends=True)

@@ -20,6 +20,9 @@ MAIN = "from projections.surfaces.entry import main; main()"
 ODD = {"key_points": ["Use type hints", "Name things well", {"no": "text"}]}
 LATER_KINDS = {
     "ledger/events.py": """
+import attrs
+
+
 @attrs.frozen
 class SessionNoted:
     session: str

@@ -21,6 +21,7 @@ from ledger.events import (
     EVENT_TYPES,
     Event,
     EventRedacted,
+    EventsVoided,
     ItemSkipped,
     LedgerOpened,
     LogRecovered,
@@ -30,9 +31,16 @@ from ledger.events import (
     PlaybookUpdated,
     PointAdded,
     PointEdited,
+    PointMerged,
+    PointNoted,
+    PointPinned,
     PointRated,
     PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
     PointSeeded,
+    PointUnpinned,
     UnknownEvent,
 )
 from ledger.line import START, Draft, Mark, RawBatch, Stamp, frame
@@ -121,6 +129,27 @@ BATCHES = [
         "2026-11-22T00:00:03.000000Z",
         {"rater": "human"},
         (EventRedacted("0192aaaa-0000-7000-8000-000000000006", "a name of somebody"),),
+    ),
+    Golden(
+        "2026-11-22T00:00:04.000000Z",
+        {"rater": "human", "session": "77b0c1d2"},
+        (
+            PointNoted("kpt_002", "it saved the night"),
+            PointReworded("kpt_002", "", "Prefer short texts, and say so"),
+            PointRetired("kpt_002", "outdated"),
+            PointRestored("kpt_002", ""),
+            PointPinned("kpt_002", "a rule of the house"),
+            PointUnpinned("kpt_002", ""),
+            PointMerged("kpt_002", ("kpt_001", "kpt_003"), "they say the same"),
+        ),
+    ),
+    Golden(
+        "2026-11-22T00:00:05.000000Z",
+        {"rater": "human"},
+        (
+            EventsVoided(("0192aaaa-0000-7000-8000-000000000018",), None, "not the same after all"),
+            EventsVoided((), "77b0c1d2", ""),
+        ),
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

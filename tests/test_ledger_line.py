@@ -326,29 +326,6 @@ JSON = st.recursive(
 )
 
 
-@pytest.mark.parametrize("without", [[], ["c_make_encoder"]], ids=["as it is", "without C"])
-def test_json_is_written_as_the_standard_library_writes_it(monkeypatch: pytest.MonkeyPatch, without: list[str]) -> None:
-    """The encoder that is made once writes the same text as ``json.dumps``, where there is no C encoder too."""
-    for name in without:
-        monkeypatch.setattr(json.encoder, name, None)
-    encoded = line._encoder()
-
-    @given(JSON)
-    def agree(value: object) -> None:
-        assert json.dumps(value, ensure_ascii=False, separators=(",", ":")) == encoded(value)
-
-    agree()
-    # Long enough to be put together from several pieces.
-    many = [7] * 300_000
-    assert json.dumps(many, separators=(",", ":")) == encoded(many)
-    for number in (float("nan"), float("inf"), float("-inf")):
-        with pytest.raises(ValueError, match="not JSON compliant"):
-            encoded([number])
-    for value in ([b"x"], {b"x": 1}):
-        with pytest.raises(TypeError, match=r"bytes has no form|bytes is not JSON|keys must be str.* not bytes"):
-            encoded(value)
-
-
 def test_when_stands_where_it_was_another_time() -> None:
     """``when`` follows ``at`` on the lines of events that happened at another time."""
     when = "2026-11-20T00:00:00.000000Z"

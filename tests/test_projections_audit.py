@@ -10,13 +10,21 @@ import pytest
 
 from ledger.events import (
     EventRedacted,
+    EventsVoided,
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
     PointEdited,
+    PointMerged,
+    PointNoted,
+    PointPinned,
     PointRated,
     PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
     PointSeeded,
+    PointUnpinned,
     UnknownEvent,
 )
 from ledger.recorded import Batch, By, Recorded, batch_of
@@ -24,6 +32,7 @@ from projections.audit import Story, audit_view, story_extras, story_json
 from projections.fold import fold
 from projections.playbook import playbook_view
 from projections.prune import Policy
+from projections.voids import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,6 +178,82 @@ def test_a_name_that_stands_is_not_added_over() -> None:
     assert [("point.seeded", None, "already in the playbook")] == [
         (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
     ]
+
+
+def test_ratings_of_a_merged_name_count_for_the_entry_that_it_went_into() -> None:
+    """The one story ends with the merge and says whom later ratings count for; the other counts them."""
+    both: list[Event] = [PointAdded("kpt_001", "Mock the clock"), PointAdded("kpt_002", "Mock time"), CLOSED]
+    late: list[Event] = [PointRated("kpt_001", "harmful"), PointRated("kpt_001", "neutral"), CLOSED]
+    batches: list[list[Event]] = [both, rated("helpful"), [PointMerged("kpt_002", ("kpt_001",), "")], late]
+    gone, stays = audit("kpt_001", *batches), audit("kpt_002", *batches)
+    assert ("merged", 1, 0, 6) == (gone["status"], gone["helpful"], gone["harmful"], gone["decided_by"]["seq"])
+    assert [("harmful", "counts for kpt_002"), ("neutral", "counts nothing")] == [
+        (row["rating"], row["reason"]) for row in gone["ignored"]
+    ]
+    assert [("point.added", 0, 0), ("point.merged", 1, 0), ("point.rated", 1, 1)] == [
+        (row["kind"], row["helpful"], row["harmful"]) for row in stays["trail"]
+    ]
+    assert ("kpt_002", ["kpt_001"]) == (stays["trail"][1]["name"], stays["trail"][1]["merged"])
+    assert [("neutral", "counts nothing")] == [(row["rating"], row["reason"]) for row in stays["ignored"]]
+
+
+def test_a_merge_of_nothing_counts_nothing() -> None:
+    """Where no other entry stands, the one that stays is told that it got nothing."""
+    story = audit("kpt_001", ADDED, [PointMerged("kpt_001", ("kpt_009",), "")])
+    assert [("point.merged", "counts nothing")] == [(row["kind"], row["reason"]) for row in story["ignored"]]
+
+
+def test_decisions_of_a_hand_are_in_the_trail() -> None:
+    """Pins, rewordings, retirements, restorations and notes are told with the counts that stood then."""
+    decided: list[Event] = [
+        PointPinned("kpt_001", ""),
+        PointReworded("kpt_001", "", "Mock time"),
+        PointNoted("kpt_001", "it hung"),
+        PointRetired("kpt_001", ""),
+        PointNoted("kpt_001", "gone at last"),
+        PointRestored("kpt_001", ""),
+        PointUnpinned("kpt_001", ""),
+    ]
+    story = audit("kpt_001", ADDED, rated("helpful"), *([event] for event in decided))
+    kinds = ["pinned", "reworded", "noted", "retired", "noted", "restored", "unpinned"]
+    assert [(f"point.{kind}", 1, 0) for kind in kinds] == [
+        (row["kind"], row["helpful"], row["harmful"]) for row in story["trail"][2:]
+    ]
+    assert ("kept", "Mock time", []) == (story["status"], story["text"], story["ignored"])
+    retired = audit("kpt_001", ADDED, *([event] for event in decided[:4]))
+    assert ("retired", None, 6) == (retired["status"], retired["rule"], retired["decided_by"]["seq"])
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        (PointRestored("kpt_001", ""), "already in the playbook"),
+        (PointRetired("kpt_002", ""), "not in the playbook"),
+        (PointReworded("kpt_002", "", "z"), "not in the playbook"),
+        (PointPinned("kpt_002", ""), "not in the playbook"),
+    ],
+)
+def test_a_decision_that_finds_nothing_to_do_says_so(event: Any, reason: str) -> None:
+    """It is told beside the trail, as a rating of what does not stand is."""
+    assert [reason] == [row["reason"] for row in audit(event.name, ADDED, [event])["ignored"]]
+
+
+def test_what_was_undone_is_told_as_such() -> None:
+    """Under its own kind, outside the trail; the entry is as if it had never been."""
+    batches = history(ADDED, rated("harmful"), [EventsVoided(("id-1", "id-3"), None, "")])
+    story = story_json(fold_history(audit_view("kpt_001"), lambda: batches))
+    assert ("unknown", None, []) == (story["status"], story["text"], story["trail"])
+    assert [("point.added", None, "undone"), ("point.rated", "harmful", "undone")] == [
+        (row["kind"], row["rating"], row["reason"]) for row in story["ignored"]
+    ]
+    assert "kept" == story_json(fold_history(audit_view("kpt_001"), lambda: batches, 4))["status"]
+
+
+def test_lineage_goes_by_what_stood() -> None:
+    """A text that never came to stand makes no other name its own."""
+    refused: list[Event] = [PointAdded("kpt_001", "Other"), PointReworded("kpt_009", "", "Other")]
+    story = fold(audit_view("kpt_002"), history(ADDED, refused, [PointAdded("kpt_002", "Other")]))
+    assert [] == story_extras(story)["same_text"]
 
 
 def test_the_rule_is_that_of_the_policy() -> None:

@@ -193,8 +193,8 @@ def test_a_redacted_text_leaves_an_entry() -> None:
 def test_redactions_are_counted() -> None:
     """Whoever goes on from an earlier state sees that texts went since; the entries stay as they are."""
     state = playbook([A, CLOSE], [EventRedacted("id-1", "a name"), EventRedacted("id-2", None)])
-    assert (2, (4, "")) == (state.redactions, state.stamp)
-    assert 3 == fold(PLAYBOOK, history([EventRedacted("id-1", "again")]), state).redactions
+    assert (2, (4, "")) == (state.rewrites, state.stamp)
+    assert 3 == fold(PLAYBOOK, history([EventRedacted("id-1", "again")]), state).rewrites
     assert ["kpt_001"] == list(state.points)
 
 

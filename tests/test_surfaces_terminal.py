@@ -232,9 +232,56 @@ def test_the_story_of_a_revived_entry_tells_of_its_absence() -> None:
 
 def test_an_entry_removed_by_hand_is_told_as_such() -> None:
     """There is no rule to name."""
-    told = PRUNED | {"status": "retired", "rule": None}
+    removed = {**PRUNED["trail"][-1], "kind": "point.removed"}
+    told = PRUNED | {"status": "retired", "rule": None, "trail": [*PRUNED["trail"][:-1], removed]}
     text = words(shown(lambda console: terminal.story(console, told)))
     assert "Removed by hand 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in text
+
+
+MERGED = {**LEARNED, "seq": 12, "kind": "point.merged", "name": "kpt_001", "merged": ["kpt_003"]}
+
+
+def test_a_merged_entry_is_told_where_it_went() -> None:
+    """Its story ends there, and says which later ratings count elsewhere; the other's goes on."""
+    late = [
+        ignored(14, "counts for kpt_001"),
+        ignored(15, "counts for kpt_001"),
+        ignored(16, "counts nothing", "neutral"),
+    ]
+    story = PRUNED | {"status": "merged", "rule": None, "trail": [LEARNED, MERGED], "ignored": late}
+    told = words(shown(lambda console: terminal.story(console, story)))
+    assert "Merged into kpt_001 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in told
+    assert "2 ratings came after that and count for kpt_001. 1 event came after that and changed nothing." in told
+    assert "merged into kpt_001 reflector" in told
+    other = words(
+        shown(lambda console: terminal.story(console, KEPT | {"name": "kpt_001", "trail": [LEARNED, MERGED]}))
+    )
+    assert "merged with kpt_003 reflector" in other
+    assert "Merged" not in other
+
+
+@pytest.mark.parametrize("kind", ["reworded", "retired", "restored", "pinned", "unpinned", "noted"])
+def test_what_a_hand_decided_is_told_in_a_word(kind: str) -> None:
+    """A row of the trail has the verb, not the kind on disk."""
+    told = KEPT | {"trail": [LEARNED, {**LEARNED, "seq": 5, "kind": f"point.{kind}"}]}
+    text = words(shown(lambda console: terminal.story(console, told)))
+    assert f"{kind} reflector" in text
+    assert "point." not in text
+
+
+def test_a_note_says_nothing_of_where_an_entry_is() -> None:
+    """An entry that was retired and noted is back only where it is restored."""
+    rows = [("retired", 5), ("noted", 6), ("restored", 7)]
+    trail = [LEARNED, *({**LEARNED, "seq": seq, "kind": f"point.{kind}"} for kind, seq in rows)]
+    text = words(shown(lambda console: terminal.story(console, KEPT | {"trail": trail})))
+    assert "Retired at event 5 with 0 helpful and 0 harmful, back at event 7." in text
+
+
+def test_an_entry_whose_beginning_was_undone_is_told_as_such() -> None:
+    """It is unknown, and not as a name that nobody ever gave."""
+    nothing: dict[str, Any] = {"status": "unknown", "text": None, "rule": None, "decided_by": None, "trail": []}
+    told = PRUNED | nothing | {"ignored": [ignored(4, "undone")]}
+    assert "What brought this entry was undone." in shown(lambda console: terminal.story(console, told))
 
 
 def test_a_name_never_seen_is_told_as_such() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from ledger import disk, recover
 from ledger import head as heads
@@ -11,6 +10,7 @@ from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.line import first_seq
 from ledger.scan import read_at
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 

@@ -7,23 +7,24 @@ only: hooks append through this module.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from typing import TYPE_CHECKING, Self
 
 from ledger import clock, disk, keys, recover
 from ledger import head as heads
 from ledger.backends.files import LOG_NAME, Files
 from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
+from ledger.light import suppress
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame, key_of
 from ledger.reader import Reading, check_format
 from ledger.scan import read_at
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
+    from typing import Self
 
     from ledger.clock import Now
 
@@ -57,7 +58,7 @@ class JsonlLog:
 
     def exists(self) -> bool:
         """Say whether there is a ledger, or at least the trace of one."""
-        return self.path.exists() or (self.folder / "head").exists()
+        return os.path.exists(self.path) or os.path.exists(self.folder / "head")
 
     def head(self) -> Mark:
         """Return the place behind the last acknowledged batch, START where there is no ledger."""
@@ -207,7 +208,7 @@ class Transaction:
         Raises:
             CannotWriteError: The disk would not confirm the head or the names; nothing was recorded.
         """
-        with contextlib.suppress(OSError), os.fdopen(disk.create_file(self._log.folder / ".gitignore"), "wb") as file:
+        with suppress(OSError), os.fdopen(disk.create_file(self._log.folder / ".gitignore"), "wb") as file:
             file.write(b"*\n")
         try:
             # Without it the torn end of a first batch, its first sectors lost, could not be told from damage.

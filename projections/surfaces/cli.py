@@ -11,17 +11,16 @@ import click
 from ledger import strict
 from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections import history
-from projections.surfaces import answers, commands, verdicts
+from projections.surfaces import answers, commands, hand, verdicts
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
+from projections.surfaces.options import as_json, at_when, delivery, said
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
-
-    Command = Callable[..., Any]
 
 
 def console() -> Console:
@@ -29,38 +28,6 @@ def console() -> Console:
     from projections.surfaces import terminal
 
     return terminal.console_for(sys.stdout)
-
-
-def as_json(command: Command) -> Command:
-    """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(command)
-
-
-def at_when(command: Command) -> Command:
-    """Add ``--at``."""
-    text = "As it stood then: a sequence number, an ISO date or time (UTC), or an age such as 2d."
-    return click.option("--at", "when", metavar="WHEN", help=text)(command)
-
-
-def delivery(rater: str) -> Callable[[Command], Command]:
-    """Add the options that say who rates, and what names this delivery."""
-
-    def add(command: Command) -> Command:
-        return said(rater)(click.option("--key", help=answers.KEY_OPTION)(command))
-
-    return add
-
-
-def said(rater: str) -> Callable[[Command], Command]:
-    """Add the options that say who says so."""
-
-    def add(command: Command) -> Command:
-        for field, text in reversed(answers.BY_OPTIONS.items()):
-            default = rater if field == "rater" else None
-            command = click.option(f"--{field}", help=text, default=default, show_default=True)(command)
-        return command
-
-    return add
 
 
 @click.group(
@@ -283,6 +250,10 @@ def redact(project: Project, /, **options: Any) -> int:
         raise BadInputError("--reason", "is missing", "say why the text must go; nothing was redacted")
     done = redacting.apply(project, target, options["reason"], said_by(options))
     return redacting.tell(done, "redacted", as_json=options["as_json"])
+
+
+for verb in hand.VERBS:
+    tallybook.add_command(verb)
 
 
 def progress(done: int, size: int) -> None:

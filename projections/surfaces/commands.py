@@ -21,13 +21,13 @@ from ledger.seeds import read_legacy
 from ledger.verify import salvage as salvage_log
 from ledger.verify import verify as verify_log
 from projections import audit, history
-from projections.fold import fold
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
 from projections.surfaces import playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
 from projections.surfaces.requests import Import, Request, Update
+from projections.voids import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -108,6 +108,11 @@ def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: s
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Record an extraction result as one batch."""
     return _one(recording.write(project, [Request(Update(payload), by, key)]))
+
+
+def recorded(project: Project, request: Request) -> Outcome:
+    """Record one request."""
+    return _one(recording.write(project, [request]))
 
 
 def _one(report: Report) -> Outcome:
@@ -199,7 +204,7 @@ def why(project: Project, name: str, when: str | None = None) -> tuple[dict[str,
     """Return the whole story of an entry: the stable answer, and what is told beside it to people."""
     log = recording.open_log(project)
     until = None if when is None else moments.resolve(log, when, log.now())
-    story = fold(audit.audit_view(name), decode(log.read()), until=until)
+    story = fold_history(audit.audit_view(name), lambda: decode(log.read()), until)
     return audit.story_json(story), audit.story_extras(story)
 
 
@@ -253,6 +258,6 @@ def verify(
 def salvage(project: Project) -> dict[str, Any]:
     """Return the playbook folded from every batch of a damaged ledger that proves itself."""
     try:
-        return playbook_dict(fold(PLAYBOOK, salvage_log(recording.open_log(project))))
+        return playbook_dict(fold_history(PLAYBOOK, lambda: salvage_log(recording.open_log(project))))
     except FileNotFoundError:
         return playbook_dict(PLAYBOOK.start())

@@ -21,7 +21,7 @@ from ledger.events import KeyPoint, PointAdded, PointRated
 from ledger.names import generate_keypoint_name, number_of, usable_name
 from ledger.seeds import read_legacy
 from projections import render
-from projections.playbook import rated
+from projections.playbook import Playbook, rated
 from projections.prune import SPEC_POLICY
 from projections.surfaces import playbook_file, record, screen
 from projections.surfaces.project import Project, find_project
@@ -55,23 +55,25 @@ class LoadedPlaybook(dict[str, Any]):
         top: The other top-level keys as they were then.
         high_water: Highest number of a name that ever stood in the ledger or in this dict.
         updates: What was applied and not yet saved: (extraction result, text → name given, its key).
+        decided: What is pinned, pardoned and merged; it is no part of the document.
     """
 
-    def __init__(self, document: Mapping[str, Any], high_water: int) -> None:
-        """Take a canonical document."""
+    def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:
+        """Take a canonical document of a playbook."""
         super().__init__(document)
         self.base: list[dict[str, Any]] = []
         self.top: dict[str, Any] = {}
         self.high_water = 0
         self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
-        self.settle(high_water)
+        self.settle(state)
 
-    def settle(self, high_water: int) -> None:
+    def settle(self, state: Playbook) -> None:
         """Take what stands here now as loaded or saved."""
         self.base = copy.deepcopy(self["key_points"])
         self.top = _top(self)
-        self.high_water = high_water
+        self.high_water = max(self.high_water, state.high_water)
         self.updates = []
+        self.decided = Playbook(pinned=state.pinned, pardoned=state.pardoned, merged=state.merged)
 
 
 def _top(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +136,7 @@ def load_playbook() -> dict[str, Any]:
     document = render.playbook_dict(state)
     if found.legacy is not None and found.events:
         document["last_updated"] = found.legacy.top_keys.get("last_updated")
-    return LoadedPlaybook(document, state.high_water)
+    return LoadedPlaybook(document, state)
 
 
 def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[str, Any]) -> dict[str, Any]:
@@ -153,7 +155,8 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     lists = {field: value if isinstance(value, list) else [] for field, value in found.items()}
     # A plain dict is saved as a change, where nobody can tell a model's words from a person's any more.
     payload, _ = screen.masked_payload(lists)
-    kept, pruned, names = _updated(playbook["key_points"], payload, loaded.high_water if loaded else 0)
+    decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
+    kept, pruned, names = _updated(playbook["key_points"], payload, decided, high_water)
     playbook["key_points"] = kept
     if loaded is not None:
         loaded.high_water = max([loaded.high_water, *(number_of(name) or 0 for name in names.values())])
@@ -172,7 +175,11 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
 
 
 def _updated(
-    entries: list[dict[str, Any]], payload: Mapping[str, Any], high_water: int, wishes: Mapping[str, str] | None = None
+    entries: list[dict[str, Any]],
+    payload: Mapping[str, Any],
+    decided: Playbook,
+    high_water: int,
+    wishes: Mapping[str, str] | None = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, str]]:
     """Return the entries that stay, those that are pruned, and the names given to new texts."""
     points = {entry["name"]: _point(entry) for entry in entries}
@@ -187,10 +194,12 @@ def _updated(
             entries = [*entries, entry]
             by_name[event.name] = entry
             names[entry["text"]] = event.name
-        elif isinstance(event, PointRated) and event.name in by_name:
-            point = rated(_point(by_name[event.name]), event.rating)
-            by_name[event.name].update(helpful=point.helpful, harmful=point.harmful)
-    pruned = [entry for entry in entries if SPEC_POLICY.condemns(_point(entry))]
+        elif isinstance(event, PointRated):
+            meant = by_name.get(event.name) or by_name.get(decided.merged.get(event.name, ""))
+            if meant is not None:
+                point = rated(_point(meant), event.rating)
+                meant.update(helpful=point.helpful, harmful=point.harmful)
+    pruned = [entry for entry in entries if SPEC_POLICY.condemns(_point(entry)) and not decided.spares(_point(entry))]
     return [entry for entry in entries if entry not in pruned], pruned, names
 
 
@@ -228,14 +237,14 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     # What was spooled stays to be saved again: only then are the names known that it got.
     if report.state is not None:
         playbook["last_updated"] = report.state.last_updated
-        loaded.settle(max(loaded.high_water, report.state.high_water))
+        loaded.settle(report.state)
 
 
 def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
     """Return a plain dict as a change of the last rendering; its entries are shared, not copied."""
     rendered = playbook_file.last_rendered(project)
     state = record.current(record.open_log(project), rendered.seq if rendered else None)
-    loaded = LoadedPlaybook(render.playbook_dict(state), state.high_water)
+    loaded = LoadedPlaybook(render.playbook_dict(state), state)
     loaded.update(playbook)
     return loaded
 
@@ -258,7 +267,7 @@ def _requests(playbook: LoadedPlaybook) -> list[Request]:
     expected = copy.deepcopy(playbook.base)
     for payload, names, key in playbook.updates:
         requests.append(Request(Update(payload, names), {"rater": "reflector"}, key))
-        expected = _updated(expected, payload, 0, names)[0]
+        expected = _updated(expected, payload, playbook.decided, 0, names)[0]
     base, found = tuple(map(_point, expected)), _entries(playbook["key_points"])
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""

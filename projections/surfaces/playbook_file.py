@@ -16,13 +16,14 @@ from ledger import disk
 from ledger.codec import decode
 from ledger.decide import Edit, Known, decide_edit
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
-from ledger.events import ItemSkipped, PlaybookAdopted, PointRated
+from ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
 from ledger.recorded import Recorded, batch_of
 from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, REDACTED, VERSION, Playbook
 from projections.render import playbook_bytes, playbook_dict, read_stamp
 from projections.surfaces.project import PLAYBOOK_NAME
+from projections.voids import fold_history, history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -148,7 +149,7 @@ def _base(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read
     seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
-    base = fold(PLAYBOOK, decode(read()), until=seq)
+    base = fold_history(PLAYBOOK, lambda: decode(read()), seq)
     return base if stamp is None or base.stamp == stamp else state
 
 
@@ -156,7 +157,7 @@ def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, rea
     """Return what a changed file says on top of the ledger, nothing where it says nothing new."""
     base = _base(legacy, state, rendered, read)
     found = _recognised(legacy, base)
-    if base.redactions < state.redactions:
+    if base.rewrites < state.rewrites:
         found = tuple(_without_what_is_gone(point, base) for point in found)
     before = playbook_dict(base)
     del before["key_points"], before["last_updated"]
@@ -224,15 +225,26 @@ def _top(legacy: Legacy) -> dict[str, Any]:
 def _ratings_since(base: Playbook, read: Read) -> Mapping[str, tuple[int, int]]:
     """Count the ratings that counted behind a moment, by name: (helpful, harmful). ``base`` is folded on."""
     counts: dict[str, tuple[int, int]] = {}
-    for batch in decode(read()):
+    for batch in history(lambda: decode(read())):
         if batch.last <= base.seq:
             continue
         for event in batch.events:
-            if isinstance(event, PointRated) and event.name in base.points:
-                helpful, harmful = counts.get(event.name, (0, 0))
-                counts[event.name] = (helpful + (event.rating == "helpful"), harmful + (event.rating == "harmful"))
+            for name, helpful, harmful in _counted(event, base):
+                before = counts.get(name, (0, 0))
+                counts[name] = (before[0] + helpful, before[1] + harmful)
         fold(PLAYBOOK, [batch], base)
     return counts
+
+
+def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
+    """Yield what an event adds to the counts of entries that stand: (name, helpful, harmful)."""
+    if isinstance(event, PointRated):
+        name = event.name if event.name in base.points else base.merged.get(event.name)
+        if name in base.points:
+            yield name, event.rating == "helpful", event.rating == "harmful"
+    elif isinstance(event, PointMerged) and event.name in base.points:
+        merged = (base.points[name] for name in set(event.merged) & base.points.keys() - {event.name})
+        yield from ((event.name, point.helpful, point.harmful) for point in merged)
 
 
 def with_found(state: Playbook, found: Found, at: str) -> Playbook:

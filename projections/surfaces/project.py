@@ -1,26 +1,26 @@
-"""Where a project keeps its playbook and its ledger."""
+"""Where a project keeps its playbook and its ledger. Standard library only: hooks find them here."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-from pathlib import Path
-
-import attrs
 
 from ledger.errors import BadInputError, CannotWriteError
+from ledger.light import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLAUDE = ".claude"
 PLAYBOOK_NAME = "playbook.json"
 _OUT = "nothing is followed out of the project"
 
 
-@attrs.frozen
-class Project:
+class Project(NamedTuple):
     """The paths of one project; none of them leads out of it.
 
     Attributes:
-        root: The project's folder.
+        root: The project's folder; its paths are of the same class.
     """
 
     root: Path
@@ -33,10 +33,10 @@ class Project:
             CannotWriteError: It leads elsewhere.
         """
         path = self.root / CLAUDE
-        target = _target(path)
+        target = self._target(path)
         if target is None:
             return path
-        if not (self._holds(target) and target.is_dir()):
+        if not (_holds(os.path.realpath(self.root), target) and os.path.isdir(target)):
             raise CannotWriteError(path, f"leads to {target}, no folder of this project", f"{_OUT}; give --project DIR")
         return target
 
@@ -48,10 +48,11 @@ class Project:
             CannotWriteError: It leads elsewhere, or to a file of the ledger.
         """
         path = self.claude / PLAYBOOK_NAME
-        target = _target(path)
+        target = self._target(path)
         if target is None:
             return path
-        if not self._holds(target) or target.is_relative_to(self.ledger.resolve()) or target.is_symlink():
+        own = _holds(os.path.realpath(self.root), target) and not _holds(os.path.realpath(self.ledger), target)
+        if not own or os.path.islink(target):
             hint = f"{_OUT}; take the link away"
             raise CannotWriteError(path, f"leads to {target}, no playbook of this project", hint)
         return target
@@ -64,42 +65,54 @@ class Project:
             CannotWriteError: It is a link: where it leads another project may have its ledger.
         """
         path = self.claude / "ledger"
-        target = _target(path)
+        target = self._target(path)
         if target is not None:
             hint = f"{_OUT}; give --project DIR, or put a folder in the link's place"
             raise CannotWriteError(path, f"leads to {target}, and a ledger is never a link", hint)
         return path
 
-    def _holds(self, target: Path) -> bool:
-        """Say whether a real path lies in the project."""
-        return target.is_relative_to(os.path.realpath(self.root))
+    def _target(self, path: Path) -> Path | None:
+        """Return where a symbolic link really leads, None where there is none."""
+        return type(self.root)(os.path.realpath(path)) if os.path.islink(path) else None
 
 
-def _target(path: Path) -> Path | None:
-    """Return where a symbolic link really leads, None where there is none."""
-    with contextlib.suppress(OSError):
-        if path.is_symlink():
-            return Path(os.path.realpath(path))
-    return None
+def _holds(folder: str, path: Path) -> bool:
+    """Say whether a real path is a folder, or lies in it."""
+    return f"{path}{os.sep}".startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def find_project(given: str | os.PathLike[str] | None = None, *, must_exist: bool = False) -> Project:
     """Return the project that is meant.
 
-    It is the one given, else ``CLAUDE_PROJECT_DIR``, else the nearest parent with a ``.claude`` folder (the home
-    folder's belongs to the user, not to a project), else the current folder.
-
     Raises:
         BadInputError: The one given must exist and is no folder.
     """
-    if given and must_exist and not Path(given).is_dir():
+    # Slow to load; a hook has paths of its own.
+    from pathlib import Path
+
+    if given and must_exist and not os.path.isdir(given):
         raise BadInputError(f"--project {given}", "is no folder")
+    return Project(Path(root_of(given)))
+
+
+def root_of(given: str | os.PathLike[str] | None = None, here: str | None = None) -> str:
+    """Return the folder of the project that is meant.
+
+    It is the one given, else ``CLAUDE_PROJECT_DIR``, else the nearest parent with a ``.claude`` folder (the home
+    folder's belongs to the user, not to a project), else the current folder.
+
+    Args:
+        given: What the caller named.
+        here: The current folder; None for the process's own.
+    """
     named = given or os.environ.get("CLAUDE_PROJECT_DIR")
+    here = os.getcwd() if here is None else here
     if named:
-        return Project(Path(named).absolute())
-    here = Path.cwd()
-    home = Path.home()
-    for folder in (here, *here.parents):
-        if folder != home and (folder / CLAUDE).is_dir():
-            return Project(folder)
-    return Project(here)
+        return os.path.join(here, named)
+    home = os.path.expanduser("~")
+    folder, above = here, os.path.dirname(here)
+    while folder != above:
+        if folder != home and os.path.isdir(os.path.join(folder, CLAUDE)):
+            return folder
+        folder, above = above, os.path.dirname(above)
+    return here

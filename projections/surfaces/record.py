@@ -11,15 +11,16 @@ from ledger import clock, codec, redact, spool
 from ledger.backends.jsonl import JsonlLog
 from ledger.decide import Decision
 from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
+from ledger.events import PlaybookUpdated, PointRestored
 from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.surfaces import erase, playbook_file, screen
 from projections.surfaces.requests import (
-    Change,
     Delivery,
     Import,
     Request,
+    Undo,
     Update,
     all_from_wait,
     check,
@@ -27,15 +28,18 @@ from projections.surfaces.requests import (
     to_wait,
     translated,
 )
+from projections.voids import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ledger.decide import Ignored
+    from ledger.events import Event
     from ledger.line import RawBatch
     from ledger.log import Log, Transaction
     from projections.surfaces.playbook_file import Found
     from projections.surfaces.project import Project
+    from projections.surfaces.requests import What
 
 # How often a file that is changed just as it is rendered is looked at again.
 _EXAMINATIONS = 5
@@ -49,12 +53,13 @@ class Outcome:
         seq_from: First sequence number of its batch; None where it was spooled or was there already.
         seq_to: Last one.
         added: Names of the new entries.
-        pruned: Names of the entries that it dropped.
+        pruned: Names of the entries that its update dropped.
         ignored: What counts nothing, and why.
         spooled: Whether it waits to be taken in, because another process held the ledger.
         repeated: Whether its key had been recorded before, so that nothing was added.
         renamed: Name in the payload → the name it got.
         notes: What a person should hear beside it, a line each.
+        events: What was recorded.
     """
 
     seq_from: int | None = None
@@ -66,6 +71,7 @@ class Outcome:
     repeated: bool = False
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[str, ...] = ()
+    events: tuple[Event, ...] = ()
 
 
 @attrs.frozen
@@ -100,14 +106,14 @@ def mark_of(state: Playbook) -> Mark:
 
 def current(log: Log, until: int | None = None) -> Playbook:
     """Return the playbook at the head of the ledger, or at an earlier moment."""
-    return fold(PLAYBOOK, codec.decode(log.read()), until=until)
+    return fold_history(PLAYBOOK, lambda: codec.decode(log.read()), until)
 
 
 def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Playbook:
-    """Return a state folded on to the end of the ledger; anew where a text that it may hold was redacted since."""
-    redactions = state.redactions
+    """Return a state folded on to the end of the ledger; anew where what it has folded was redacted or undone since."""
+    rewrites = state.rewrites
     state = fold(PLAYBOOK, codec.decode(read(mark_of(state))), state)
-    return state if state.redactions == redactions else fold(PLAYBOOK, codec.decode(read(START)))
+    return state if state.rewrites == rewrites else fold_history(PLAYBOOK, lambda: codec.decode(read(START)))
 
 
 def write(project: Project, requests: Sequence[Request]) -> Report:
@@ -130,6 +136,8 @@ def write(project: Project, requests: Sequence[Request]) -> Report:
         state = current(log)
         try:
             report, waiting = _append(project, log, state, requests)
+            if any(isinstance(request.what, Undo) for request in requests):
+                report = attrs.evolve(report, state=current(log))
         except LockHeldError:
             if not all(isinstance(request.what, Update) for request in requests):
                 raise
@@ -198,7 +206,7 @@ def perform(
     return tuple(outcomes)
 
 
-def _given_before(what: Import | Update | Change, state: Playbook) -> dict[str, str]:
+def _given_before(what: What, state: Playbook) -> dict[str, str]:
     """Return the names that an update's texts have, where a program gave them others: it was recorded before."""
     if not isinstance(what, Update):
         return {}
@@ -226,13 +234,17 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
         return Outcome(repeated=True)
     before = dict(state.points)
     fold(PLAYBOOK, codec.decode([raw]), state)
+    # What a hand took out or brought back is neither pruned nor added.
+    updated = isinstance(decision.events[-1], PlaybookUpdated)
+    back = {event.name for event in decision.events if isinstance(event, PointRestored)}
     return Outcome(
         raw.first,
         raw.last,
-        tuple(name for name in state.points if name not in before),
-        tuple(name for name in before if name not in state.points),
+        tuple(name for name in state.points if name not in before and name not in back),
+        tuple(name for name in before if name not in state.points) if updated else (),
         decision.ignored,
         renamed=decision.renamed,
+        events=decision.events,
     )
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ledger import clock, strict
+from ledger.curate import Wish, decide_wish
 from ledger.decide import Decision, Edit, Known, decide_edit, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
+from ledger.events import EventsVoided
 from ledger.line import BY_FIELDS, dumps
 from ledger.names import Naming
 from ledger.seeds import read_legacy, seed_events
@@ -64,6 +66,25 @@ class Import:
 
 
 @attrs.frozen
+class Undo:
+    """Events to be taken back.
+
+    Attributes:
+        ids: Their ids.
+        session: A session of which everything so far is meant, None without one.
+        reason: Why, empty where none was given.
+    """
+
+    ids: tuple[str, ...] = ()
+    session: str | None = None
+    reason: str = ""
+
+
+What = Update | Change | Import | Wish | Undo
+"""What can be recorded; all but an Update waits for nobody."""
+
+
+@attrs.frozen
 class Delivery:
     """Who says something, and when.
 
@@ -89,7 +110,7 @@ class Request:
         when: When it happened, if not now.
     """
 
-    what: Update | Change | Import
+    what: What
     by: Mapping[str, str]
     key: str | None = None
     when: str | None = None
@@ -124,9 +145,13 @@ def _check_top(top: str) -> None:
         raise BadInputError("top", "holds half of a surrogate pair, which is no Unicode text", strict.HINT) from error
 
 
-def decide(what: Update | Change | Import, state: Playbook) -> Decision:
+def decide(what: What, state: Playbook) -> Decision:
     """Decide what a request comes to, on the playbook as it stands under the lock."""
-    known = Known(state.points, state.high_water, state.used)
+    known = Known(state.points, state.high_water, state.used, state.pinned, state.merged, state.gone)
+    if isinstance(what, Undo):
+        return Decision((EventsVoided(what.ids, what.session, what.reason),))
+    if isinstance(what, Wish):
+        return decide_wish(what, known)
     if isinstance(what, Import):
         return Decision(seed_events(_fresh(what, state)))
     if isinstance(what, Update):
@@ -158,7 +183,7 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
     )
 
 
-def translated(what: Update | Change | Import, renamed: Mapping[str, str]) -> Update | Change | Import:
+def translated(what: What, renamed: Mapping[str, str]) -> What:
     """Return a request with other names for its entries."""
     if isinstance(what, Change):
         base, found = (
@@ -185,7 +210,7 @@ def to_wait(request: Request) -> dict[str, Any]:
         return said | {"update": what.payload, "names": dict(what.names)}
     if isinstance(what, Change):
         return said | {"base": list(map(entry, what.base)), "found": list(map(entry, what.found)), "top": what.top}
-    raise BadInputError("import", "does not wait in the spool")
+    raise BadInputError("request", "does not wait in the spool")
 
 
 def all_from_wait(values: Any, key: str, when: Any) -> list[Request]:

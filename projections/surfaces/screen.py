@@ -19,8 +19,9 @@ import warnings
 
 import attrs
 
+from ledger.curate import Wish
 from ledger.errors import BadInputError, Problem
-from projections.surfaces.requests import Request, Update
+from projections.surfaces.requests import Request, Undo, Update
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -153,16 +154,30 @@ def screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Pr
     notes: list[Problem] = []
     for request in requests:
         what = request.what
-        if isinstance(what, Update) and request.by.get("rater") not in UNSCREENED:
-            payload, more = masked_payload(what.payload)
-            names: dict[str, str] = {}
-            for text, name in what.names.items():
-                # Two texts that differ in their secrets alone are one from here on, under the first one's name.
-                names.setdefault(mask(text).text, name)
-            notes += more
-            request = attrs.evolve(request, what=Update(payload, names))  # noqa: PLW2901
-        done.append(request)
+        if request.by.get("rater") in UNSCREENED:
+            pass
+        elif isinstance(what, Update):
+            what = _screened_update(what, notes)
+        elif isinstance(what, Wish | Undo):
+            what = _screened_words(what, notes)
+        done.append(attrs.evolve(request, what=what))
     return tuple(done), tuple(notes)
+
+
+def _screened_update(what: Update, notes: list[Problem]) -> Update:
+    payload, more = masked_payload(what.payload)
+    notes += more
+    names: dict[str, str] = {}
+    for text, name in what.names.items():
+        # Two texts that differ in their secrets alone are one from here on, under the first one's name.
+        names.setdefault(mask(text).text, name)
+    return Update(payload, names)
+
+
+def _screened_words(what: Wish | Undo, notes: list[Problem]) -> Wish | Undo:
+    """Return what a curator that is a model wants, with its text and its reason masked."""
+    words = {field: getattr(what, field) for field in ("text", "reason") if hasattr(what, field)}
+    return attrs.evolve(what, **{field: _noted(field, text, notes) for field, text in words.items()})
 
 
 def masked_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:

@@ -40,11 +40,21 @@ WORDS: Final = {
     "point.edited": "set by hand",
     "point.removed": "removed by hand",
     "playbook.updated": "pruned",
+    "point.noted": "noted",
+    "point.reworded": "reworded",
+    "point.retired": "retired",
+    "point.restored": "restored",
+    "point.pinned": "pinned",
+    "point.unpinned": "unpinned",
     "event.redacted": "its text redacted",
 }
 """Kind of a trail's row → what happened to the entry; other kinds are told by their name."""
 
-GONE: Final = ("playbook.updated", "point.removed")
+GONE: Final = ("playbook.updated", "point.removed", "point.retired")
+BESIDE: Final = ("event.redacted", "point.noted")
+"""Kinds of rows that say nothing of whether an entry stands."""
+
+SENT_ON: Final = "counts for "
 
 
 def console_for(stream: IO[str], width: int | None = None) -> Console:
@@ -158,22 +168,27 @@ def story(console: Console, told: Mapping[str, Any], extras: Mapping[str, Any] |
 def _sentences(told: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
     trail = told["trail"]
     if trail:
-        yield from _origin(trail[0], extras)
+        yield from _origin(trail[0], told, extras)
     yield from _ratings([row for row in trail if row["kind"] == "point.rated"])
-    for row, after in pairwise(row for row in trail if row["kind"] != "event.redacted"):
-        if row["kind"] in GONE:
-            yield f"{_did(row)} at event {row['seq']} with {_counts(row)}, back at event {after['seq']}."
+    for row, after in pairwise(row for row in trail if row["kind"] not in BESIDE):
+        if row["kind"] in GONE or _went(row, told):
+            yield f"{_did(row, told)} at event {row['seq']} with {_counts(row)}, back at event {after['seq']}."
     yield _fate(told)
     yield from _idle(told)
     if names := extras.get("same_text"):
         yield f"The same text came under another name too: {', '.join(names)}."
 
 
-def _origin(row: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
+def _went(row: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
+    """Say whether a row tells that the entry went into another."""
+    return bool(row["kind"] == "point.merged" and row["name"] != told["name"])
+
+
+def _origin(row: Mapping[str, Any], told: Mapping[str, Any], extras: Mapping[str, Any]) -> Iterator[str]:
     """Say where an entry came from."""
     shape = f" (as {extras['origin']})" if extras.get("origin") else ""
     counts = f", with {_counts(row)}" if row["helpful"] or row["harmful"] else ""
-    yield f"{_did(row)}{shape} {_when(row)}{counts}."
+    yield f"{_did(row, told)}{shape} {_when(row)}{counts}."
     if extras.get("original"):
         yield f"That file had it as {extras['original']}"
 
@@ -193,10 +208,11 @@ def _fate(told: Mapping[str, Any]) -> str:
     """Say what became of it."""
     decided = told["decided_by"]
     if told["status"] == "unknown":
-        return "No entry ever had this name."
+        undone = any(row["reason"] == "undone" for row in told["ignored"])
+        return "What brought this entry was undone." if undone else "No entry ever had this name."
     if decided is None:
         return f"It stands in the playbook with {_counts(told)}."
-    verb = "Removed by hand" if told["status"] == "retired" else told["status"].capitalize()
+    verb = next(_did(row, told) for row in reversed(told["trail"]) if row["seq"] == decided["seq"])
     rule = f", by the rule {told['rule']}" if told["rule"] else ""
     return f"{verb} {_when(decided)}{rule}, with {_counts(told)}."
 
@@ -204,10 +220,15 @@ def _fate(told: Mapping[str, Any]) -> str:
 def _idle(told: Mapping[str, Any]) -> Iterator[str]:
     """Say what named it and changed nothing: what came after its end, and the rest."""
     end = told["decided_by"]["seq"] if told["decided_by"] else None
-    late = [row for row in told["ignored"] if end is not None and row["seq"] > end]
+    sent_on = Counter(row["reason"] for row in told["ignored"] if row["reason"].startswith(SENT_ON))
+    for reason, count in sent_on.items():
+        what = "rating came after that and counts" if count == 1 else "ratings came after that and count"
+        yield f"{count} {what} for {reason.removeprefix(SENT_ON)}."
+    idle = [row for row in told["ignored"] if row["reason"] not in sent_on]
+    late = [row for row in idle if end is not None and row["seq"] > end]
     if late:
         yield f"{len(late)} event{_s(len(late))} came after that and changed nothing."
-    reasons = Counter(row["reason"] for row in told["ignored"] if row not in late)
+    reasons = Counter(row["reason"] for row in idle if row not in late)
     if reasons:
         reason = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
         yield f"{reasons.total()} event{_s(reasons.total())} about it changed nothing: {reason}."
@@ -223,13 +244,13 @@ def _trail(console: Console, told: Mapping[str, Any]) -> None:
         earlier = len(rows) - len(shown)
         _say(console, f"{earlier} earlier event{_s(earlier)} not shown; --json has them all.", style="dim")
     if shown and console.width >= NARROW:
-        console.print(_trail_table(console, shown))
+        console.print(_trail_table(console, shown, told))
         return
     for row in shown:
-        _say(console, f"{row['seq']}  {moment(row['at'])}  {_step(row)}, {row['by']['rater']}{_sofar(row)}")
+        _say(console, f"{row['seq']}  {moment(row['at'])}  {_step(row, told)}, {row['by']['rater']}{_sofar(row)}")
 
 
-def _trail_table(console: Console, rows: Sequence[Mapping[str, Any]]) -> Table:
+def _trail_table(console: Console, rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("event", justify="right", no_wrap=True)
     table.add_column("when (UTC)", no_wrap=True)
@@ -238,7 +259,7 @@ def _trail_table(console: Console, rows: Sequence[Mapping[str, Any]]) -> Table:
     table.add_column("+", justify="right", no_wrap=True)
     table.add_column("-", justify="right", no_wrap=True)
     for row in rows:
-        cells = (row["seq"], moment(row["at"]), _step(row), row["by"]["rater"], *(_count(row, c) for c in COUNTS))
+        cells = (row["seq"], moment(row["at"]), _step(row, told), row["by"]["rater"], *(_count(row, c) for c in COUNTS))
         table.add_row(*(_text(console, cell) for cell in cells), style="dim" if "reason" in row else "")
     return table
 
@@ -254,9 +275,9 @@ def _sofar(row: Mapping[str, Any]) -> str:
     return f": {_counts(row)}" if "helpful" in row else ""
 
 
-def _step(row: Mapping[str, Any]) -> str:
+def _step(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     """Return what one row of a trail says happened."""
-    what = WORDS.get(row["kind"], row["kind"]) if row["rating"] is None else f"rated {row['rating']}"
+    what = _word(row, told) if row["rating"] is None else f"rated {row['rating']}"
     return f"{what} ({row['reason']})" if "reason" in row else what
 
 
@@ -315,10 +336,17 @@ def _when(row: Mapping[str, Any]) -> str:
     return f"{moment(row['at'])} UTC by {who}, event {row['seq']}"
 
 
-def _did(row: Mapping[str, Any]) -> str:
+def _did(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     """Return what a row says happened, as the beginning of a sentence."""
-    what: str = WORDS.get(row["kind"], row["kind"])
+    what = _word(row, told)
     return what[:1].upper() + what[1:]
+
+
+def _word(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+    """Return what a row of another kind than a rating says happened to the entry that is told of."""
+    if row["kind"] == "point.merged":
+        return f"merged into {row['name']}" if _went(row, told) else f"merged with {', '.join(row['merged'])}"
+    return str(WORDS.get(row["kind"], row["kind"]))
 
 
 def _counts(row: Mapping[str, Any]) -> str:

@@ -33,7 +33,7 @@ TIMED_OUT = 36
 """The exit code that mutmut counts as a mutant noticed by its time."""
 AT_IMPORT = (
     "ledger.codec.x__strict__",
-    "ledger.events.x_free__",
+    "ledger.kinds.fields.x_free__",
     "ledger.line.x__encoder__",
     "projections.playbook.x__keep__",
     "projections.playbook.x__rate__",

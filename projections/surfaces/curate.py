@@ -1,0 +1,102 @@
+"""A person's own hand: retire, restore, pin, unpin, reword, merge, and undo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import attrs
+
+from ledger.codec import decode
+from ledger.curate import MAX_REASON_CHARS, Wish, reason_fault
+from ledger.errors import BadInputError, NothingToDoError
+from ledger.events import EventsVoided
+from projections.history import summary
+from projections.surfaces import commands
+from projections.surfaces import record as recording
+from projections.surfaces.requests import Request, Undo
+from projections.voids import VOIDABLE, Voided, history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from ledger.recorded import Batch, Recorded
+    from projections.surfaces.project import Project
+    from projections.surfaces.record import Outcome
+
+__all__ = ["MAX_REASON_CHARS", "Undone", "undo", "wish"]
+
+
+@attrs.frozen
+class Undone:
+    """What was taken back.
+
+    Attributes:
+        outcome: What became of the request.
+        events: Each event that is void now, as (sequence number, what it was in one line).
+    """
+
+    outcome: Outcome
+    events: tuple[tuple[int, str], ...]
+
+
+def wish(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
+    """Record what a person wants to become of an entry."""
+    return commands.recorded(project, Request(what, by))
+
+
+def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> Undone:
+    """Take back the last batch, the event with a sequence number, or all of a session so far.
+
+    Raises:
+        BadInputError: The event is of a kind that cannot be taken back, or the reason could not be recorded.
+        NothingToDoError: There is nothing to take back, or it is void already.
+    """
+    if reason and (fault := reason_fault(reason)) is not None:
+        raise BadInputError("--reason", fault, "nothing was recorded")
+    log = recording.open_log(project)
+    if log.head().seq:
+        # What waits, and what a hand changed in the file, came before this.
+        recording.write(project, [])
+    told = list(history(lambda: decode(log.read())))
+    if session is not None:
+        found = [one for one in _standing(told) if one.by.session == session and type(one.event) is not EventsVoided]
+        asked = Undo((), session, reason)
+    elif target is not None:
+        found = [_one(told, target)]
+        asked = Undo((found[0].id,), None, reason)
+    else:
+        found = _last(told)
+        asked = Undo(tuple(one.id for one in found), None, reason)
+    if not found:
+        what = f"session {session}" if session is not None else "the ledger"
+        raise NothingToDoError(what, "has nothing that could be taken back")
+    outcome = commands.recorded(project, Request(asked, by))
+    return Undone(outcome, tuple((one.seq, summary(one.event)) for one in found))
+
+
+def _standing(told: list[Batch]) -> Iterator[Recorded]:
+    """Yield what could be taken back and is not."""
+    for batch in told:
+        yield from (record for record in batch.records if type(record.event) in VOIDABLE)
+
+
+def _last(told: list[Batch]) -> list[Recorded]:
+    """Return the last batch of which anything stands that is no undoing itself."""
+    for batch in reversed(told):
+        found = [one for one in _standing([batch]) if not isinstance(one.event, EventsVoided)]
+        if found:
+            return found
+    return []
+
+
+def _one(told: list[Batch], target: str) -> Recorded:
+    """Return the event with a sequence number or an id."""
+    for batch in told:
+        for record in batch.records:
+            if target in {str(record.seq), record.id}:
+                if isinstance(record.event, Voided):
+                    raise NothingToDoError(f"event {target}", f"was taken back by event {record.event.by.seq}")
+                if type(record.event) not in VOIDABLE:
+                    raise BadInputError(f"event {target}", "is no event of the playbook", "nothing was recorded")
+                return record
+    raise BadInputError(f"event {target}", "is not in the ledger", "`tallybook log` shows the numbers")

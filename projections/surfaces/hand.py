@@ -1,0 +1,113 @@
+"""The verbs of a person's own hand: retire, restore, pin, unpin, reword, merge, undo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from ledger.curate import Wish
+from ledger.errors import BadInputError
+from projections.history import summary
+from projections.surfaces import curate
+from projections.surfaces.answers import answer, note, said_by, say
+from projections.surfaces.options import as_json, said
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from projections.surfaces.project import Project
+    from projections.surfaces.record import Outcome
+
+    Command = Callable[..., Any]
+
+
+def _told(outcome: Outcome, *, as_json: bool) -> None:
+    """Print what was recorded, in the words of ``log``."""
+    for line in outcome.notes:
+        note(line)
+    (event,) = outcome.events
+    if as_json:
+        answer({"seq": outcome.seq_from, "summary": summary(event)})
+    else:
+        say(f"recorded as event {outcome.seq_from}: {summary(event)}")
+
+
+def reasoned(command: Command) -> Command:
+    """Add ``--reason``."""
+    return click.option("--reason", default="", help="Why; kept in the ledger.")(command)
+
+
+def _about_one(verb: str, about: str, example: str) -> click.Command:
+    """Return a verb that says one thing about one entry."""
+
+    @click.command(verb, help=about, epilog=f"Example: tallybook {example}")
+    @click.argument("name")
+    @reasoned
+    @said("human")
+    @as_json
+    @click.pass_obj
+    def command(project: Project, /, *, name: str, reason: str, as_json: bool, **options: Any) -> None:
+        _told(curate.wish(project, Wish(verb, name, reason), said_by(options)), as_json=as_json)
+
+    return command
+
+
+@click.command(epilog='Example: tallybook reword kpt_003 "Quote ids as strings in JSON."')
+@click.argument("name")
+@click.argument("text")
+@reasoned
+@said("human")
+@as_json
+@click.pass_obj
+def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: bool, **options: Any) -> None:
+    """Give an entry another text; its name and its counts stay."""
+    _told(curate.wish(project, Wish("reword", name, reason, text), said_by(options)), as_json=as_json)
+
+
+@click.command(epilog="Example: tallybook merge kpt_003 kpt_007 kpt_011")
+@click.argument("name")
+@click.argument("merged", nargs=-1, required=True)
+@reasoned
+@said("human")
+@as_json
+@click.pass_obj
+def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: str, as_json: bool, **by: Any) -> None:
+    """Let entries that say the same go into NAME, with their counts and whatever they are rated later."""
+    _told(curate.wish(project, Wish("merge", name, reason, merged=merged), said_by(by)), as_json=as_json)
+
+
+@click.command(epilog="Example: tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
+@click.argument("event", metavar="[ID]", required=False)
+@click.option("--of", "session_of", metavar="SESSION", help="Everything of a session so far, not one event.")
+@reasoned
+@said("human")
+@as_json
+@click.pass_obj
+def undo(project: Project, /, **options: Any) -> None:
+    """Take back the last batch, one event (its sequence number or id), or a whole session.
+
+    The playbook is folded as if they had never been; `undo` of the undoing brings them back.
+    """
+    if options["event"] is not None and options["session_of"] is not None:
+        raise BadInputError("undo", "takes either an ID or --of SESSION", "nothing was recorded")
+    done = curate.undo(project, options["event"], options["session_of"], options["reason"], said_by(options))
+    if options["as_json"]:
+        events = [{"seq": seq, "summary": what} for seq, what in done.events]
+        answer({"seq": done.outcome.seq_from, "events": events})
+        return
+    for seq, what in done.events:
+        say(f"taken back: event {seq}, {what}")
+    for line in done.outcome.notes:
+        note(line)
+
+
+VERBS: Final = (
+    _about_one("retire", "Take an entry out of the playbook; `restore` brings it back.", "retire kpt_003"),
+    _about_one("restore", "Bring back an entry that was retired, removed or pruned.", "restore kpt_003"),
+    _about_one("pin", "Keep an entry from being pruned.", "pin kpt_003 --reason 'house rule'"),
+    _about_one("unpin", "Let a pinned entry be pruned again.", "unpin kpt_003"),
+    reword,
+    merge,
+    undo,
+)

@@ -1,0 +1,167 @@
+"""Undo: which events are void at a moment, and history told without them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import attrs
+
+from ledger.events import (
+    EventsVoided,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointNoted,
+    PointPinned,
+    PointRated,
+    PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+    PointUnpinned,
+)
+from projections.fold import State, fold
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ledger.recorded import Batch, Recorded
+    from projections.fold import View
+
+VOIDABLE: frozenset[type[Any]] = frozenset(
+    {
+        EventsVoided,
+        PlaybookAdopted,
+        PlaybookEdited,
+        PlaybookOrdered,
+        PlaybookUpdated,
+        PointAdded,
+        PointEdited,
+        PointMerged,
+        PointNoted,
+        PointPinned,
+        PointRated,
+        PointRemoved,
+        PointRestored,
+        PointRetired,
+        PointReworded,
+        PointSeeded,
+        PointUnpinned,
+    }
+)
+"""Kinds that can be taken back: those that say something about the playbook, and undoing itself."""
+
+S = TypeVar("S", bound=State)
+
+
+@attrs.frozen
+class Voided:
+    """An event that is void, in the place of itself: views that do not ask for it pass it over.
+
+    Attributes:
+        event: What it was.
+        by: What made it void.
+    """
+
+    event: Any
+    by: Recorded
+
+
+@attrs.define
+class Voids:
+    """What is void.
+
+    Attributes:
+        ids: Id of an event → what makes it void.
+        sessions: Session → what makes it void, each up to its own place.
+        last: Sequence number of the last ``events.voided`` that stands, 0 without one: nothing behind it is void.
+    """
+
+    ids: dict[str, list[Recorded]] = attrs.field(factory=dict)
+    sessions: dict[str, list[Recorded]] = attrs.field(factory=dict)
+    last: int = 0
+
+    def hear(self, record: Recorded, event: EventsVoided) -> None:
+        """Take in what an undoing that stands makes void."""
+        self.last = max(self.last, record.seq)
+        for void in event.ids:
+            self.ids.setdefault(void, []).append(record)
+        if event.session:
+            self.sessions.setdefault(event.session, []).append(record)
+
+    def by(self, record: Recorded) -> Recorded | None:
+        """Return what made an event void first, None where it stands."""
+        if type(record.event) not in VOIDABLE:
+            return None
+        said = [*self.ids.get(record.id, ())]
+        if not isinstance(record.event, EventsVoided):
+            # A session is taken back, not what was taken back in it.
+            said += self.sessions.get(record.by.session or "", ())
+        return min((one for one in said if one.seq > record.seq), key=lambda one: one.seq, default=None)
+
+
+def voids_of(told: Iterable[Recorded]) -> Voids:
+    """Return what is void by these ``events.voided``, given in order; the later ones are heard first.
+
+    So one that is itself void makes nothing void.
+    """
+    voids = Voids()
+    for record in reversed(list(told)):
+        if isinstance(record.event, EventsVoided) and voids.by(record) is None:
+            voids.hear(record, record.event)
+    return voids
+
+
+def marked(batches: Iterable[Batch], voids: Voids) -> Iterator[Batch]:
+    """Yield the batches with a `Voided` in the place of each event that is void."""
+    seen = 0
+    for batch in batches:
+        # Heads are decoded only where something may be void.
+        yield batch if seen >= voids.last else batch.retold([_marked(record, voids) for record in batch.records])
+        seen = batch.last
+
+
+def _marked(record: Recorded, voids: Voids) -> Recorded:
+    by = voids.by(record)
+    void: dict[str, Any] = {"event": Voided(record.event, by)} if by is not None else {}
+    return attrs.evolve(record, **void)
+
+
+def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int | None = None) -> S:
+    """Return the state of a view behind the whole of history, or up to a moment, without what is void there.
+
+    Args:
+        view: What to fold into.
+        read: Gives history from the beginning; it is read a second time where something is void.
+        until: As for ``fold``.
+    """
+    told: list[Recorded] = []
+    state = fold(view, _listening(read(), told, until), until=until)
+    voids = voids_of(told)
+    # What was appended between the two readings may take back what this one took for standing: it stays out.
+    return fold(view, marked(read(), voids), until=state.seq) if voids.last else state
+
+
+def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
+    """Yield history with what is void at its end marked so; it is read twice."""
+    told: list[Recorded] = []
+    last = 0
+    for batch in _listening(read(), told):
+        last = batch.last
+    for batch in marked(read(), voids_of(told)):
+        if batch.last > last:
+            break
+        yield batch
+
+
+def _listening(batches: Iterable[Batch], told: list[Recorded], until: int | None = None) -> Iterator[Batch]:
+    """Pass batches on, and note every ``events.voided`` in those that are whole at a moment."""
+    for batch in batches:
+        if EventsVoided in map(type, batch.events) and (until is None or batch.last <= until):
+            told += [record for record in batch.records if isinstance(record.event, EventsVoided)]
+        yield batch

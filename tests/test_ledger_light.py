@@ -1,0 +1,164 @@
+"""What stands for slow modules: it does what they do, wherever the interpreter lacks a C part too."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.util
+import json
+from pathlib import Path
+import pickle
+import subprocess
+import sys
+import typing
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger import light
+from ledger.light import NamedTuple
+
+if typing.TYPE_CHECKING:
+    from types import ModuleType
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+C_PARTS = ("_json", "_sha2", "_sha256")
+
+
+class Pair(NamedTuple):
+    """Two things.
+
+    Attributes:
+        one: The first.
+        two: The second.
+    """
+
+    one: int
+    two: str = "b"
+
+    @property
+    def both(self) -> str:
+        """Return both as a text."""
+        return f"{self.one}{self.two}"
+
+
+class Twin(typing.NamedTuple):
+    """The same, by typing."""
+
+    one: int
+    two: str = "b"
+
+
+@pytest.fixture
+def without(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Return the module as an interpreter without the C parts loads it."""
+    for name in C_PARTS:
+        monkeypatch.setitem(sys.modules, name, None)
+    spec = importlib.util.find_spec("ledger.light")
+    if spec is None or spec.loader is None:
+        raise AssertionError("the module is there: it was imported above")
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def test_a_named_tuple_is_as_typing_makes_it() -> None:
+    """Fields, defaults, order, methods, module, text and pickles are those of ``typing.NamedTuple``."""
+    assert (Twin._fields, Twin._field_defaults) == (Pair._fields, Pair._field_defaults)
+    assert (1, "b", "1b", (1, "x")) == (*Pair(1), Pair(1).both, Pair(1)._replace(two="x"))
+    assert repr(Twin(1, "x")).replace("Twin", "Pair") == repr(Pair(1, "x"))
+    assert Pair(1) == pickle.loads(pickle.dumps(Pair(1)))  # noqa: S301 - made in this line
+    assert (__name__, True) == (Pair.__module__, (Pair.__doc__ or "").startswith("Two things"))
+    with pytest.raises(TypeError, match="one"):
+        Pair()  # type: ignore[call-arg]
+
+
+def test_a_digest_is_that_of_hashlib(without: ModuleType) -> None:
+    """SHA-256 is SHA-256, wherever it comes from."""
+    for module in (light, without):
+        assert hashlib.sha256(b"abc").hexdigest() == module.sha256(b"abc").hexdigest()
+    assert hashlib.sha256 is without.sha256
+
+
+@pytest.mark.parametrize("lacking", [False, True], ids=["as it is", "without C"])
+def test_json_is_written_as_the_standard_library_writes_it(lacking: bool, request: pytest.FixtureRequest) -> None:
+    """The encoder that is made once writes the same text as ``json.dumps``, where there is no C encoder too."""
+    encoded = (request.getfixturevalue("without") if lacking else light).encoder()
+
+    @given(JSON)
+    def agree(value: object) -> None:
+        assert json.dumps(value, ensure_ascii=False, separators=(",", ":")) == encoded(value)
+
+    agree()
+    # Long enough to be put together from several pieces.
+    many = [7] * 300_000
+    assert json.dumps(many, separators=(",", ":")) == encoded(many)
+    for number in (float("nan"), float("inf"), float("-inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            encoded([number])
+    for value in ([b"x"], {b"x": 1}):
+        with pytest.raises(TypeError, match=r"bytes has no form|bytes is not JSON|keys must be str.* not bytes"):
+            encoded(value)
+
+
+@pytest.mark.parametrize("suppress", [light.suppress, contextlib.suppress])
+def test_errors_are_suppressed_as_contextlib_does_it(suppress: type[contextlib.suppress]) -> None:
+    """The errors that are named end the block quietly, others go on."""
+    with suppress(OSError, KeyError):
+        raise FileNotFoundError
+    with pytest.raises(ValueError, match="other"), suppress(OSError):
+        raise ValueError("other")
+    with suppress(OSError):
+        pass
+
+
+def test_nothing_slow_is_loaded() -> None:
+    """A process that appends does without the modules that this one stands for."""
+    slow = {"typing", "re", "json", "hashlib", "contextlib", "functools", "pathlib", "enum"}
+    code = f"import sys, ledger.backends.jsonl; print(sorted({slow!r} & sys.modules.keys()))"
+    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=".")
+    assert "[]" == done.stdout.strip()
+
+
+@given(JSON, st.sampled_from(["", " ", "\n\t"]))
+def test_json_is_read_as_the_standard_library_reads_it(value: object, blanks: str) -> None:
+    """Whatever JSON says, with blanks around it or without; a key that stands twice has its last value."""
+    text = json.dumps(value)
+    assert value == light.loads(blanks + text + blanks)
+    assert {"a": 2} == light.loads('{"a":1,"a":2}')
+
+
+def test_json_is_read_without_the_c_part_too(without: ModuleType) -> None:
+    """The module itself is loaded where there is nothing quicker."""
+    assert {"a": [1, "é"]} == without.loads('{"a":[1,"é"]}')
+    with pytest.raises(ValueError, match="Expecting"):
+        without.loads("")
+
+
+@pytest.mark.parametrize("bad", ["", " ", "{", "{} x", "[1,]", '"\n"', '{"a"}', "nul", "é"])
+def test_what_is_no_json_is_a_value_error(bad: str) -> None:
+    """Whether the module with the error's class is loaded or not."""
+    with pytest.raises(ValueError, match=r"JSON|line 1"):
+        light.loads(bad)
+    code = (
+        "import sys\n"
+        "from ledger.light import loads\n"
+        "try: loads(sys.argv[1])\n"
+        "except ValueError: print('json' in sys.modules)"
+    )
+    told = subprocess.run([sys.executable, "-c", code, bad], capture_output=True, text=True, check=True)
+    assert "False\n" == told.stdout
+
+
+@pytest.mark.parametrize("path", ["/a/b", "a", "a/b", "/a", "/"])
+def test_a_place_is_a_path_as_far_as_it_goes(path: str) -> None:
+    """Name, folder and what stands in it are those of ``pathlib``."""
+    mine, theirs = light.Place(path), Path(path)
+    assert (str(theirs / "c"), theirs.name, str(theirs.parent)) == (str(mine / "c"), mine.name, str(mine.parent))
+    assert theirs.parent / "x" == Path(mine.parent / "x")

@@ -1,0 +1,292 @@
+"""Undo and a person's own hand in the fold: what is void was never there, and what was decided about an entry holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.backends.memory import MemoryLog
+from ledger.clock import moment
+from ledger.codec import decode, encode
+from ledger.events import (
+    EventRedacted,
+    EventsVoided,
+    KeyPoint,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointRated,
+)
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.fold import fold
+from projections.playbook import PLAYBOOK, Playbook
+from projections.render import playbook_dict
+from projections.surfaces import record
+from projections.surfaces.requests import Request, Undo, Update
+from projections.voids import VOIDABLE, Voided, fold_history, voids_of
+from projections.voids import history as retold
+from reference_model import EXTRACTIONS, Model, book
+from test_projections_laws import KNOWN, history, plain, ticking
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+SAID = KNOWN.filter(lambda event: not isinstance(event, EventsVoided))
+HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=6)
+FUTURES = st.lists(st.lists(SAID, min_size=1, max_size=4), max_size=3)
+CLOSE = PlaybookUpdated(0, 0, 0)
+EDIT = PlaybookEdited(None, None, "")
+A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
+
+# When it changed, where it was adopted, which names were used and how often the past was rewritten stay as they were.
+TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
+KEPT = {"used", "high_water", "rewrites"}
+
+
+def shown(state: Playbook) -> dict[str, Any]:
+    """Return all that a playbook shows and goes by, but for event times and used names."""
+    fields = attrs.fields_dict(Playbook).keys() - TIMES - KEPT
+    return {field: plain(getattr(state, field)) for field in sorted(fields)}
+
+
+def folded(batches: Sequence[Batch], until: int | None = None) -> Playbook:
+    """Return the playbook of a history, without what is void in it."""
+    return fold_history(PLAYBOOK, lambda: batches, until)
+
+
+def playbook(*stretches: list[Any]) -> Playbook:
+    """Return the playbook behind these batches."""
+    return folded(history(stretches))
+
+
+def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
+    """Return a history as if some events, of kinds that can be taken back, had never been."""
+    left = [[one for one in batch.records if not (one.id in ids and type(one.event) in VOIDABLE)] for batch in batches]
+    return [batch_of(*records) for records in left if records]
+
+
+def then(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | None = None) -> list[Batch]:
+    """Return a history that goes on with these batches, by a session of their own."""
+    told = list(batches)
+    for events in stretches:
+        seq = told[-1].last if told else 0
+        records = [
+            Recorded(number, moment(number * 1_000_000).at, event, f"id-{number}", By("human", session))
+            for number, event in enumerate(events, seq + 1)
+        ]
+        told.append(batch_of(*records))
+    return told
+
+
+def ids_of(batches: Sequence[Batch]) -> list[str]:
+    """Return the ids of all events."""
+    return [one.id for batch in batches for one in batch.records]
+
+
+# Laws
+
+
+@given(HISTORIES, FUTURES, st.data())
+def test_what_is_void_was_never_there(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
+    """From the void on, every moment shows what the history without the voided events shows."""
+    stood = history(past)
+    ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
+    void = [EventsVoided(tuple(ids), None, "")]
+    told, never = then(stood, void, *future), then(without(stood, ids), *future)
+    after = [batch.last for batch in told[len(stood) :]]
+    assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
+    for count, seq in enumerate(after):
+        assert shown(fold(PLAYBOOK, then(without(stood, ids), *future[:count]))) == shown(folded(told, seq))
+
+
+@given(HISTORIES, st.data())
+def test_before_a_void_stands_what_stood(past: list[list[Any]], data: st.DataObject) -> None:
+    """Every moment before it shows the playbook as it was, names, times and all."""
+    stood = history(past)
+    ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
+    told = then(stood, [EventsVoided(tuple(ids), None, "")], [CLOSE])
+    for seq in range(stood[-1].last + 1):
+        assert plain(fold(PLAYBOOK, stood, until=seq)) == plain(folded(told, seq))
+
+
+@given(HISTORIES, FUTURES, st.data())
+def test_names_of_what_is_void_stay_used(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
+    """The high-water mark and the used names are those of all events, void or not."""
+    stood = history(past)
+    ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
+    told = then(stood, [EventsVoided(tuple(ids), None, "")], *future)
+    raw, state = fold(PLAYBOOK, told), folded(told)
+    assert (raw.used, raw.high_water) == (state.used, state.high_water)
+
+
+@given(HISTORIES, FUTURES, st.data())
+def test_undo_and_redo_is_the_identity(past: list[list[Any]], future: list[list[Any]], data: st.DataObject) -> None:
+    """A void of a void, by ids or of a session, restores what it took, and a third void takes it again."""
+    stood = history(past)
+    ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
+    session = data.draw(st.none() | st.integers(0, len(past)).map("s{}".format))
+    undone = then(stood, [EventsVoided(tuple(ids), session, "")])
+    redone = then(undone, [EventsVoided((undone[-1].records[0].id,), None, "")])
+    again = then(redone, [EventsVoided((redone[-1].records[0].id,), None, "")])
+    assert shown(fold(PLAYBOOK, then(stood, *future))) == shown(folded(then(redone, *future)))
+    assert shown(folded(then(undone, *future))) == shown(folded(then(again, *future)))
+
+
+@given(HISTORIES, HISTORIES, st.data())
+def test_a_session_is_taken_back_up_to_the_void(
+    past: list[list[Any]], future: list[list[Any]], data: st.DataObject
+) -> None:
+    """All of the session's events before it and nothing else are void; what the session says later counts."""
+    stood = history(past)
+    index = data.draw(st.integers(0, len(past) - 1))
+    session = f"s{index}"
+    told = then(then(stood, [EventsVoided((), session, "")]), *future, session=session)
+    never = then(without(stood, ids_of([stood[index]])), *future, session=session)
+    assert shown(fold(PLAYBOOK, never)) == shown(folded(told))
+
+
+@given(HISTORIES, st.data())
+def test_what_is_marked_is_what_is_void(past: list[list[Any]], data: st.DataObject) -> None:
+    """Told again, a history has each voided event under its own place, with what made it void first."""
+    stood = history(past)
+    ids = data.draw(st.lists(st.sampled_from(ids_of(stood)), unique=True))
+    void = EventsVoided(tuple(ids), None, "")
+    told = then(stood, [void], [void])
+    marked = [one for batch in retold(lambda: told) for one in batch.records]
+    plainly = [one for batch in told for one in batch.records]
+    gone = {one.seq for one in plainly if one.id in ids and type(one.event) in VOIDABLE}
+    assert gone == {one.seq for one in marked if isinstance(one.event, Voided)}
+    assert {told[-2].last} >= {one.event.by.seq for one in marked if isinstance(one.event, Voided)}
+    assert plainly == [
+        attrs.evolve(one, event=one.event.event) if isinstance(one.event, Voided) else one for one in marked
+    ]
+
+
+@given(HISTORIES, FUTURES, st.data())
+def test_a_state_that_reads_on_is_folded_anew_where_something_was_undone(
+    past: list[list[Any]], future: list[list[Any]], data: st.DataObject
+) -> None:
+    """Whoever hears of one more undoing than before cannot go on from what was folded."""
+    stood = history(past)
+    told = then(stood, [EventsVoided((data.draw(st.sampled_from(ids_of(stood))),), None, "")])
+    undoing = EventsVoided((told[-1].records[0].id,), None, "")
+    before = folded(told).rewrites
+    assert before == folded(then(told, *(batch for batch in future if not redacts(batch)))).rewrites
+    assert before < folded(then(told, [undoing], *future)).rewrites
+
+
+def redacts(events: Sequence[Any]) -> bool:
+    """Say whether a batch takes something out of the past."""
+    return any(isinstance(event, EventRedacted) for event in events)
+
+
+# Undo, case by case
+
+
+def test_an_undone_rating_does_not_prune() -> None:
+    """Three harmful ratings in three updates, the second taken back: the entry stands with two."""
+    harmful = [PointRated("kpt_001", "harmful"), CLOSE]
+    batches = history([[A, CLOSE], harmful, harmful, harmful])
+    assert {} == folded(batches).points
+    told = then(batches, [EventsVoided(("id-5",), None, "")])
+    assert {"kpt_001": KeyPoint("kpt_001", "a", 0, 2)} == folded(told).points
+
+
+def test_a_void_within_a_batch_counts_behind_it() -> None:
+    """A moment inside a batch shows the playbook before that batch, what it takes back included."""
+    told = then(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, ""), B, CLOSE])
+    assert [["kpt_001"]] * 3 + [["kpt_002"]] == [list(folded(told, seq).points) for seq in (2, 3, 4, 5)]
+
+
+def test_an_event_is_void_from_the_first_undoing_that_stands() -> None:
+    """Of two undoings of one event, the later one holds it where the first was undone."""
+    told = then(history([[A, CLOSE]]), *[[EventsVoided(("id-1",), None, "")]] * 2, [EventsVoided(("id-3",), None, "")])
+    voids = voids_of([batch.records[0] for batch in told[1:]])
+    assert {} == folded(told).points
+    assert told[2].records[0] == voids.by(told[0].records[0])
+
+
+def test_what_is_no_word_of_the_playbook_is_never_void() -> None:
+    """A redaction stays one, whoever takes it back."""
+    told = then(history([[A, CLOSE], [EventRedacted("id-1", "secret")]]), [EventsVoided(("id-3",), "s1", "")])
+    assert [type(one.event) for one in told[1].records] == [
+        type(one.event) for one in list(retold(lambda: told))[1].records
+    ]
+
+
+def test_after_an_import_that_was_undone_the_next_one_is_the_first() -> None:
+    """Version, date and other top-level keys come from the file that was taken in for good."""
+    wrong = [PlaybookAdopted("0" * 64, 0, '{"version":"7","last_updated":"1999"}')]
+    right = [PlaybookAdopted("1" * 64, 0, '{"version":"0.9","owner":"me"}')]
+    state = folded(then(history([wrong]), [EventsVoided(("id-1",), None, "")], right))
+    assert ({"version": "0.9", "owner": "me"}, None) == (state.top, state.adopted_at)
+
+
+def test_an_order_whose_edit_was_undone_is_none() -> None:
+    """Only the close of an edit applies its order; a later edit does not do it in its place."""
+    told = then(history([[A, B, CLOSE], [PlaybookOrdered(("kpt_002",)), EDIT]]), [EventsVoided(("id-5",), None, "")])
+    assert ["kpt_001", "kpt_002"] == list(folded(then(told, [EDIT])).points)
+
+
+def test_what_comes_between_two_readings_stays_out() -> None:
+    """A void that is appended while a history is read the second time is left to whoever reads on."""
+    first = then(history([[A, CLOSE], [B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
+    grown = then(first, [EventsVoided(("id-3",), None, "")])
+
+    def growing() -> Callable[[], list[Batch]]:
+        readings = iter([first, grown])
+        return lambda: next(readings)
+
+    assert plain(folded(first)) == plain(fold_history(PLAYBOOK, growing()))
+    assert [batch.last for batch in first] == [batch.last for batch in retold(growing())]
+
+
+def test_heads_are_decoded_only_before_the_last_void() -> None:
+    """Batches behind it cannot hold anything void, and are not asked for who and when."""
+    asked = []
+
+    def lazily(batch: Batch) -> Batch:
+        def recover(*_: object) -> Sequence[Recorded]:
+            asked.append(batch.last)
+            return batch.records
+
+        return Batch(batch.last, "", batch.events, recover)
+
+    told = then(history([[A, CLOSE]]), [EventsVoided(("id-1",), None, "")], [B, CLOSE])
+    assert ["kpt_002"] == list(fold_history(PLAYBOOK, lambda: map(lazily, told)).points)
+    assert {2, 3} == set(asked)
+
+
+@given(st.lists(EXTRACTIONS, max_size=4), st.lists(EXTRACTIONS, max_size=4), HISTORIES)
+def test_a_session_gone_wrong_leaves_what_the_specification_says(
+    before: list[dict[str, Any]], after: list[dict[str, Any]], wrong: list[list[Any]]
+) -> None:
+    """Whatever a session did to the playbook, once it is taken back the updates come to the reference model's."""
+    log = MemoryLog(ticking())
+    model = Model(book())
+
+    def send(what: Any, by: dict[str, str]) -> None:
+        with log.transaction() as tx:
+            state = fold_history(PLAYBOOK, lambda: decode(tx.read()))
+            record.perform(tx, state, [Request(what, by)])
+
+    def update(brought: dict[str, Any]) -> None:
+        model.high_water = max(model.high_water, fold_history(PLAYBOOK, lambda: decode(log.read())).high_water)
+        model.update(brought)
+        send(Update({"evaluations": []} | brought), {"rater": "reflector"})
+
+    for brought in before:
+        update(brought)
+    for events in wrong:
+        with log.transaction() as tx:
+            tx.append([encode(event) for event in events], {"rater": "agent", "session": "wrong"})
+    send(Undo((), "wrong"), {"rater": "human"})
+    for brought in after:
+        update(brought)
+    told = playbook_dict(record.current(log))
+    assert model.playbook["key_points"] == told["key_points"]

@@ -1,0 +1,357 @@
+"""A person's own hand, from the command to the file: what each verb answers, and that every moment stays as it was."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from ledger.codec import encode
+from ledger.curate import Wish
+from ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
+from ledger.events import EventsVoided
+from projections.playbook import REDACTED
+from projections.surfaces import commands, compat, curate, entry, record
+from projections.surfaces.project import Project
+from reference_model import book, extraction, point
+from test_projections_laws import told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HUMAN = {"rater": "human"}
+NOBODY = (None, None, "", HUMAN)
+
+
+class Answer(NamedTuple):
+    """What a command came to: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with three entries, the second rated helpful by session s1 (events 2 to 9)."""
+    made = Project(project)
+    for text in ("one", "two", "three"):
+        commands.add(made, text, HUMAN)
+    commands.record(made, extraction(("kpt_002", "helpful")), {"rater": "reflector", "session": "s1"})
+    return made
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Return what runs the command line in this process."""
+
+    def run_(*arguments: str, stdin: bytes = b"") -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        code = entry.run(list(arguments))
+        return Answer(code, *capfd.readouterr())
+
+    return run_
+
+
+def wish(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
+    """Let somebody decide something about an entry."""
+    curate.wish(here, Wish(verb, name, "", text, merged), HUMAN)
+
+
+def counts(here: Project) -> dict[str, tuple[int, int]]:
+    """Return the counts of the entries of playbook.json, which must be what the ledger says."""
+    commands.check(here)
+    return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in read(here)["key_points"]}
+
+
+def read(here: Project) -> Any:
+    """Return playbook.json as it stands on disk."""
+    return json.loads(here.playbook.read_bytes())
+
+
+def edit(here: Project, doc: Any, **changes: dict[str, Any]) -> None:
+    """Change entries of a document, by name, and save it as a person would."""
+    for kp in doc["key_points"]:
+        kp.update(changes.get(kp["name"], {}))
+    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
+
+
+def rate(here: Project, *ratings: tuple[str, str]) -> record.Outcome:
+    """Record an update of these ratings."""
+    return commands.record(here, extraction(*ratings), {"rater": "reflector", "session": "s2"})
+
+
+# What the verbs answer
+
+VERBS = [
+    (("pin", "kpt_001", "--reason", "house rule"), 'kpt_001 pinned: "house rule"'),
+    (("unpin", "kpt_001"), "kpt_001 unpinned"),
+    (("reword", "kpt_001", "one!"), 'kpt_001 reworded "one!"'),
+    (("merge", "kpt_001", "kpt_002", "kpt_003"), "kpt_002, kpt_003 merged into kpt_001"),
+    (("retire", "kpt_001"), "kpt_001 retired"),
+    (("restore", "kpt_001"), "kpt_001 restored"),
+]
+
+
+def test_each_verb_says_what_it_recorded(here: Project, run: Callable[..., Answer]) -> None:
+    """One line in the words of the log, the file is what the ledger says behind each, and the ledger verifies."""
+    for seq, (arguments, did) in enumerate(VERBS, 10):
+        assert (0, f"recorded as event {seq}: {did}\n", "") == run(*arguments)
+        assert 0 == run("replay", "--check").code
+    assert {"kpt_001": (1, 0)} == counts(here)
+    assert 0 == run("verify").code
+
+
+@pytest.mark.usefixtures("here")
+def test_each_verb_answers_in_json(run: Callable[..., Answer]) -> None:
+    """The number of its event, and what it was in one line."""
+    for seq, (arguments, did) in enumerate(VERBS, 10):
+        assert {"seq": seq, "summary": did} == json.loads(run(*arguments, "--json").out)
+
+
+def test_undo_says_what_was_taken_back(here: Project, run: Callable[..., Answer]) -> None:
+    """Each event by its number, for people and in JSON."""
+    assert (
+        0,
+        "taken back: event 8, kpt_002 rated helpful\ntaken back: event 9, update closed: 1 rated\n",
+        "",
+    ) == run("undo", "--reason", "misread")
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
+    answer = json.loads(run("undo", "6", "--json").out)
+    assert {"seq": 11, "events": [{"seq": 6, "summary": 'learned kpt_003 "three"'}]} == answer
+    assert ["kpt_001", "kpt_002"] == list(counts(here))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("undo", "1"), EXIT_BAD_INPUT, "event 1: is no event of the playbook"),
+        (("undo", "99"), EXIT_BAD_INPUT, "event 99: is not in the ledger"),
+        (("undo", "8"), EXIT_NO, "event 8: was taken back by event 10"),
+        (("undo", "--of", "nobody"), EXIT_NO, "session nobody: has nothing that could be taken back"),
+        (("undo", "--of", "s1"), EXIT_NO, "session s1: has nothing that could be taken back"),
+        (("undo", "3", "--of", "s1"), EXIT_BAD_INPUT, "undo: takes either an ID or --of SESSION"),
+        (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "--reason: the reason has 1,001 characters"),
+        (("restore", "kpt_001"), EXIT_NO, "kpt_001: stands in the playbook"),
+        (("retire", "kpt_999"), EXIT_NO, "kpt_999: no entry ever had this name"),
+        (("reword", "kpt_001", " "), EXIT_BAD_INPUT, "TEXT: the text is empty"),
+    ],
+)
+def test_what_cannot_be_done_is_refused(
+    here: Project, run: Callable[..., Answer], arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    """One line says why, and nothing is recorded."""
+    curate.undo(here, *NOBODY)
+    before = (here.ledger / "events.jsonl").read_bytes()
+    answer = run(*arguments)
+    assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert answer.err.startswith(f"tallybook: {says}")
+    assert before == (here.ledger / "events.jsonl").read_bytes()
+
+
+def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
+    """Nothing is begun for it: an old playbook is not taken in to be taken back at once."""
+    here = Project(project)
+    edit(here, book({"name": "kpt_001", "text": "old advice"}))
+    with pytest.raises(NothingToDoError, match="has nothing that could be taken back"):
+        curate.undo(here, *NOBODY)
+    assert not here.ledger.exists()
+
+
+# Undo
+
+
+def test_undo_steps_back_batch_by_batch(here: Project) -> None:
+    """What was undone is passed over the next time, and so is the undoing."""
+    assert [[8, 9], [6, 7], [4, 5], [2, 3]] == [[seq for seq, _ in curate.undo(here, *NOBODY).events] for _ in range(4)]
+    assert {} == counts(here)
+    with pytest.raises(NothingToDoError):
+        curate.undo(here, *NOBODY)
+    assert "kpt_004" == commands.add(here, "four", HUMAN).added[0]
+
+
+def test_an_undoing_is_undone_by_its_number_or_its_id(here: Project) -> None:
+    """The same bytes come back but for the stamp and the date."""
+    before = read(here)["key_points"]
+    undone = curate.undo(here, None, "s1", "", HUMAN)
+    assert (0, 0) == counts(here)["kpt_002"]
+    curate.undo(here, str(undone.outcome.seq_from), None, "", HUMAN)
+    assert before == read(here)["key_points"]
+    rows = {row["seq"]: row["id"] for row in commands.log(here)}
+    curate.undo(here, rows[11], None, "", HUMAN)
+    assert (0, 0) == counts(here)["kpt_002"]
+
+
+def test_what_a_hand_changed_is_the_last_thing_that_happened(here: Project) -> None:
+    """An edit that no command has taken in yet is recorded, and then taken back."""
+    edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})
+    assert ["edited kpt_001", "edit closed, o"] == [what[:14] for _, what in curate.undo(here, *NOBODY).events]
+    assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
+
+
+def test_an_undone_session_can_speak_again(here: Project) -> None:
+    """What it says behind the undoing counts, and its names go on from where they were."""
+    commands.record(here, extraction(("kpt_001", "harmful"), new=["four"]), {"rater": "reflector", "session": "s1"})
+    curate.undo(here, None, "s1", "", HUMAN)
+    came = commands.record(here, extraction(("kpt_001", "helpful"), new=["four"]), {"rater": "agent", "session": "s1"})
+    assert ("kpt_005",) == came.added
+    assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0), "kpt_005": (0, 0)} == counts(here)
+
+
+def test_a_state_of_before_is_caught_up(here: Project) -> None:
+    """A process that had folded what another one undid goes on without it, and with what was brought back."""
+    log = record.open_log(here)
+    before = record.current(log)
+    curate.undo(here, *NOBODY)
+    curate.undo(here, "10", None, "", HUMAN)
+    curate.undo(here, "11", None, "", HUMAN)
+    rate(here, ("kpt_001", "helpful"))
+    assert told(record.current(log)) == told(record.caught_up(log.read, before))
+    assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
+
+
+# With what else there is
+
+
+def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(here: Project) -> None:
+    """Only the second is among what was ignored."""
+    wish(here, "merge", "kpt_001", merged=("kpt_002",))
+    wish(here, "retire", "kpt_003")
+    outcome = rate(here, ("kpt_002", "harmful"), ("kpt_003", "harmful"))
+    assert [("kpt_003", "no such entry in the playbook")] == [(one.name, one.reason) for one in outcome.ignored]
+    assert {"kpt_001": (1, 1)} == counts(here)
+
+
+def test_a_merge_that_was_undone_leaves_two(here: Project) -> None:
+    """Ratings that came in under the old name meanwhile are that entry's again."""
+    wish(here, "merge", "kpt_001", merged=("kpt_002",))
+    rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
+    curate.undo(here, "10", None, "", HUMAN)
+    assert {"kpt_001": (1, 0), "kpt_002": (1, 1), "kpt_003": (0, 0)} == counts(here)
+
+
+def test_a_reworded_text_can_be_redacted(here: Project, run: Callable[..., Answer]) -> None:
+    """It is gone from every file; the entry keeps its counts, and undoing the rewording brings the first text back."""
+    wish(here, "reword", "kpt_002", "ask Jane Roe")
+    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name").code
+    assert [] == [path for path in here.claude.rglob("*") if path.is_file() and b"Jane Roe" in path.read_bytes()]
+    assert point("kpt_002", REDACTED, 1) == read(here)["key_points"][1]
+    assert {"kpt_001": (0, 0), "kpt_002": (1, 0), "kpt_003": (0, 0)} == counts(here)
+    curate.undo(here, "10", None, "", HUMAN)
+    assert point("kpt_002", "two", 1) == read(here)["key_points"][1]
+    assert 0 == run("verify").code
+
+
+def test_an_old_file_brings_no_redacted_text_back_whatever_was_undone(here: Project) -> None:
+    """A file from before a redaction counts but for the text, however many undoings came and went since."""
+    for name in ("kpt_001", "kpt_003"):
+        wish(here, "pin", name)
+    for _ in range(2):
+        curate.undo(here, *NOBODY)
+    old = read(here)
+    undoings = tuple(row["id"] for row in commands.log(here) if row["kind"] == "events.voided")
+    with record.open_log(here).transaction() as tx:
+        tx.append([encode(EventsVoided(undoings, None, ""))], HUMAN)
+    assert 0 == entry.run(["redact", "4", "--reason", "a name"])
+    edit(here, old, kpt_002={"helpful": 5})
+    commands.replay(here)
+    assert point("kpt_002", REDACTED, 5) == read(here)["key_points"][1]
+
+
+def test_a_hand_cannot_prune_a_pinned_entry_by_its_counts(here: Project) -> None:
+    """It sets them; the next update leaves the entry alone, and the one behind the unpinning does not."""
+    wish(here, "pin", "kpt_001")
+    edit(here, read(here), kpt_001={"harmful": 9})
+    rate(here)
+    assert (0, 9) == counts(here)["kpt_001"]
+    wish(here, "unpin", "kpt_001")
+    assert ("kpt_001",) == rate(here).pruned
+
+
+def test_a_file_from_before_a_merge_undoes_no_rating(here: Project) -> None:
+    """The entry that stays has what the hand set, and all that the merge and later ratings brought."""
+    old = read(here)
+    wish(here, "merge", "kpt_001", merged=("kpt_002",))
+    rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
+    edit(here, old, kpt_001={"helpful": 10, "harmful": 1})
+    rate(here)
+    assert {"kpt_001": (12, 2), "kpt_003": (0, 0)} == counts(here)
+
+
+def test_a_file_from_before_an_undoing_brings_nothing_back_but_what_it_changes(here: Project) -> None:
+    """Left as it was, it says nothing; a new text keeps the counts that are left, and lets an undone entry stand."""
+    old = read(here)
+    curate.undo(here, *NOBODY)
+    curate.undo(here, "6", None, "", HUMAN)
+    edit(here, old)
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == counts_after(here)
+    edit(here, old, kpt_002={"text": "2"}, kpt_003={"text": "3"})
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts_after(here)
+    assert ["one", "2", "3"] == [kp["text"] for kp in read(here)["key_points"]]
+
+
+def counts_after(here: Project) -> dict[str, tuple[int, int]]:
+    """Return the counts behind a replay."""
+    commands.replay(here)
+    return counts(here)
+
+
+def test_a_dict_that_was_loaded_before_an_undoing_saves_its_own_alone(here: Project) -> None:
+    """Neither the undone rating nor the undone entry comes back with it, and its ratings count."""
+    playbook = compat.load_playbook()
+    curate.undo(here, *NOBODY)
+    curate.undo(here, "6", None, "", HUMAN)
+    compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful"), ("kpt_002", "harmful")))
+    compat.save_playbook(playbook)
+    assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == counts(here)
+    compat.save_playbook(compat.load_playbook())
+    assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == counts(here)
+
+
+def test_a_loaded_dict_knows_what_was_decided(here: Project) -> None:
+    """Updates in the dict prune no pinned or pardoned entry, and count what was merged, as the ledger does."""
+    thrice = [("kpt_001", "harmful")] * 3
+    wish(here, "merge", "kpt_003", merged=("kpt_002",))
+    rate(here, *thrice)
+    wish(here, "restore", "kpt_001")
+    wish(here, "pin", "kpt_003")
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction(*[("kpt_002", "harmful")] * 4))
+    compat.save_playbook(playbook)
+    assert {"kpt_003": (1, 4), "kpt_001": (0, 3)} == counts(here)
+    assert playbook["key_points"] == read(here)["key_points"]
+    compat.update_playbook_data(playbook, extraction(("kpt_001", "harmful")))
+    compat.save_playbook(playbook)
+    assert {"kpt_003": (1, 4)} == counts(here)
+    assert playbook["key_points"] == read(here)["key_points"]
+
+
+def test_a_curator_that_is_a_model_has_its_secrets_masked(here: Project, run: Callable[..., Answer]) -> None:
+    """Its text and its reason are screened as any model's words; a person's are not."""
+    secret = "ghp_" + "a1B2" * 9
+    assert "masked" in run("reword", "kpt_001", f"use {secret}", "--rater", "reflector").err
+    assert "masked" in run("undo", "--reason", secret, "--rater", "reflector").err
+    assert secret.encode() not in (here.ledger / "events.jsonl").read_bytes()
+    run("reword", "kpt_001", f"use {secret}")
+    assert f"use {secret}" == read(here)["key_points"][0]["text"]
+
+
+def test_the_story_of_what_a_hand_did_is_told(here: Project, run: Callable[..., Answer]) -> None:
+    """In plain words: where the entry went, and whom later ratings count for."""
+    wish(here, "pin", "kpt_001")
+    wish(here, "merge", "kpt_003", merged=("kpt_002",))
+    rate(here, ("kpt_002", "harmful"))
+    wish(here, "retire", "kpt_001")
+    wish(here, "restore", "kpt_001")
+    first, second, third = (" ".join(run("why", name).out.split()) for name in ("kpt_001", "kpt_002", "kpt_003"))
+    assert "Merged into kpt_003 2" in second
+    assert "1 rating came after that and counts for kpt_003." in second
+    assert "merged with kpt_002" in third
+    assert "It stands in the playbook with 1 helpful and 1 harmful." in third
+    assert "Retired at event 14 with 0 helpful and 0 harmful, back at event 15." in first
+    assert " pinned human " in first

@@ -1,0 +1,95 @@
+"""Whatever people do, one thing after another: the file is the replay, and every moment stays as it was."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from ledger.errors import BadInputError, NothingToDoError, UnknownPointError
+from projections.surfaces import commands, compat, curate, record
+from projections.surfaces.project import Project
+from reference_model import extraction
+from test_surfaces_hand import HUMAN, edit, rate, read, wish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+NAMES = st.integers(1, 5).map("kpt_{:03d}".format)
+TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+RATINGS = st.sampled_from(["helpful", "harmful", "harmful"])
+SEQS = st.integers(1, 40).map(str)
+
+
+def _change(here: Project, name: str, field: str, value: Any) -> None:
+    """Change or remove an entry in the file, as an editor does."""
+    doc = read(here)
+    points = doc["key_points"]
+    if field == "order":
+        doc["key_points"] = points[::-1]
+    elif field == "gone":
+        doc["key_points"] = [kp for kp in points if kp["name"] != name]
+    edit(here, doc, **{name: {field: value} if field in {"text", "helpful", "harmful"} else {}})
+
+
+def _save(here: Project, ratings: list[tuple[str, str]]) -> None:  # noqa: ARG001 - a step as the others
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction(*ratings))
+    compat.save_playbook(playbook)
+
+
+STEPS: Any = st.one_of(
+    st.tuples(st.just(rate), st.lists(st.tuples(NAMES, RATINGS), max_size=6)).map(
+        lambda drawn: lambda here: drawn[0](here, *drawn[1])
+    ),
+    st.builds(lambda ratings: lambda here: _save(here, ratings), st.lists(st.tuples(NAMES, RATINGS), max_size=4)),
+    st.builds(lambda text: lambda here: commands.add(here, text, {"rater": "human", "session": "s3"}), TEXTS),
+    st.builds(
+        lambda verb, name, text, merged: lambda here: wish(here, verb, name, text, (merged,)),
+        st.sampled_from(["retire", "restore", "pin", "unpin", "reword", "merge", "merge"]),
+        NAMES,
+        TEXTS,
+        NAMES,
+    ),
+    st.builds(
+        lambda target, session: lambda here: curate.undo(here, target, session, "", HUMAN),
+        st.none() | SEQS,
+        st.sampled_from([None, None, "s2", "s3"]),
+    ),
+    st.builds(
+        lambda name, field, text, count: lambda here: _change(here, name, field, text if field == "text" else count),
+        NAMES,
+        st.sampled_from(["text", "helpful", "harmful", "gone", "order"]),
+        TEXTS,
+        st.integers(0, 5),
+    ),
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(STEPS, min_size=3, max_size=12))
+def test_whatever_people_do_every_moment_keeps_what_it_showed(
+    new_project: Callable[[], Path], steps: list[Callable[[Project], Any]]
+) -> None:
+    """After each step the file is the replay, a dict loaded from it says the same, and the past stays as it was."""
+    here = Project(new_project())
+    for text in "abc":
+        commands.add(here, text, HUMAN)
+    moments = {}
+    for step in steps:
+        # No, or bad input: the ledger is as it was.
+        with suppress(NothingToDoError, UnknownPointError, BadInputError):
+            step(here)
+        commands.replay(here)
+        commands.check(here)
+        state = record.current(record.open_log(here))
+        moments[state.seq] = commands.show(here)
+        assert commands.show(here)["key_points"] == compat.load_playbook()["key_points"]
+        assert state.due.keys() <= state.points.keys() - state.pinned
+        assert not state.points.keys() & (state.gone.keys() | state.merged.keys())
+        assert set(state.merged.values()) <= state.points.keys() | state.gone.keys()
+    assert moments == {seq: commands.show(here, str(seq)) for seq in moments}
+    assert commands.verify(here).ok
