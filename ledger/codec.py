@@ -71,7 +71,8 @@ def _strict(*, detailed: bool) -> OrjsonConverter:
 # The quick one says no, the slow one says why: it is asked only for the message.
 _converter = _strict(detailed=False)
 _explainer = _strict(detailed=True)
-_REFUSALS = (BaseValidationError, ForbiddenExtraKeysError, ValueError, TypeError, KeyError, AttributeError)
+REFUSALS = (BaseValidationError, ForbiddenExtraKeysError, ValueError, TypeError, KeyError, AttributeError)
+"""What ``structure`` raises where fields do not fit their kind."""
 
 for _cls, _ in EVENT_TYPES.values():
     attrs.resolve_types(_cls)
@@ -102,7 +103,7 @@ def encode(event: Event, when: str | None = None) -> Draft:
     try:
         fields = attrs.asdict(event, recurse=False)
         _structure_as(fields, cls)
-    except _REFUSALS as error:
+    except REFUSALS as error:
         raise BadInputError(kind, _told(error, "$")) from error
     names = FREE_FIELDS[cls]
     text = {name: fields.pop(name) or "" for name in names}
@@ -113,7 +114,7 @@ def _structure_as(fields: dict[str, Any], cls: type[Any]) -> Any:
     """Return the value of these fields, or raise what says where they do not fit."""
     try:
         return _converter.structure(fields, cls)
-    except _REFUSALS:
+    except REFUSALS:
         return _explainer.structure(fields, cls)
 
 
@@ -228,7 +229,7 @@ def _plain_event(what: bytes) -> Event:
         if cls in _PLAIN and loaded["v"] == today and type(loaded["v"]) is int and len(loaded) == len(_WHAT):
             event: Event = _PLAIN[cls](loaded["body"], cls)
             return event
-    except _REFUSALS:
+    except REFUSALS:
         # The long way says what is wrong, or finds a kind from the future.
         pass
     return _event(_parse(what, None))
@@ -249,7 +250,7 @@ def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event
         if event is None:
             try:
                 event = _plain_event(b"{" + rest)
-            except _REFUSALS as error:
+            except REFUSALS as error:
                 raise _fault(raw, index, error) from error
             if len(rest) <= MEMO_BYTES:
                 if len(memo) >= MEMO_ENTRIES:
@@ -271,12 +272,12 @@ def _decode_texts(raw: RawBatch, lines: Sequence[bytes]) -> list[Event]:
                 _continue(begun[-1][1] if begun else None, parsed)
             else:
                 begun.append((index, parsed))
-        except _REFUSALS as error:
+        except REFUSALS as error:
             raise _fault(raw, index, error) from error
     for index, parsed in begun:
         try:
             events.append(_event(parsed))
-        except _REFUSALS as error:
+        except REFUSALS as error:
             raise _fault(raw, index, error) from error
     return events
 
@@ -294,7 +295,7 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
             if not rest.startswith(continued):
                 event = next(known)
                 records.append(Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
-        except (*_REFUSALS, StopIteration) as error:
+        except (*REFUSALS, StopIteration) as error:
             raise _fault(raw, index, error) from error
     return records
 

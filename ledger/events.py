@@ -11,6 +11,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ledger.kinds.agent import (
+    PlaybookInjected,
+    PointCited,
+    ReflectionRequested,
+)
 from ledger.kinds.curation import (
     EventsVoided,
     PointMerged,
@@ -55,9 +60,11 @@ __all__ = [
     "LogRecovered",
     "PlaybookAdopted",
     "PlaybookEdited",
+    "PlaybookInjected",
     "PlaybookOrdered",
     "PlaybookUpdated",
     "PointAdded",
+    "PointCited",
     "PointEdited",
     "PointMerged",
     "PointNoted",
@@ -69,6 +76,7 @@ __all__ = [
     "PointReworded",
     "PointSeeded",
     "PointUnpinned",
+    "ReflectionRequested",
     "UnknownEvent",
 ]
 
@@ -92,6 +100,9 @@ Event = (
     | PointUnpinned
     | PointMerged
     | EventsVoided
+    | PlaybookInjected
+    | PointCited
+    | ReflectionRequested
     | EventRedacted
     | LogRecovered
     | UnknownEvent
@@ -117,6 +128,9 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "point.unpinned": (PointUnpinned, 1),
     "point.merged": (PointMerged, 1),
     "events.voided": (EventsVoided, 1),
+    "playbook.injected": (PlaybookInjected, 1),
+    "point.cited": (PointCited, 1),
+    "reflection.requested": (ReflectionRequested, 1),
     "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
 }

@@ -125,8 +125,8 @@ def loads(text: str) -> Any:
     begin = len(text) - len(text.lstrip(_BLANKS))
     try:
         value, end = make_scanner(_Context)(text, begin)  # type: ignore[arg-type]
-    except (StopIteration, SystemError) as error:
-        # Its own error stands in json.decoder, and where that was not loaded there is none to raise.
+    except (StopIteration, ValueError, SystemError) as error:
+        # Its own error stands in json.decoder, and where that was not loaded there is none to raise: always the same.
         raise ValueError("no JSON") from error
     if text[end:].strip(_BLANKS):
         raise ValueError("something stands behind the JSON")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
 PREFIX = "kpt_"
+STAMP = "ledger"
+"""Top-level key of ``playbook.json`` that says which moment of the ledger the file shows, as ``SEQ:CHAIN``."""
 MAX_NAME_CHARS = 200
 # A longer number comes from nobody who counts, and would give its length to every name after it.
 MAX_NUMBER_DIGITS = 9

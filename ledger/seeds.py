@@ -17,7 +17,7 @@ import attrs
 from ledger.errors import BadInputError, Problem
 from ledger.events import ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
 from ledger.line import dumps
-from ledger.names import Naming, usable_name
+from ledger.names import STAMP, Naming, usable_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 MAX_COUNT: Final = 2**53
 MAX_DEPTH: Final = 100
 SHOWN_CHARS: Final = 40
-STAMP: Final = "ledger"
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")
 HEADING: Final = "is the heading of a section"

@@ -18,9 +18,11 @@ from ledger.events import (
     LogRecovered,
     PlaybookAdopted,
     PlaybookEdited,
+    PlaybookInjected,
     PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
+    PointCited,
     PointEdited,
     PointMerged,
     PointNoted,
@@ -32,6 +34,7 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ReflectionRequested,
     UnknownEvent,
 )
 
@@ -170,6 +173,14 @@ def _why(reason: str | None) -> str:
     return "" if reason == "" else f": {_quoted(reason)}"
 
 
+def _number(number: int, one: str, more: str) -> str:
+    return f"{number} {one if number == 1 else more}"
+
+
+def _left_out(number: int) -> str:
+    return f", {number} left out" if number else ""
+
+
 def _voided(event: EventsVoided) -> str:
     """Say what is taken back: a session, or how many events, or the one."""
     if event.session is not None:
@@ -199,6 +210,9 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     PointUnpinned: _curated("unpinned"),
     PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
     EventsVoided: _voided,
+    PlaybookInjected: lambda e: f"told of {_number(len(e.names), 'entry', 'entries')}" + _left_out(e.left_out),
+    PointCited: lambda e: f"{e.name} cited in {'a message' if e.where == 'message' else e.where}",
+    ReflectionRequested: lambda e: f"reflection asked for by {e.trigger}, up to byte {e.end:,} of the transcript",
     EventRedacted: lambda e: f"text of event {e.id} redacted: {_quoted(e.reason)}",
     LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
     UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",

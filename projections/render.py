@@ -5,16 +5,14 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from ledger.names import STAMP
+from projections.inject import fill, line
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from ledger.events import KeyPoint
     from projections.playbook import Playbook
-
-STAMP = "ledger"
-PLACEHOLDER = "{key_points}"
-# Everything that Python, an editor or a model may take for the end of a line.
-_LINE_ENDS = dict.fromkeys(map(ord, "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"), " ")
 
 
 def entry(point: KeyPoint) -> dict[str, Any]:
@@ -50,18 +48,6 @@ def playbook_bytes(playbook: Playbook) -> bytes:
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
 
 
-def one_line(text: str) -> str:
-    """Return a text as one line, so that no key point can forge another's line."""
-    return text.translate(_LINE_ENDS)
-
-
 def prompt(key_points: Iterable[Mapping[str, Any]], template: str) -> str:
-    """Return the template with the entries in the place of ``{key_points}`` (REQ-SCORE-003).
-
-    Only that placeholder is replaced, so braces in a template or a text are harmless. No entries: an empty string.
-    """
-    lines = [
-        f"[{one_line(kp['name'])}] helpful={kp['helpful']} harmful={kp['harmful']} :: {one_line(kp['text'])}"
-        for kp in key_points
-    ]
-    return template.replace(PLACEHOLDER, "\n".join(lines)) if lines else ""
+    """Return the template with the entries in the place of ``{key_points}`` (REQ-SCORE-003); none: an empty text."""
+    return fill(template, [line(entry) for entry in key_points])

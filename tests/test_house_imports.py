@@ -36,7 +36,7 @@ STDLIB_ALONE = [
 ]
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
-VIEWS_MAY = ("ledger.events", "ledger.errors", "ledger.recorded", "ledger.names", "projections")
+VIEWS_MAY = ("ledger.events", "ledger.errors", "ledger.recorded", "ledger.names", "ledger.light", "projections")
 
 
 class Rule(NamedTuple):
@@ -85,7 +85,7 @@ RULES = [
         lambda name: not within(name, *FOLDERS) or within(name, "ledger.kinds"),
     ),
     Rule(
-        "3: views import ledger.events, .errors, .recorded, .names and each other",
+        "3: views import ledger.events, .errors, .recorded, .names, .light and each other",
         lambda module: within(module, "projections") and not within(module, "projections.surfaces"),
         lambda name: not within(name, *FOLDERS) or within(name, *VIEWS_MAY),
     ),

@@ -27,9 +27,11 @@ from ledger.events import (
     LogRecovered,
     PlaybookAdopted,
     PlaybookEdited,
+    PlaybookInjected,
     PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
+    PointCited,
     PointEdited,
     PointMerged,
     PointNoted,
@@ -41,6 +43,7 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ReflectionRequested,
     UnknownEvent,
 )
 from ledger.line import START, Draft, Mark, RawBatch, Stamp, frame
@@ -150,6 +153,16 @@ BATCHES = [
             EventsVoided(("0192aaaa-0000-7000-8000-000000000018",), None, "not the same after all"),
             EventsVoided((), "77b0c1d2", ""),
         ),
+    ),
+    Golden(
+        "2026-11-22T00:00:06.000000Z",
+        {"rater": "tallybook", "session": "77b0c1d2", "agent": "a1"},
+        (
+            PlaybookInjected(("kpt_002",), 3),
+            PointCited("kpt_002", "Bash"),
+            ReflectionRequested(81920, "SessionEnd", "/home/me/.claude/projects/p/77b0c1d2.jsonl"),
+        ),
+        "injected:77b0c1d2",
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

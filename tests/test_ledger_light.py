@@ -28,6 +28,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
+ROOT = Path(__file__).resolve().parent.parent
 C_PARTS = ("_json", "_sha2", "_sha256")
 
 
@@ -148,11 +149,12 @@ def test_what_is_no_json_is_a_value_error(bad: str) -> None:
         light.loads(bad)
     code = (
         "import sys\n"
+        f"sys.path.insert(0, {str(ROOT)!r})\n"
         "from ledger.light import loads\n"
         "try: loads(sys.argv[1])\n"
         "except ValueError: print('json' in sys.modules)"
     )
-    told = subprocess.run([sys.executable, "-c", code, bad], capture_output=True, text=True, check=True)
+    told = subprocess.run([sys.executable, "-S", "-c", code, bad], capture_output=True, text=True, check=True)
     assert "False\n" == told.stdout
 
 

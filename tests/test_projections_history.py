@@ -17,9 +17,11 @@ from ledger.events import (
     LogRecovered,
     PlaybookAdopted,
     PlaybookEdited,
+    PlaybookInjected,
     PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
+    PointCited,
     PointEdited,
     PointMerged,
     PointNoted,
@@ -31,6 +33,7 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ReflectionRequested,
     UnknownEvent,
 )
 from ledger.recorded import Batch, By, Recorded, batch_of
@@ -59,6 +62,9 @@ EXAMPLES: list[Any] = [
     PointUnpinned("kpt_001", ""),
     PointMerged("kpt_001", ("kpt_003", "kpt_004"), ""),
     EventsVoided(("019a", "019b"), None, "misread"),
+    PlaybookInjected(("kpt_001", "kpt_004"), 3),
+    PointCited("kpt_001", "Bash"),
+    ReflectionRequested(81920, "SessionEnd", "/home/me/.claude/projects/p/s1.jsonl"),
 ]
 """One event of every kind; a new kind needs one here too."""
 
@@ -160,6 +166,14 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (EventsVoided((), "5f1c", "misread"), 'session 5f1c taken back: "misread"'),
         (EventsVoided(("019a", "019b"), None, ""), "2 events taken back"),
         (EventsVoided(("019a",), None, None), "event 019a taken back: [redacted]"),
+        (PlaybookInjected(("kpt_001",), 0), "told of 1 entry"),
+        (PlaybookInjected(("kpt_001", "kpt_004"), 3), "told of 2 entries, 3 left out"),
+        (PointCited("kpt_001", "message"), "kpt_001 cited in a message"),
+        (PointCited("kpt_001", "Bash"), "kpt_001 cited in Bash"),
+        (
+            ReflectionRequested(81920, "SessionEnd", "t.jsonl"),
+            "reflection asked for by SessionEnd, up to byte 81,920 of the transcript",
+        ),
         (PointAdded("kpt_004", None), "learned kpt_004 [redacted]"),
         (PointSeeded("kpt_001", 3, 1, "odd", "Use types", ""), 'seeded kpt_001 "Use types" at 3 helpful, 1 harmful'),
         (PointEdited("kpt_001", 0, 2, "Use types"), 'edited kpt_001 "Use types" to 0 helpful, 2 harmful'),

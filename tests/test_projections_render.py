@@ -10,7 +10,7 @@ import pytest
 
 from ledger.events import KeyPoint
 from projections.playbook import Playbook
-from projections.render import one_line, playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
+from projections.render import playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
 from reference_model import COUNTS, NAMES, TEXTS, book, point
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)
@@ -67,15 +67,6 @@ def test_no_entries_are_no_prompt() -> None:
 def test_nothing_in_a_text_is_taken_for_the_templates(text: str) -> None:
     """Only the template's own placeholder is replaced; braces in texts and templates are harmless."""
     assert f"{{x}} [kpt_001] helpful=0 harmful=0 :: {text}" == prompt([point(text=text)], "{x} {key_points}")
-
-
-@given(text=ANYTHING)
-def test_one_line_is_one_line(text: str) -> None:
-    """A text on one line has no break of any kind, and nothing else of it is changed."""
-    line = one_line(text)
-    assert 1 == len(line.splitlines() or [""])
-    assert len(text) == len(line)
-    assert all(new in (old, " ") for old, new in zip(text, line, strict=True))
 
 
 @given(seq=st.integers(0, 10**18), chain=st.text("0123456789abcdef", min_size=1))

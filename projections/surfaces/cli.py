@@ -252,6 +252,20 @@ def redact(project: Project, /, **options: Any) -> int:
     return redacting.tell(done, "redacted", as_json=options["as_json"])
 
 
+@tallybook.command(
+    "hook", epilog='Example: echo \'{"hook_event_name": "SessionStart", "session_id": "s1"}\' | tallybook hook'
+)
+@click.argument("agent", default="claude")
+def hook_(agent: str) -> int:
+    """Handle one payload of an agent's hook on standard input; always ends with 0.
+
+    It tells a session the playbook once, records which entries the agent cites, and notes what is to be reflected on.
+    """
+    from projections.surfaces import hook
+
+    return hook.run([agent])
+
+
 for verb in hand.VERBS:
     tallybook.add_command(verb)
 

@@ -18,7 +18,7 @@ from ledger import clock, disk
 from ledger.decide import Known, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
 from ledger.events import KeyPoint, PointAdded, PointRated
-from ledger.names import generate_keypoint_name, number_of, usable_name
+from ledger.names import STAMP, generate_keypoint_name, number_of, usable_name
 from ledger.seeds import read_legacy
 from projections import render
 from projections.playbook import Playbook, rated
@@ -77,9 +77,7 @@ class LoadedPlaybook(dict[str, Any]):
 
 
 def _top(document: Mapping[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy(
-        {key: document[key] for key in document if key not in {"key_points", "last_updated", render.STAMP}}
-    )
+    return copy.deepcopy({key: document[key] for key in document if key not in {"key_points", "last_updated", STAMP}})
 
 
 def get_project_dir() -> Path:

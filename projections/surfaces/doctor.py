@@ -10,7 +10,7 @@ import attrs
 
 from ledger import clock
 from ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
-from projections.surfaces import ground, health
+from projections.surfaces import ground, health, hook_health
 from projections.surfaces.answers import answer, say
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, Patient
 from projections.surfaces.terminal import harmless
@@ -27,6 +27,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("head", health.head),
     ("lock", ground.locks),
     ("spool", health.waiting),
+    ("hooks", hook_health.hooks),
     ("quarantine", health.quarantine),
     ("redaction", health.redaction),
     ("secrets", health.secrets),

@@ -12,6 +12,10 @@ def main() -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
+    if arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments):
+        from projections.surfaces import hook
+
+        return hook.run(arguments[1:])
     # A script that records in a pipe pays for no command line library.
     if "record" in arguments[:3]:
         from projections.surfaces import plain

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ledger import clock, strict
+from ledger.codec import REFUSALS, structure
 from ledger.curate import Wish, decide_wish
 from ledger.decide import Decision, Edit, Known, decide_edit, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
@@ -15,11 +16,12 @@ from ledger.line import BY_FIELDS, dumps
 from ledger.names import Naming
 from ledger.seeds import read_legacy, seed_events
 from projections.render import entry
+from projections.surfaces.hook_record import BODIES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ledger.events import KeyPoint
+    from ledger.events import Event, KeyPoint
     from ledger.seeds import LegacyItem
     from projections.playbook import Playbook
 
@@ -80,7 +82,18 @@ class Undo:
     reason: str = ""
 
 
-What = Update | Change | Import | Wish | Undo
+@attrs.frozen
+class Facts:
+    """What a hook saw; nothing is decided about it.
+
+    Attributes:
+        events: What is recorded, as it is.
+    """
+
+    events: tuple[Event, ...]
+
+
+What = Update | Change | Import | Wish | Undo | Facts
 """What can be recorded; all but an Update waits for nobody."""
 
 
@@ -148,6 +161,8 @@ def _check_top(top: str) -> None:
 def decide(what: What, state: Playbook) -> Decision:
     """Decide what a request comes to, on the playbook as it stands under the lock."""
     known = Known(state.points, state.high_water, state.used, state.pinned, state.merged, state.gone)
+    if isinstance(what, Facts):
+        return Decision(what.events)
     if isinstance(what, Undo):
         return Decision((EventsVoided(what.ids, what.session, what.reason),))
     if isinstance(what, Wish):
@@ -244,11 +259,13 @@ def from_wait(value: Any, key: str, when: Any) -> Request:
     fields = value if isinstance(value, dict) else {}
     given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
     if "update" in fields:
-        what: Update | Change = Update(fields["update"], _names(names))
+        what: What = Update(fields["update"], _names(names))
+    elif "facts" in fields:
+        what = Facts(_facts(fields["facts"]))
     elif "found" in fields and isinstance(top, str):
         what = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
     else:
-        raise BadInputError("request", "is neither an update nor a change")
+        raise BadInputError("request", "is neither an update nor a change, and no facts")
     request = Request(what, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
     check(request)
     return request
@@ -262,6 +279,17 @@ def _check_moment(when: Any) -> None:
         fits = False
     if not fits:
         raise BadInputError("at", "is no moment as the ledger writes it")
+
+
+def _facts(value: Any) -> tuple[Event, ...]:
+    """Return what a hook wrote as ``hook_record.draft`` has it: a list of kind, version, body and free text."""
+    try:
+        facts = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
+        if not facts or not all(kind in BODIES for kind, _, _ in facts):
+            raise BadInputError("facts", "are none that a hook writes")
+        return tuple(structure(*fact) for fact in facts)
+    except REFUSALS as error:
+        raise BadInputError("facts", f"do not fit their kind: {error}") from error
 
 
 def _names(value: object) -> dict[str, str]:

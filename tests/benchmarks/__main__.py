@@ -10,7 +10,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from benchmarks import append, formats, replay, rivals
+from benchmarks import append, formats, hooks, replay, rivals
 from benchmarks.table import NoRivalError, Row, Setting, render
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "memory": replay.memory,
     "eventsourcing": rivals.rows,
     "formats": formats.rows,
+    "hook": hooks.rows,
 }
 """Name of a row → what measures it; some measure against more than one rival."""
 EVENTS = 1_000_000

@@ -1,0 +1,48 @@
+"""What an agent saw and used of its playbook, and the work on its sessions that is still owed."""
+
+from __future__ import annotations
+
+import attrs
+
+from ledger.kinds.fields import NAMES, NOT_NEGATIVE, free
+
+
+@attrs.frozen
+class PlaybookInjected:
+    """A session was told of the playbook.
+
+    Attributes:
+        names: The entries that it was told, in order.
+        left_out: How many others there was no room for.
+    """
+
+    names: tuple[str, ...] = attrs.field(validator=NAMES)
+    left_out: int = attrs.field(validator=NOT_NEGATIVE)
+
+
+@attrs.frozen
+class PointCited:
+    """An agent named an entry in what it said or handed to a tool: use, not praise, so it counts as no rating.
+
+    Attributes:
+        name: The entry.
+        where: ``message``, or the name of the tool.
+    """
+
+    name: str
+    where: str
+
+
+@attrs.frozen
+class ReflectionRequested:
+    """What a session said up to here is to be reflected on; what was reflected on before is left out.
+
+    Attributes:
+        end: Length of the transcript, in bytes.
+        trigger: The agent's event that asked for it.
+        transcript: The transcript's path.
+    """
+
+    end: int = attrs.field(validator=NOT_NEGATIVE)
+    trigger: str
+    transcript: str | None = free()

@@ -1,0 +1,110 @@
+"""What an agent is told of its playbook: the entries that earn their room, a line each. Standard library only."""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from ledger.light import NamedTuple
+from ledger.names import UNPRINTABLE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+PLACEHOLDER = "{key_points}"
+DEFAULT_CHARS = 8_000
+MAX_CHARS = 10_000
+"""Claude Code puts what is longer into a file, and shows the model its beginning alone."""
+MAX_ENTRY_CHARS = 1_000
+UNTESTED_SHARE = 0.2
+"""What part of the room entries that nobody rated may have, so that they get their trial."""
+_Z = 1.959963984540054
+"""The normal distribution's quantile for an interval of 95 %, both tails."""
+
+# A terminal obeys some of them, and a model may take others for the end of a line.
+_BLANK = dict.fromkeys(map(ord, UNPRINTABLE), " ")
+_LEFT_OUT = "({} more key points were left out for want of room.)"
+
+
+def lower_bound(helpful: int, harmful: int) -> float:
+    """Return the lower end of the 95 % interval in which an entry's share of helpful ratings lies.
+
+    Returns:
+        Wilson's score interval for helpful / (helpful + harmful), from 0 to 1; 0 without a helpful rating.
+    """
+    number = helpful + harmful
+    if not helpful:
+        # Worked out, it would be as little as floats can tell from nothing, or nothing.
+        return 0.0
+    share, square = helpful / number, _Z * _Z
+    spread = _Z * sqrt((share * (1 - share) + square / (4 * number)) / number)
+    return (share + square / (2 * number) - spread) / (1 + square / number)
+
+
+class Choice(NamedTuple):
+    """What is told.
+
+    Attributes:
+        names: Names of the entries that are told, in the playbook's order.
+        lines: Their lines, and a last one where others were left out.
+        left_out: How many were.
+    """
+
+    names: tuple[str, ...]
+    lines: tuple[str, ...]
+    left_out: int
+
+
+def line(entry: Mapping[str, Any]) -> str:
+    """Return an entry as the line that a model reads (REQ-SCORE-003); nothing in it can forge another line."""
+    name, text = (str(entry[field]).translate(_BLANK) for field in ("name", "text"))
+    return f"[{name}] helpful={entry['helpful']} harmful={entry['harmful']} :: {text}"
+
+
+def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
+    """Return what is told of a playbook in so many characters.
+
+    All of it where that fits. Else the best by ``lower_bound``, the newer first of equals, while entries that nobody
+    rated keep UNTESTED_SHARE of the room for the newest of them; what one kind leaves free goes to the other. A line of
+    more than MAX_ENTRY_CHARS is cut.
+    """
+    lines = [_cut(line(entry)) for entry in entries]
+    if sum(map(len, lines)) + len(lines) - 1 <= room:
+        return Choice(tuple(entry["name"] for entry in entries), tuple(lines), 0)
+    room -= len(_LEFT_OUT.format(len(lines)))
+    newest = range(len(lines) - 1, -1, -1)
+    untested = [place for place in newest if not (entries[place]["helpful"] or entries[place]["harmful"])]
+    rated = sorted(
+        (place for place in newest if place not in set(untested)),
+        key=lambda place: -lower_bound(entries[place]["helpful"], entries[place]["harmful"]),
+    )
+    kept, left = _fitting(untested, lines, int(room * UNTESTED_SHARE))
+    best, left = _fitting(rated, lines, room - int(room * UNTESTED_SHARE) + left)
+    more, _ = _fitting([place for place in untested if place not in set(kept)], lines, left)
+    told = sorted([*kept, *best, *more])
+    names = tuple(entries[place]["name"] for place in told)
+    out = len(lines) - len(told)
+    return Choice(names, (*(lines[place] for place in told), _LEFT_OUT.format(out)), out)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MAX_ENTRY_CHARS else text[: MAX_ENTRY_CHARS - 1] + "…"
+
+
+def _fitting(places: Iterable[int], lines: Sequence[str], room: int) -> tuple[list[int], int]:
+    """Return the places whose lines fit, each taken that still does, and the room that is left."""
+    fitting = []
+    for place in places:
+        if len(lines[place]) + 1 <= room:
+            room -= len(lines[place]) + 1
+            fitting.append(place)
+    return fitting, room
+
+
+def fill(template: str, lines: Sequence[str]) -> str:
+    """Return a template with the lines in the place of ``{key_points}``; an empty text where there are none.
+
+    Only that placeholder is replaced, so braces in a template or a text are harmless.
+    """
+    return template.replace(PLACEHOLDER, "\n".join(lines)) if lines else ""

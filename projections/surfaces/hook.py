@@ -1,0 +1,217 @@
+"""``tallybook hook``: one payload of an agent on standard input, at most one answer, and always exit code 0.
+
+Whatever goes wrong must neither break nor delay a session: it is noted for ``doctor``. Standard library only; what is
+slow is loaded where ``playbook.json`` is not what the ledger says, once, and by the worker.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ledger import clock, disk
+from ledger.errors import TallybookError
+from ledger.light import Place, encoder, loads, sha256, suppress
+from ledger.names import STAMP
+from projections.surfaces.hook_payload import AGENTS
+from projections.surfaces.project import Project, root_of
+import prompts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from projections.surfaces.hook_payload import Payload
+
+MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
+TEMPLATE = "playbook.txt"
+NOTE = "hook-error"
+"""File in the ledger's folder that holds the last thing that went wrong."""
+# A compaction has no id; two hooks of the same one fire together.
+_COMPACTION_US = 60 * clock.MICROSECONDS
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Handle what stands on standard input.
+
+    Args:
+        arguments: What stands behind ``hook``: the agent's name, ``claude`` where there is none.
+
+    Returns:
+        0, whatever happened.
+    """
+    try:
+        payload = AGENTS[arguments[0] if arguments else "claude"](loads(_standard_input()))
+        answer = handle(payload)
+        if answer:
+            _say(answer)
+    except Exception as error:  # noqa: BLE001 - nothing that goes wrong here may reach the agent
+        with suppress(Exception):
+            note(_project_of(""), error)
+    return 0
+
+
+def _standard_input() -> str:
+    pieces = []
+    left = MAX_PAYLOAD_BYTES
+    while left > 0 and (piece := os.read(0, min(left, 1024 * 1024))):
+        pieces.append(piece)
+        left -= len(piece)
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+def _say(answer: str) -> None:
+    data = answer.encode("utf-8", "replace")
+    while data:
+        data = data[os.write(1, data) :]
+
+
+def note(project: Project, error: Exception) -> None:
+    """Keep what went wrong for ``doctor``, in place of what went wrong before."""
+    if os.path.isdir(project.ledger):
+        what = f"{clock.utc_now().at[:16]} {type(error).__name__}: {error}"
+        disk.store(project.ledger / NOTE, what.encode("utf-8", "replace"))
+
+
+def handle(payload: Payload) -> str:
+    """Do what is to be done at an event, and return the answer, empty where there is none."""
+    project = _project_of(payload.folder)
+    answers = [does(project, payload) for does in EVENTS.get(payload.event, ()) if _lives(project)]
+    return "".join(answers)
+
+
+def _project_of(folder: str) -> Project:
+    return Project(Place(root_of(None, folder or None)))
+
+
+def _lives(project: Project) -> bool:
+    """Say whether somebody wants a playbook here: a hook begins none."""
+    return os.path.exists(project.playbook) or os.path.exists(project.ledger)
+
+
+def _by(payload: Payload) -> dict[str, str]:
+    by = {"rater": "tallybook", "session": payload.session, "agent": payload.subagent}
+    return {field: value for field, value in by.items() if value}
+
+
+# Injection
+
+
+def tell_playbook(project: Project, payload: Payload) -> str:
+    """Return the playbook as context for the model: once in a session, and again after a compaction."""
+    if not payload.session or payload.subagent:
+        return ""
+    again = payload.source == "compact"
+    marker = project.ledger / "cache" / f"told-{_digest(payload.session)}"
+    if not again and os.path.exists(marker):
+        return ""
+    # Behind the questions that most calls end with: their process loads no more than it needs.
+    from projections import inject
+    from projections.surfaces import hook_record
+
+    template = _template() or inject.PLACEHOLDER
+    choice = inject.choose(_entries(project), inject.DEFAULT_CHARS - len(template))
+    text = inject.fill(template, choice.lines)
+    if not text:
+        return ""
+    key = f"injected:{payload.session}" + (f":compact:{clock.utc_now().unix_us // _COMPACTION_US}" if again else "")
+    event = hook_record.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
+    new = hook_record.record(project, [event], _by(payload), key)
+    # Only quicker: without it the key in the ledger says that the session was told.
+    disk.store(marker, b"")
+    context = {"hookEventName": payload.event, "additionalContext": text}
+    return encoder()({"hookSpecificOutput": context}) if new else ""
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
+    """Return the entries that stand: those of ``playbook.json``, where that is what the ledger says."""
+    from projections.surfaces import hook_record
+
+    entries: Sequence[Mapping[str, Any]] = ()
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
+        document = loads(disk.read_file(project.playbook).decode("utf-8"))
+        if all(map(_is_entry, document["key_points"])):
+            entries = document["key_points"]
+            seq, _, chain = document[STAMP].partition(":")
+            if hook_record.is_current(project, int(seq), chain):
+                return entries
+    return _brought_up(project, entries)
+
+
+def _is_entry(value: Any) -> bool:
+    texts, counts = (value["name"], value["text"]), (value["helpful"], value["harmful"])
+    return set(map(type, texts)) == {str} and set(map(type, counts)) == {int}
+
+
+def _brought_up(project: Project, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Bring ``playbook.json`` up to date, and return its entries; as it stands where that cannot be done."""
+    from pathlib import Path
+
+    from projections.render import playbook_dict
+    from projections.surfaces import record
+
+    try:
+        report = record.write(Project(Path(project.root)), [])
+    except TallybookError as error:
+        note(project, error)
+        return entries
+    if report.state is None:
+        return entries
+    brought: list[dict[str, Any]] = playbook_dict(report.state)["key_points"]
+    return brought
+
+
+def _template() -> str:
+    """Return the text around the entries: the user's own, else the packaged one."""
+    for folder in (Place(os.path.expanduser("~")) / ".claude" / "prompts", Place(prompts.__file__).parent):
+        with suppress(OSError):
+            return disk.read_file(folder / TEMPLATE).decode("utf-8", "replace")
+    return ""
+
+
+# Facts
+
+
+def note_citations(project: Project, payload: Payload) -> str:
+    """Record which entries the agent named; it answers nothing."""
+    if "[" in payload.said and payload.session:
+        from projections.surfaces import hook_record
+
+        names = [entry["name"] for entry in _entries(project) if f"[{entry['name']}]" in payload.said]
+        events = [hook_record.draft("point.cited", name=name, where=payload.where) for name in names]
+        if events:
+            occasion = payload.occasion or _digest(payload.said)
+            key = f"cited:{payload.session}:{payload.subagent}:{occasion}"
+            hook_record.record(project, events, _by(payload), key)
+    return ""
+
+
+# Work owed
+
+
+def owe_reflection(project: Project, payload: Payload) -> str:
+    """Record that a session is to be reflected on; it answers nothing."""
+    from projections.surfaces import hook_record
+
+    with suppress(OSError):
+        end = os.stat(payload.transcript).st_size
+        event = hook_record.draft("reflection.requested", end=end, trigger=payload.event, transcript=payload.transcript)
+        hook_record.record(project, [event], _by(payload), f"reflect:{payload.session}:{end}")
+    return ""
+
+
+EVENTS: dict[str, tuple[Callable[[Project, Payload], str], ...]] = {
+    "SessionStart": (tell_playbook,),
+    "UserPromptSubmit": (tell_playbook,),
+    "PreToolUse": (tell_playbook,),
+    "PostToolUse": (note_citations,),
+    "Stop": (note_citations,),
+    "SubagentStop": (note_citations,),
+    "PreCompact": (owe_reflection,),
+    "SessionEnd": (owe_reflection,),
+}
+"""What an agent calls an event → what is done at it."""

@@ -1,0 +1,104 @@
+"""What a hook writes, and how it learns that ``playbook.json`` is what the ledger says. Standard library only."""
+
+from __future__ import annotations
+
+import os
+
+from ledger import clock, disk, spool
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, NewerLedgerError
+from ledger.line import Draft, first_seq
+from ledger.scan import read_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from projections.surfaces.project import Project
+
+HOOK_WAIT_MS = disk.LOCK_WAIT_MS
+_WINDOW_BYTES = 64 * 1024
+_LOOKED_AT_BYTES = 1024 * 1024
+
+BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
+    "playbook.injected": (1, ("names", "left_out"), ()),
+    "point.cited": (1, ("name", "where"), ()),
+    "reflection.requested": (1, ("end", "trigger"), ("transcript",)),
+}
+"""Kind that a hook writes → version, fields of its body, fields of free text; a test compares it with the classes."""
+
+BESIDE = frozenset((*BODIES, "point.noted"))
+"""Kinds behind which the playbook is what it was; a test compares it with what the playbook's view folds."""
+
+
+def draft(kind: str, **fields: Any) -> Draft:
+    """Return an event of a kind that hooks write."""
+    version, body, free = BODIES[kind]
+    texts = {field: fields[field] for field in free}
+    return Draft(kind, version, {field: fields[field] for field in body}, texts or None)
+
+
+def record(project: Project, drafts: Sequence[Draft], by: Mapping[str, str], key: str) -> bool:
+    """Append a batch, once under its key; where the ledger cannot take it, it waits in the spool.
+
+    Returns:
+        False where it was there already.
+
+    Raises:
+        TallybookError: It could be written nowhere.
+    """
+    log = JsonlLog(project.ledger)
+    try:
+        with log.transaction(HOOK_WAIT_MS) as transaction:
+            return transaction.append(drafts, by, key) is not None
+    except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
+        # Whoever mends the ledger, or holds it, takes it in afterwards.
+        now = clock.utc_now()
+        facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": facts, "by": dict(by), "key": key}])
+        return True
+    finally:
+        log.close()
+
+
+def is_current(project: Project, seq: int, chain: str) -> bool:
+    """Say whether nothing that changes the playbook stands behind a moment; False where that would take long to see.
+
+    It trusts the last lines of the log as far as they can be read: what it answers for is shown, and not recorded.
+    """
+    log = JsonlLog(project.ledger)
+    head = log.read_head()
+    if head is None:
+        return False
+    if (head.mark.seq, head.mark.chain) == (seq, chain):
+        return True
+    fd = disk.open_file(log.path, write=False)
+    try:
+        return _reaches(fd, head.mark.offset, seq)
+    finally:
+        os.close(fd)
+
+
+def _reaches(fd: int, end: int, seq: int) -> bool:
+    """Say whether, read backwards from its end, a log says nothing of the playbook up to a line of this number."""
+    rest = b""
+    for begin in range(end - _WINDOW_BYTES, end - _LOOKED_AT_BYTES, -_WINDOW_BYTES):
+        at = max(begin, 0)
+        text = read_at(fd, _WINDOW_BYTES + min(begin, 0), at) + rest
+        rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
+        for line in reversed(list(filter(None, whole.split(b"\n")))):
+            found = first_seq(line)
+            if 1 <= found <= seq:
+                return True
+            if kind_of(line) not in BESIDE:
+                return False
+        if at == 0:
+            break
+    return False
+
+
+def kind_of(line: bytes) -> str:
+    """Return the kind of a line as it stands in the log, empty where it has none."""
+    _, found, rest = line.partition(b',\t"kind":"')
+    return rest.partition(b'"')[0].decode("ascii", "replace") if found else ""

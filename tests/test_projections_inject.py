@@ -1,0 +1,106 @@
+"""What an agent is told: the bound by which entries are chosen, the room that they have, and their lines."""
+
+from __future__ import annotations
+
+from math import isclose, sqrt
+from typing import Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+import pytest
+
+from projections.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, fill, line, lower_bound
+from reference_model import COUNTS, NAMES, TEXTS, point
+
+ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
+Z_95 = 1.959964
+
+
+@given(helpful=st.integers(0, 10_000), harmful=st.integers(0, 10_000))
+@example(helpful=0, harmful=421)
+def test_the_bound_is_the_share_that_the_ratings_just_allow(helpful: int, harmful: int) -> None:
+    """At the bound the share seen lies as far above the true one as chance reaches in 95 of 100 cases (Wilson 1927)."""
+    bound, number = lower_bound(helpful, harmful), helpful + harmful
+    assert 0 <= bound <= 1
+    if not helpful:
+        assert 0 == bound
+        return
+    share = helpful / number
+    assert bound < share
+    assert isclose(share - bound, Z_95 * sqrt(bound * (1 - bound) / number), rel_tol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("better", "worse"), [((10, 0), (1, 0)), ((10, 1), (10, 2)), ((90, 10), (9, 1)), ((1, 0), (0, 0))]
+)
+def test_many_ratings_say_more_than_few(better: tuple[int, int], worse: tuple[int, int]) -> None:
+    """Of equal shares the one with more ratings is the surer, and any helpful rating is more than none."""
+    assert lower_bound(*better) > lower_bound(*worse)
+
+
+@given(entries=ENTRIES, room=st.integers(0, 2_000))
+def test_what_is_told_fits_and_is_counted(entries: list[dict[str, Any]], room: int) -> None:
+    """Lines in the playbook's order, no more than there is room for, and a last one that counts the rest."""
+    choice = choose(entries, room)
+    told, rest = choice.lines, len(entries) - len(choice.names)
+    assert rest == choice.left_out
+    if rest:
+        assert f"({rest} more key points were left out for want of room.)" == told[-1]
+        told = told[:-1]
+    names = [entry["name"] for entry in entries]
+    assert list(choice.names) == sorted(choice.names, key=names.index)
+    assert len(choice.names) == len(told)
+    assert all(one.startswith(f"[{name}] helpful=") for name, one in zip(choice.names, told, strict=True))
+    # The line about the rest is told however little room there is.
+    assert len("\n".join(told)) <= max(room, 0)
+    if sum(len(line(entry)) + 1 for entry in entries) <= room:
+        assert 0 == rest
+
+
+def entries_of(number: int, **counts: int) -> list[dict[str, Any]]:
+    """Return so many entries whose lines have fifty characters."""
+    return [point(f"kpt_{n:03d}", "x" * 15, **{"helpful": 0, "harmful": 0, **counts}) for n in range(1, number + 1)]
+
+
+def test_the_best_and_the_newest_untested_are_told() -> None:
+    """Rated entries come by their bound, the newer first of equals; untested ones keep their share of the room."""
+    rated = [point(f"kpt_{n:03d}", "x" * 15, n % 5, 1) for n in range(1, 21)]
+    untested = [point(f"kpt_{n:03d}", "x" * 15) for n in range(21, 41)]
+    size = len(line(rated[0])) + 1
+    choice = choose([*rated, *untested], 10 * size + len("(40 more key points were left out for want of room.)"))
+    assert ["kpt_039", "kpt_040"] == [name for name in choice.names if name > "kpt_020"]
+    # Four ratings helpful of five, then three of four.
+    assert ["kpt_004", "kpt_008", "kpt_009", "kpt_013", "kpt_014", "kpt_018", "kpt_019"] == [
+        name for name in choice.names if name <= "kpt_020" and name != "kpt_003"
+    ]
+    assert (10, 30) == (len(choice.names), choice.left_out)
+    assert UNTESTED_SHARE == 2 / 10
+
+
+@pytest.mark.parametrize("counts", [{}, {"helpful": 1}], ids=["untested", "rated"])
+def test_room_that_one_kind_leaves_goes_to_the_other(counts: dict[str, int]) -> None:
+    """Where all are untested, or none is, the whole room is theirs."""
+    entries = entries_of(40, **counts)
+    size = len(line(entries[0])) + 1
+    choice = choose(entries, 10 * size + len("(40 more key points were left out for want of room.)"))
+    assert tuple(f"kpt_{n:03d}" for n in range(31, 41)) == choice.names
+
+
+def test_a_long_entry_is_cut_and_starves_nobody() -> None:
+    """Its line ends with the mark of the cut; what is too long for the room that is left makes place for others."""
+    entries = [point("kpt_001", "x" * 5_000, 9, 0), *entries_of(3, helpful=1)[1:]]
+    (long, *others) = choose(entries, 1_200).lines
+    assert (MAX_ENTRY_CHARS, "…", 2) == (len(long), long[-1], len(others))
+    assert ("kpt_002", "kpt_003") == choose(entries, 300).names
+
+
+def test_no_room_is_no_lines_but_the_count() -> None:
+    """Whoever asks for less than one entry needs hears how many there are."""
+    choice = choose(entries_of(3), 10)
+    assert ((), ("(3 more key points were left out for want of room.)",), 3) == choice
+
+
+def test_nothing_is_told_of_nothing() -> None:
+    """An empty playbook fills no template."""
+    assert ((), (), 0) == choose([], 100)
+    assert "" == fill("before {key_points}", [])
