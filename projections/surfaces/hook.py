@@ -1,7 +1,7 @@
 """``tallybook hook``: one payload of an agent on standard input, at most one answer, and always exit code 0.
 
 Whatever goes wrong must neither break nor delay a session: it is noted for ``doctor``. Standard library only; what is
-slow is loaded where ``playbook.json`` is not what the ledger says, once, and by the worker.
+slow is loaded only where ``playbook.json`` is not what the ledger says.
 """
 
 from __future__ import annotations
