@@ -30,14 +30,13 @@ def hooks(patient: Patient) -> Iterator[Finding]:
     for batch in salvage(patient.log) if patient.log.path.exists() else ():
         if any(kind_of(event)[0] in FIRED for event in batch.events):
             last |= {kind_of(record.event)[0]: record.at for record in batch.records}
-    for kind, words in FIRED.items():
-        if kind in last:
-            yield Finding(OK, words.format(age(clock.unix_us(last[kind]), patient.now)))
-    if not last and patient.log.exists():
-        yield Finding(OK, "none has recorded anything yet")
+    fired = [words.format(age(clock.unix_us(last[kind]), patient.now)) for kind, words in FIRED.items() if kind in last]
+    told = "; ".join(fired) or "none has recorded anything yet"
     try:
         went_wrong = disk.read_file(patient.project.ledger / WENT_WRONG).decode("utf-8", "replace").strip()
     except (FileNotFoundError, CannotWriteError):
+        if patient.log.exists():
+            yield Finding(OK, told)
         return
     hint = f"delete {WENT_WRONG} in the ledger's folder once that is mended"
-    yield Finding(NOTE, f"a hook could not do all that it should: {went_wrong}", hint)
+    yield Finding(NOTE, f"a hook could not do all that it should: {went_wrong}; {told}", hint)
