@@ -203,6 +203,9 @@ def test_a_damaged_ledger_breaks_no_session(here: Project) -> None:
     log.write_bytes(log.read_bytes().replace(b"Write tests", b"Write texts"))
     damaged = log.read_bytes()
     assert "Write tests" in told(call(START))
+    # Who was told is remembered although the ledger could not take it.
+    assert "" == call({"hook_event_name": "UserPromptSubmit"})
+    assert 1 == len(spooled(here))
     assert damaged == log.read_bytes()
 
 

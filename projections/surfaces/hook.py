@@ -117,8 +117,10 @@ def tell_playbook(project: Project, payload: Payload) -> str:
     key = f"injected:{payload.session}" + (f":compact:{clock.utc_now().unix_us // _COMPACTION_US}" if again else "")
     event = hook_record.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
     new = hook_record.record(project, [event], _by(payload), key)
-    # Only quicker: without it the key in the ledger says that the session was told.
-    disk.store(marker, b"")
+    # It saves asking the ledger; and where that could not take the event, nothing else says that the session was told.
+    with suppress(TallybookError):
+        disk.make_folder(marker.parent, durable=False)
+        disk.store(marker, b"")
     context = {"hookEventName": payload.event, "additionalContext": text}
     return encoder()({"hookSpecificOutput": context}) if new else ""
 
