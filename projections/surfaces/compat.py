@@ -81,7 +81,7 @@ def _top(document: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def get_project_dir() -> Path:
-    """Return the project's folder: ``CLAUDE_PROJECT_DIR``, else the nearest parent with a ``.claude`` folder."""
+    """Return the project's folder, as every command finds it: from ``CLAUDE_PROJECT_DIR``, else from here."""
     return find_project().root
 
 

@@ -10,7 +10,7 @@ import attrs
 
 from ledger import clock
 from ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
-from projections.surfaces import ground, health, hook_health
+from projections.surfaces import ground, health, hook_health, settings_health
 from projections.surfaces.answers import answer, say
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, Patient
 from projections.surfaces.terminal import harmless
@@ -34,6 +34,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("set aside", health.set_aside),
     ("left over", health.leftovers),
     ("clock", health.time),
+    ("folder", settings_health.folder),
     ("files", ground.files),
     ("writing", ground.writing),
     ("modes", ground.modes),

@@ -13,7 +13,7 @@ from ledger.errors import TallybookError
 from ledger.light import Place, encoder, loads, sha256, suppress
 from ledger.names import STAMP
 from projections.surfaces.hook_payload import AGENTS
-from projections.surfaces.project import Project, root_of
+from projections.surfaces.project import Project, located
 import prompts
 
 TYPE_CHECKING = False
@@ -81,7 +81,8 @@ def handle(payload: Payload) -> str:
 
 
 def _project_of(folder: str) -> Project:
-    return Project(Place(root_of(None, folder or None)))
+    root, start = located(None, folder or None)
+    return Project(Place(root), Place(start))
 
 
 def _lives(project: Project) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from ledger.errors import BadInputError, CannotWriteError
-from ledger.light import NamedTuple
+from ledger.light import NamedTuple, Place
+from projections.surfaces import worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,9 +22,11 @@ class Project(NamedTuple):
 
     Attributes:
         root: The project's folder; its paths are of the same class.
+        start: Where the search for it began, None where nobody searched.
     """
 
     root: Path
+    start: Path | None = None
 
     @property
     def claude(self) -> Path:
@@ -92,23 +95,76 @@ def find_project(given: str | os.PathLike[str] | None = None, *, must_exist: boo
 
     if given and must_exist and not os.path.isdir(given):
         raise BadInputError(f"--project {given}", "is no folder")
-    return Project(Path(root_of(given)))
+    root, start = located(given)
+    return Project(Path(root), Path(start))
 
 
-def root_of(given: str | os.PathLike[str] | None = None, here: str | None = None) -> str:
+def located(given: str | os.PathLike[str] | None = None, here: str | None = None) -> tuple[str, str]:
     """Return the folder of the project that is meant.
 
-    It is the one given, else ``CLAUDE_PROJECT_DIR``, else the nearest parent with a ``.claude`` folder (the home
-    folder's belongs to the user, not to a project), else the current folder.
+    It is the one given. Else the search begins at ``CLAUDE_PROJECT_DIR``, or else the current folder. In a repository
+    it is the nearest folder that is a project of its own, or else the top of the main worktree, so that worktrees and
+    subfolders share one ledger. Elsewhere it is ``CLAUDE_PROJECT_DIR`` itself, or else the nearest parent with a
+    ``.claude`` folder, or else the current folder. The home folder's ``.claude`` belongs to the user, not to a project.
 
     Args:
         given: What the caller named.
         here: The current folder; None for the process's own.
+
+    Returns:
+        That folder, and the one where the search began: the same where it is what the caller named.
+
+    Raises:
+        BadInputError: The current folder matters, and is gone.
     """
-    named = given or os.environ.get("CLAUDE_PROJECT_DIR")
-    here = os.getcwd() if here is None else here
-    if named:
-        return os.path.join(here, named)
+    named = os.fspath(given or os.environ.get("CLAUDE_PROJECT_DIR") or "")
+    start = named
+    if not os.path.isabs(named):
+        here = _current() if here is None else here
+        start = os.path.join(here, named) if named else here
+    if given:
+        return start, start
+    return _project_around(start) or (start if named else _nearest(start)), start
+
+
+def _current() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError as error:
+        hint = "go to another, or give --project DIR with its whole path"
+        raise BadInputError("the current folder", "is no longer there", hint) from error
+
+
+def _project_around(start: str) -> str:
+    """Return the project of the repository that a folder lies in, empty outside of one."""
+    # As git does: by the parents that a folder really has, not by those on the way to a link to it.
+    real = os.path.realpath(start)
+    folders = worktree.folders(real)
+    if not folders:
+        return ""
+    main = worktree.main_of(folders[-1])
+    found = next((one for one in folders if _is_project(one, linked=bool(main))), main or folders[-1])
+    return start if found == real else found
+
+
+def _is_project(folder: str, *, linked: bool) -> bool:
+    """Say whether a folder in a repository is a project of its own.
+
+    It is where it keeps a ledger or is set to. A ``playbook.json`` alone says so as well, but not in a linked worktree:
+    where git tracks the file, each has it.
+    """
+    try:
+        claude = Project(Place(folder)).claude
+        ledger = Project(Place(folder)).ledger
+    except CannotWriteError:
+        # People link what a worktree is to share.
+        return False
+    marks = [ledger / "events.jsonl", ledger / "head", *([] if linked else [claude / PLAYBOOK_NAME])]
+    return any(map(os.path.isfile, marks)) or worktree.says_own(claude / worktree.SETTINGS)
+
+
+def _nearest(here: str) -> str:
+    """Return the nearest folder with ``.claude``, the home folder left out; else the one where the search began."""
     home = os.path.expanduser("~")
     folder, above = here, os.path.dirname(here)
     while folder != above:

@@ -1,0 +1,66 @@
+"""The doctor's checks of what decides where and how things are recorded: the folder that is used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ledger.errors import CannotWriteError
+from projections.surfaces import worktree
+from projections.surfaces.findings import NOTE, OK, Finding
+from projections.surfaces.project import CLAUDE, Project
+from projections.surfaces.record import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from projections.surfaces.findings import Patient
+
+SAYS_OWN = "`own = true` in the section `[ledger]` of {}"
+
+
+def folder(patient: Patient) -> Iterator[Finding]:
+    """Say whose ledger is used where it is another folder's, and where a worktree has one beside the main one's."""
+    root = patient.project.root.resolve()
+    start = (patient.project.start or root).resolve()
+    folders = worktree.folders(str(start))
+    top = Path(folders[-1]) if folders else None
+    found = [*_elsewhere(root, start, top), *_beside(root, top)]
+    if top is not None and worktree.is_cut_off(str(top)):
+        what = f"{top} says that it is a linked worktree, and no repository knows it, so it shares no ledger"
+        found.append(Finding(NOTE, what, "if one of them was moved, `git worktree repair` tells them"))
+    yield from found or [Finding(OK, "its own ledger is used")]
+
+
+def _elsewhere(root: Path, start: Path, top: Path | None) -> Iterator[Finding]:
+    """Name the project where it is another folder than the one that the search began in."""
+    if root == start:
+        return
+    if top is None:
+        yield Finding(NOTE, f"the ledger of {root} is used, which this folder lies in")
+        return
+    shares = str(root) == worktree.main_of(str(top))
+    whose = "the main worktree of this repository" if shares else "which this folder lies in"
+    hint = f"{SAYS_OWN.format(_settings_of(top if shares else start))} gives it another"
+    yield Finding(NOTE, f"the ledger of {root} is used, {whose}", hint)
+
+
+def _beside(root: Path, top: Path | None) -> Iterator[Finding]:
+    """Say where two ledgers are kept, and nobody decided that there shall be two."""
+    main = worktree.main_of(str(top)) if top is not None else ""
+    two = main and str(root) != main and _keeps_one(root) and _keeps_one(Path(main))
+    if two and not worktree.says_own(_settings_of(root)):
+        what = f"{root}, in a linked worktree, keeps a ledger of its own beside that of {main}"
+        hint = f"{SAYS_OWN.format(_settings_of(root))} says that it shall; else move {CLAUDE}/ledger in it away"
+        yield Finding(NOTE, what, hint)
+
+
+def _settings_of(folder: Path) -> Path:
+    return folder / CLAUDE / worktree.SETTINGS
+
+
+def _keeps_one(folder: Path) -> bool:
+    try:
+        return open_log(Project(folder)).exists()
+    except CannotWriteError:
+        return False

@@ -1,0 +1,396 @@
+"""Which project is meant in a repository: with real worktrees and submodules, and with files that look like them."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.errors import BadInputError
+from ledger.events import PlaybookInjected
+from projections.surfaces import commands, compat, worktree
+from projections.surfaces.project import Project, find_project
+from test_surfaces_doctor import seen
+from test_surfaces_hook import HOOK, START, events, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).resolve().parent.parent
+HUMAN = {"rater": "human"}
+MAIN = "from projections.surfaces.entry import main; main()"
+OWN = "[ledger]\nown = true\n"
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed, and makes what is tested")
+
+
+def environment() -> dict[str, str]:
+    """Return an environment in which git knows nobody's settings, and this project's packages are found."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return kept | {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull, "PYTHONPATH": str(ROOT)}
+
+
+def git(folder: Path, *words: str) -> None:
+    """Run git in a folder."""
+    options = ("-c", "user.name=a", "-c", "user.email=a@b", "-c", "protocol.file.allow=always")
+    subprocess.run(["git", *options, *words], cwd=folder, env=environment(), check=True, capture_output=True)
+
+
+def tallybook(folder: Path, *words: str) -> str:
+    """Run the real command in a folder, and return what it prints."""
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", MAIN, *words], cwd=folder, env=environment(), check=True, capture_output=True
+    )
+    return done.stdout.decode()
+
+
+@pytest.fixture(autouse=True)
+def base(tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a folder outside of every repository, which holds nothing; nobody names a project."""
+    (project / ".claude").rmdir()
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR")
+    return tmp_path
+
+
+@pytest.fixture
+def main(base: Path) -> Path:
+    """Return the main worktree of a repository with one commit."""
+    made = base / "main"
+    made.mkdir()
+    git(made, "init", "--quiet")
+    git(made, "commit", "--quiet", "--allow-empty", "--message", "first")
+    return made
+
+
+@pytest.fixture
+def linked(base: Path, main: Path) -> Path:
+    """Return a linked worktree of it."""
+    git(main, "worktree", "add", "--quiet", str(base / "linked"))
+    return base / "linked"
+
+
+@pytest.fixture
+def meant(monkeypatch: pytest.MonkeyPatch) -> Callable[[Path], Path]:
+    """Return what finds the project of somebody who stands in a folder."""
+
+    def find(folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        monkeypatch.chdir(folder)
+        return find_project().root
+
+    return find
+
+
+def set_own(folder: Path, text: str | bytes = OWN) -> Path:
+    """Write the settings of a folder."""
+    path = folder / ".claude" / "config" / "tallybook.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+# Sharing
+
+
+def test_worktrees_and_subfolders_record_in_the_main_worktree(main: Path, linked: Path) -> None:
+    """Wherever in a repository the command is run, it is the same ledger, and no other folder gets one."""
+    within = main / ".claude" / "worktrees" / "within"
+    git(main, "worktree", "add", "--quiet", str(within))
+    tallybook(main, "add", "Use type hints")
+    for folder in (linked, linked / "a" / "b", main / "a", within, within / ".claude"):
+        folder.mkdir(parents=True, exist_ok=True)
+        tallybook(folder, "rate", "kpt_001", "helpful")
+    assert 5 == json.loads(tallybook(linked, "show", "--json"))["key_points"][0]["helpful"]
+    assert [main / ".claude" / "ledger"] == [path.parent for path in main.parent.rglob("events.jsonl")]
+
+
+def test_worktrees_record_at_once(main: Path, linked: Path) -> None:
+    """Ratings of several worktrees at the same moment all count."""
+    other = linked.with_name("other")
+    git(main, "worktree", "add", "--quiet", str(other))
+    tallybook(main, "add", "Use type hints")
+    command = [sys.executable, "-P", "-c", MAIN, "rate", "kpt_001", "helpful"]
+    folders = [main, linked, other] * 4
+    raters = [subprocess.Popen(command, cwd=one, env=environment(), stdout=subprocess.DEVNULL) for one in folders]
+    assert [0] * 12 == [rater.wait(60) for rater in raters]
+    commands.replay(Project(main))  # It takes in what waited in the spool.
+    assert 12 == commands.show(Project(main))["key_points"][0]["helpful"]
+
+
+def test_a_session_in_a_worktree_is_told_the_main_playbook(main: Path, linked: Path) -> None:
+    """The hook asks for the folder that the agent works in, and records where the playbook is."""
+    commands.add(Project(main), "Use type hints", HUMAN)
+    payload = json.dumps({"session_id": "s1", "cwd": str(linked), **START}).encode()
+    done = subprocess.run(HOOK, input=payload, cwd=main.parent, env=environment(), check=True, capture_output=True)
+    assert "Use type hints" in told(done.stdout.decode())
+    assert [PlaybookInjected(("kpt_001",), 0)] == events(Project(main), PlaybookInjected)
+    assert not (linked / ".claude").exists()
+
+
+def test_the_functions_of_the_specification_share_as_well(
+    main: Path, linked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code that an agent runs in a worktree loads and saves the main worktree's playbook."""
+    commands.add(Project(main), "Use type hints", HUMAN)
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(linked))
+    assert main == compat.get_project_dir()
+    assert ["Use type hints"] == [entry["text"] for entry in compat.load_playbook()["key_points"]]
+
+
+def test_relative_pointers_are_followed(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
+    """Git may be told to write them so that both folders can be moved together."""
+    (linked / ".git").write_text("gitdir: ../main/.git/worktrees/linked\n")
+    (main / ".git" / "worktrees" / "linked" / "gitdir").write_text("../../../../linked/.git\n")
+    assert main == meant(linked / "sub")
+
+
+def test_what_people_linked_by_hand_is_shared(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
+    """A worktree whose folder is a link to the main one's has no ledger of its own."""
+    commands.add(Project(main), "Use type hints", HUMAN)
+    (linked / ".claude").symlink_to(main / ".claude")
+    assert main == meant(linked)
+    (linked / ".claude").unlink()
+    (linked / ".claude").mkdir()
+    (linked / ".claude" / "ledger").symlink_to(main / ".claude" / "ledger")
+    assert main == meant(linked)
+
+
+def test_a_path_by_a_link_is_the_folder_that_it_leads_to(main: Path, base: Path, meant: Callable[[Path], Path]) -> None:
+    """The parents that count are those of the folder itself."""
+    (main / "sub").mkdir()
+    (base / "link").symlink_to(main / "sub")
+    assert main == meant(base / "link")
+
+
+# A project of its own
+
+
+def test_a_project_that_is_named_is_exactly_that_folder(main: Path, linked: Path) -> None:
+    """Neither repository nor worktree matters to ``--project``."""
+    for folder in (linked, main / "sub"):
+        folder.mkdir(exist_ok=True)
+        tallybook(main, "--project", str(folder), "add", "its own")
+        assert (folder / ".claude" / "ledger" / "events.jsonl").exists()
+
+
+def test_a_folder_with_a_ledger_of_its_own_is_a_project(
+    main: Path, linked: Path, meant: Callable[[Path], Path]
+) -> None:
+    """In a linked worktree as in a subfolder, also where only the head is left of the ledger."""
+    commands.add(Project(main), "the main one's", HUMAN)
+    for folder in (linked, main / "sub"):
+        commands.add(Project(folder), "its own", HUMAN)
+        assert folder == meant(folder / "deeper")
+        (folder / ".claude" / "ledger" / "events.jsonl").unlink()
+        assert folder == meant(folder / "deeper")
+
+
+def test_a_playbook_alone_makes_a_project_but_in_a_linked_worktree(
+    main: Path, linked: Path, meant: Callable[[Path], Path]
+) -> None:
+    """Where git tracks the file, each worktree has it, and that says nothing."""
+    for folder, project in ((main / "sub", main / "sub"), (linked, main), (linked / "sub", main)):
+        (folder / ".claude").mkdir(parents=True)
+        (folder / ".claude" / "playbook.json").write_text('{"key_points": []}')
+        assert project == meant(folder)
+
+
+OWN_FORMS = [
+    "[ledger]\nown = true",
+    "# mine\r\n[ledger] # here\r\n  own=true # yes\r\n",
+    b"\xef\xbb\xbf[ledger]\nown = true\n",
+    "ledger.own = true",
+    "ledger = {own = true}",
+    '[ledger]\n"own" = true',
+    "[playbook]\nbudget_chars = many, many\n[ledger]\nown = true",
+]
+NOT_OWN_FORMS = [
+    "",
+    "[ledger]\nown = false",
+    '[ledger]\nown = "true"',
+    "[ledger]\n# own = true",
+    "[playbook]\nown = true",
+    "own = true",
+    "ledger.own = false",
+    "ledger = [own = true",
+    b"own\xff\x00",
+    "#" * 70_000 + OWN,
+]
+
+
+@pytest.mark.parametrize("text", OWN_FORMS)
+def test_a_setting_gives_a_folder_a_ledger_of_its_own(
+    main: Path, linked: Path, meant: Callable[[Path], Path], text: str | bytes
+) -> None:
+    """In whatever form TOML allows, and whatever else is wrong in the file; it holds below that folder, too."""
+    commands.add(Project(main), "the main one's", HUMAN)
+    set_own(linked, text)
+    assert linked == meant(linked / "sub")
+    assert main == meant(main / "sub")
+
+
+@pytest.mark.parametrize("text", NOT_OWN_FORMS)
+def test_what_does_not_say_so_gives_none(
+    main: Path, linked: Path, meant: Callable[[Path], Path], text: str | bytes
+) -> None:
+    """Nothing else in a settings file, or in its place, does."""
+    set_own(linked, text)
+    assert main == meant(linked)
+
+
+def test_settings_elsewhere_give_none(main: Path, linked: Path, meant: Callable[[Path], Path], base: Path) -> None:
+    """Neither by a link nor above the repository's top."""
+    set_own(base)
+    path = set_own(linked)
+    path.rename(path.with_name("other.toml"))
+    path.symlink_to(path.with_name("other.toml"))
+    assert main == meant(linked)
+
+
+# Other repositories
+
+
+def test_a_submodule_and_worktrees_of_a_bare_repository_are_their_own(
+    main: Path, base: Path, meant: Callable[[Path], Path]
+) -> None:
+    """None of them has a main worktree; a bare repository in a folder ``.git`` makes the folder around it one."""
+    git(main, "submodule", "--quiet", "add", str(main), "module")
+    assert main / "module" == meant(main / "module" / "sub")
+    for name, project in (("bare.git", base / "of-bare"), ("around/.git", base / "around")):
+        git(base, "clone", "--quiet", "--bare", str(main), name)
+        tree = base / "of-bare" if name == "bare.git" else base / "around" / "tree"
+        git(base / name, "worktree", "add", "--quiet", str(tree))
+        assert project == meant(tree / "sub")
+
+
+def test_a_worktree_whose_repository_was_moved_is_its_own_until_it_is_repaired(
+    main: Path, linked: Path, meant: Callable[[Path], Path]
+) -> None:
+    """Where the pointer leads to nothing nobody can know what it meant; the doctor says so."""
+    moved = main.rename(main.with_name("moved"))
+    assert linked == meant(linked / "sub")
+    says = f"{linked} says that it is a linked worktree, and no repository knows it, so it shares no ledger"
+    assert [("note", says)] == seen(Project(linked), "folder")
+    git(moved, "worktree", "repair", str(linked))
+    assert moved == meant(linked / "sub")
+
+
+def test_outside_of_a_repository_all_is_as_it_was(
+    base: Path, meant: Callable[[Path], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """CLAUDE_PROJECT_DIR is that folder; else the nearest parent with ``.claude`` counts, and else the folder."""
+    inner = base / "outer" / "inner"
+    assert inner == meant(inner)
+    (base / "outer" / ".claude").mkdir()
+    assert base / "outer" == meant(inner)
+    assert inner == find_project().start
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(inner))
+    assert inner == find_project().root
+
+
+@pytest.mark.skipif(os.name != "posix", reason="nobody stands in a folder that is gone here")
+def test_a_folder_that_is_gone_is_said_to_be(base: Path, meant: Callable[[Path], Path]) -> None:
+    """Where somebody stands in it, and it matters."""
+    meant(base / "gone")
+    (base / "gone").rmdir()
+    with pytest.raises(BadInputError, match="the current folder: is no longer there; go to another"):
+        find_project()
+    assert base == find_project(base).root
+
+
+def test_the_home_folder_is_no_project(base: Path, meant: Callable[[Path], Path]) -> None:
+    """Not even where it is a repository, as for settings that are kept in one, and not for its worktrees."""
+    home = Path.home()
+    git(home, "init", "--quiet")
+    git(home, "commit", "--quiet", "--allow-empty", "--message", "first")
+    (home / ".claude").mkdir()
+    (home / ".claude" / "playbook.json").write_text("{}")
+    git(home, "worktree", "add", "--quiet", str(base / "linked"))
+    assert home / "code" == meant(home / "code")
+    assert base / "linked" == meant(base / "linked")
+
+
+PLANTED: dict[str, Callable[[Path, Path], object]] = {
+    "another's pointer": lambda path, linked: shutil.copy(linked / ".git", path),
+    "a link to another's": lambda path, linked: path.symlink_to(linked / ".git"),
+    "a repository": lambda path, linked: path.write_text(f"gitdir: {linked.parent}/main/.git\n"),
+    "itself": lambda path, _: path.write_text(f"gitdir: {path.parent}\n"),
+    "a link to itself": lambda path, _: path.symlink_to(path),
+    "nothing": lambda path, _: path.write_bytes(b""),
+    "no folder": lambda path, _: path.write_text("gitdir: \n"),
+    "no pointer": lambda path, _: path.write_text("gitdir /x\n"),
+    "binary": lambda path, _: path.write_bytes(b"gitdir: \xff\x00/x\n"),
+    "huge": lambda path, linked: path.write_text(f"gitdir: {linked.parent}/main/.git/worktrees/linked" + "\n" * 10**7),
+    "long": lambda path, _: path.write_text(f"gitdir: {'a/' * 4000}\n"),
+    "a pipe": lambda path, _: os.mkfifo(path),
+    "an empty folder": lambda path, _: path.mkdir(),
+}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has other links and pipes")
+@pytest.mark.parametrize("plant", PLANTED.values(), ids=PLANTED)
+def test_a_git_file_that_its_repository_does_not_know_leads_nowhere(
+    linked: Path, base: Path, meant: Callable[[Path], Path], plant: Callable[[Path, Path], object]
+) -> None:
+    """What an unpacked archive brings is the top of a working tree of its own, and no more."""
+    folder = base / "unpacked"
+    folder.mkdir()
+    plant(folder / ".git", linked)
+    assert folder == meant(folder / "sub")
+    assert "" == worktree.main_of(str(folder))
+
+
+@pytest.mark.parametrize("field", ["gitdir", "commondir"])
+@pytest.mark.parametrize("text", [b"", b"\n", b"\xff\x00", b"/nowhere\n", b"../../..\n", b"x" * 100_000])
+def test_a_repository_that_contradicts_its_worktree_leads_nowhere(
+    main: Path, linked: Path, meant: Callable[[Path], Path], field: str, text: bytes
+) -> None:
+    """Both must say the same of each other."""
+    (main / ".git" / "worktrees" / "linked" / field).write_bytes(text)
+    assert linked == meant(linked)
+
+
+def test_a_folder_of_worktrees_elsewhere_leads_nowhere(main: Path, base: Path, meant: Callable[[Path], Path]) -> None:
+    """An archive may bring both halves of a pointer, and the repository that it names knows nothing of them."""
+    folder, half = base / "unpacked", base / "unpacked" / "half"
+    half.mkdir(parents=True)
+    (folder / ".git").write_text("gitdir: half\n")
+    (half / "gitdir").write_text("../.git\n")
+    (half / "commondir").write_text(f"{main}/.git\n")
+    assert folder == meant(folder)
+
+
+# What the doctor says
+
+
+def test_the_doctor_says_whose_ledger_is_used(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
+    """Where it is another folder's than the one that somebody stands in, with what gives it another."""
+    commands.add(Project(main), "the main one's", HUMAN)
+    for folder, whose in (
+        (linked, "the main worktree of this repository"),
+        (main / "sub", "which this folder lies in"),
+    ):
+        meant(folder)
+        assert [("note", f"the ledger of {main} is used, {whose}")] == seen(find_project(), "folder")
+    meant(main)
+    assert [("ok", "its own ledger is used")] == seen(find_project(), "folder")
+
+
+def test_the_doctor_asks_to_decide_between_two_ledgers(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
+    """Once a setting says that there shall be two it is content, and when one is moved away the other is used."""
+    commands.add(Project(main), "the main one's", HUMAN)
+    commands.add(Project(linked), "its own", HUMAN)
+    meant(linked)
+    says = f"{linked}, in a linked worktree, keeps a ledger of its own beside that of {main}"
+    assert [("note", says)] == seen(find_project(), "folder")
+    path = set_own(linked)
+    assert [("ok", "its own ledger is used")] == seen(find_project(), "folder")
+    path.unlink()
+    (linked / ".claude" / "ledger").rename(linked / ".claude" / "old")
+    assert main == meant(linked)
