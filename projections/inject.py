@@ -13,9 +13,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 PLACEHOLDER = "{key_points}"
-DEFAULT_CHARS = 8_000
-MAX_CHARS = 10_000
-"""Claude Code puts what is longer into a file, and shows the model its beginning alone."""
 MAX_ENTRY_CHARS = 1_000
 UNTESTED_SHARE = 0.2
 """What part of the room entries that nobody rated may have, so that they get their trial."""

@@ -12,6 +12,7 @@ from ledger import errors
 from ledger.events import EVENT_TYPES
 from ledger.line import CONTINUED
 from projections.surfaces.cli import tallybook
+from projections.surfaces.settings import SETTINGS, Settings
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -61,6 +62,14 @@ def test_every_exit_code_is_in_the_reference() -> None:
     """The table of exit codes has every code that an error carries."""
     codes = {cls.exit_code for cls in vars(errors).values() if isinstance(cls, type) and hasattr(cls, "exit_code")}
     assert {0, *codes} == {int(cell) for cell in first_cells(section("Commands")) if cell.isdigit()}
+
+
+def test_every_setting_is_in_the_reference() -> None:
+    """The table of settings has those that there are, with their defaults."""
+    rows = re.findall(r"^\| `\[(\w+)\] (\w+)` \| `(.*?)` \|", section("Settings"), re.MULTILINE)
+    assert list(SETTINGS) == [(section_, key) for section_, key, _ in rows]
+    written = tomllib.loads("\n".join(f"{key} = {value}" for _, key, value in rows))
+    assert {"own": False} | Settings()._asdict() == written
 
 
 def test_every_dependency_has_its_reason() -> None:

@@ -16,12 +16,12 @@ import pytest
 
 from ledger.codec import decode
 from ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
-from projections.inject import DEFAULT_CHARS
 from projections.playbook import CHANGES
 from projections.surfaces import commands
 from projections.surfaces.hook_record import BESIDE, BODIES
 from projections.surfaces.project import Project
 from projections.surfaces.record import open_log
+from projections.surfaces.settings import Settings
 from reference_model import extraction
 from test_surfaces_doctor import seen
 from test_surfaces_spool import held, spooled
@@ -33,7 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 HUMAN = {"rater": "human"}
 HOOK = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "hook"]
 START = {"hook_event_name": "SessionStart", "source": "startup"}
-HEAVY = ("attr", "attrs", "cattrs", "orjson", "click", "rich", "yaml", "anthropic", "typing", "json", "pathlib", "re")
+INSTALLED = ("attr", "attrs", "cattrs", "orjson", "click", "rich", "yaml", "anthropic")
+HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib")
 
 
 def call(payload: Mapping[str, Any] | bytes, session: str = "s1") -> str:
@@ -253,11 +254,13 @@ def test_a_hostile_entry_is_told_as_data(here: Project, text: str) -> None:
     mine = [line for line in lines if line.startswith("[kpt_")]
     assert ["[kpt_001]", "[kpt_002]", "[kpt_003]"] == [line.partition(" ")[0] for line in mine]
     assert all(line.isprintable() for line in mine)
-    assert len("\n".join(lines)) <= DEFAULT_CHARS
+    assert len("\n".join(lines)) <= Settings().budget_chars
 
 
 def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project) -> None:
-    """Where the file is current, neither what was installed nor what is slow is loaded, for any event."""
+    """Where the file is current and the settings were read before, nothing that is installed or slow is loaded."""
+    set_to(here, "[playbook]\nbudget_chars = 9000\n[reflection]\non_stop = false\n")
+    call({"hook_event_name": "Stop"})
     code = (
         "import sys; sys.argv[1:] = ['hook']\n"
         "from projections.surfaces.hook import run\n"
@@ -282,6 +285,37 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project) 
         loaded = done.stderr.decode().split()
         assert [] == [name for name in HEAVY if name in loaded]
     assert (1, 1, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
+
+
+def set_to(project: Project, text: str) -> None:
+    """Write a project's settings."""
+    path = Path(project.claude, "config", "tallybook.toml")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)
+
+
+def test_the_settings_say_how_much_a_session_is_told(here: Project) -> None:
+    """In characters, the text around the entries among them; nothing where not one entry has room, or for 0."""
+    for number in range(20):
+        commands.add(here, f"{number} " + "long " * 20, HUMAN)
+    for budget_chars, lines in ((1_000, True), (700, False), (0, False)):
+        set_to(here, f"[playbook]\nbudget_chars = {budget_chars}\n")
+        said = told(call(START, f"s{budget_chars}"))
+        assert (lines, lines) == ("[kpt_" in said, "more key points were left out" in said)
+        assert len(said) <= budget_chars
+    set_to(here, "[playbook]\nbudget_chars = lots\n")
+    assert 1_000 < len(told(call(START))) <= Settings().budget_chars
+
+
+def test_a_reflection_is_owed_at_a_stop_where_the_settings_say_so(here: Project) -> None:
+    """Not by default, and not for a subagent."""
+    stop = {"transcript_path": str(here.playbook), "last_assistant_message": "[kpt_001]"}
+    call({"hook_event_name": "Stop", **stop})
+    assert [] == events(here, ReflectionRequested)
+    set_to(here, "[reflection]\non_stop = true\n")
+    call({"hook_event_name": "SubagentStop", **stop})
+    call({"hook_event_name": "Stop", **stop})
+    assert ["Stop"] == [one.trigger for one in events(here, ReflectionRequested)]
 
 
 @pytest.mark.parametrize("kind", BODIES)

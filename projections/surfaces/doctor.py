@@ -35,6 +35,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("left over", health.leftovers),
     ("clock", health.time),
     ("folder", settings_health.folder),
+    ("settings", settings_health.in_force),
     ("files", ground.files),
     ("writing", ground.writing),
     ("modes", ground.modes),

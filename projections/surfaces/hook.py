@@ -108,13 +108,14 @@ def tell_playbook(project: Project, payload: Payload) -> str:
         return ""
     # Behind the questions that most calls end with: their process loads no more than it needs.
     from projections import inject
-    from projections.surfaces import hook_record
+    from projections.surfaces import hook_record, settings
 
+    budget_chars = settings.read(project).budget_chars
     template = _template() or inject.PLACEHOLDER
-    choice = inject.choose(_entries(project), inject.DEFAULT_CHARS - len(template))
-    text = inject.fill(template, choice.lines)
-    if not text:
+    choice = inject.choose(_entries(project), budget_chars - len(template)) if budget_chars else None
+    if choice is None or not choice.names:
         return ""
+    text = inject.fill(template, choice.lines)
     key = f"injected:{payload.session}" + (f":compact:{clock.utc_now().unix_us // _COMPACTION_US}" if again else "")
     event = hook_record.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
     new = hook_record.record(project, [event], _by(payload), key)
@@ -207,12 +208,19 @@ def owe_reflection(project: Project, payload: Payload) -> str:
     return ""
 
 
+def owe_at_stop(project: Project, payload: Payload) -> str:
+    """Record the same at a stop, where the settings say so; it answers nothing."""
+    from projections.surfaces import settings
+
+    return owe_reflection(project, payload) if settings.read(project).on_stop else ""
+
+
 EVENTS: dict[str, tuple[Callable[[Project, Payload], str], ...]] = {
     "SessionStart": (tell_playbook,),
     "UserPromptSubmit": (tell_playbook,),
     "PreToolUse": (tell_playbook,),
     "PostToolUse": (note_citations,),
-    "Stop": (note_citations,),
+    "Stop": (note_citations, owe_at_stop),
     "SubagentStop": (note_citations,),
     "PreCompact": (owe_reflection,),
     "SessionEnd": (owe_reflection,),

@@ -1,4 +1,4 @@
-"""The doctor's checks of what decides where and how things are recorded: the folder that is used."""
+"""The doctor's checks of what decides where and how things are recorded: the folder that is used, and the settings."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ledger.errors import CannotWriteError
-from projections.surfaces import worktree
-from projections.surfaces.findings import NOTE, OK, Finding
+from projections.surfaces import settings, worktree
+from projections.surfaces.findings import BAD, NOTE, OK, Finding, named
 from projections.surfaces.project import CLAUDE, Project
 from projections.surfaces.record import open_log
 
@@ -64,3 +64,18 @@ def _keeps_one(folder: Path) -> bool:
         return open_log(Project(folder)).exists()
     except CannotWriteError:
         return False
+
+
+def in_force(patient: Patient) -> Iterator[Finding]:
+    """Name what stands in the settings files and does not count."""
+    found = []
+    for path in settings.files(patient.project):
+        one = settings.load(path)
+        found += [Finding(BAD, str(problem), "mend it: until then it does not count") for problem in one.wrong]
+        if one.unknown:
+            hint = "a later Tallybook may know it, or it is misspelt; the README lists those there are"
+            found.append(Finding(NOTE, f"{path}: nothing here is called {named(one.unknown)}", hint))
+        if path == settings.users_file() and worktree.says_own(path):
+            hint = "put it into the settings of the folder that is to keep its own"
+            found.append(Finding(NOTE, f"{path}: [ledger] own counts for one folder, and not for a user", hint))
+    yield from found or [Finding(OK, "nothing in them but what counts")]

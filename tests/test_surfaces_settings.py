@@ -1,0 +1,281 @@
+"""`tallybook.toml`: what counts of all that stands in it and in its cache, and what the doctor says of the rest."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given
+from hypothesis import settings as options
+from hypothesis import strategies as st
+import pytest
+
+from projections.surfaces import commands, settings
+from projections.surfaces.project import Project
+from projections.surfaces.settings import SETTINGS, Settings
+from test_surfaces_bad_disk import run
+from test_surfaces_doctor import assert_calm, seen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HUMAN = {"rater": "human"}
+ALL = """
+[playbook]
+budget_chars = 100
+[reflection]
+rater = "claude"
+model = "small-1"
+on_stop = true
+tokens_per_day = 0
+"""
+
+
+def write(folder: Path, text: str | bytes, name: str = ".claude") -> Path:
+    """Write the settings in a folder's ``.claude``."""
+    path = folder / name / "config" / "tallybook.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def caches(project: Project) -> list[Path]:
+    """Return the files that keep what was read."""
+    return list((project.ledger / "cache").glob("settings-*"))
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with a ledger and a settings file that sets everything."""
+    commands.add(Project(project), "Use type hints", HUMAN)
+    write(project, ALL)
+    return Project(project)
+
+
+# What counts
+
+
+def test_every_setting_has_a_rule_that_its_default_fits() -> None:
+    """The table and the class have the same fields; what only the search for the project asks for has none."""
+    rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
+    assert set(Settings._fields) == rules.keys()
+    assert [True] * len(rules) == [rule.fits(Settings._field_defaults[field]) for field, rule in rules.items()]
+
+
+def test_without_a_file_the_defaults_count_and_nothing_is_written(project: Path) -> None:
+    """Where nobody set anything nothing is kept either."""
+    commands.add(Project(project), "Use type hints", HUMAN)
+    assert Settings(8_000, "none", "", on_stop=False, tokens_per_day=500_000) == settings.read(Project(project))
+    assert [] == caches(Project(project))
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["read", "kept"])
+def test_what_is_set_counts(here: Project, *, kept: bool) -> None:
+    """Every key of the file, whether it is read or comes from the cache."""
+    if kept:
+        settings.read(here)
+    assert kept == bool(caches(here))
+    assert Settings(100, "claude", "small-1", on_stop=True, tokens_per_day=0) == settings.read(here)
+
+
+def test_a_project_without_a_ledger_has_settings_and_keeps_none(project: Path) -> None:
+    """Reading settings begins no ledger."""
+    write(project, ALL)
+    assert 100 == settings.read(Project(project)).budget_chars
+    assert [".claude", "config", "tallybook.toml"] == sorted(path.name for path in project.rglob("*"))
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["in the home folder", "in CLAUDE_CONFIG_DIR"])
+def test_files_win_key_by_key(
+    project: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, *, named: bool
+) -> None:
+    """The folder that somebody stands in over the project, over the user; what does not count leaves it to the next."""
+    users = Path.home()
+    if named:
+        users = tmp_path_factory.mktemp("config")
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(users / "named"))
+    (project / ".git").mkdir()
+    here = Project(project, project / "sub" / "deeper")
+    write(project / "sub", "[playbook]\nbudget_chars = 1\n[reflection]\nmodel = 7\n")
+    write(project, '[playbook]\nbudget_chars = 2\n[reflection]\nmodel = "project"\ntokens_per_day = 2\n')
+    write(users, ALL, "named" if named else ".claude")
+    assert Settings(1, "claude", "project", on_stop=True, tokens_per_day=2) == settings.read(here)
+    assert 2 == settings.read(Project(project)).budget_chars
+
+
+def test_a_worktrees_own_file_wins_over_the_main_ones(project: Path) -> None:
+    """Where it shares the main worktree's ledger; a folder above the project says nothing."""
+    trees = project / "trees"
+    tree, main = trees / "tree", trees / "main"
+    for folder in (tree, main):
+        (folder / ".git").mkdir(parents=True)
+    write(trees, "[reflection]\non_stop = true\n")
+    write(tree, "[playbook]\nbudget_chars = 1\n")
+    write(main, "[playbook]\nbudget_chars = 2\n[reflection]\ntokens_per_day = 2\n")
+    assert Settings(budget_chars=1, tokens_per_day=2) == settings.read(Project(main, tree / "sub"))
+
+
+def test_a_link_is_followed_for_the_user_alone(here: Project) -> None:
+    """People keep their own settings elsewhere; a project's file leads nowhere, and is not remembered as read."""
+    elsewhere = write(Path.home() / "dotfiles", "[playbook]\nbudget_chars = 3\n")
+    (Path.home() / ".claude" / "config").mkdir(parents=True)
+    (Path.home() / ".claude" / "config" / "tallybook.toml").symlink_to(elsewhere)
+    path = here.claude / "config" / "tallybook.toml"
+    path.rename(path.with_name("other.toml"))
+    path.symlink_to(path.with_name("other.toml"))
+    assert Settings(budget_chars=3) == settings.read(here)
+    assert [] == caches(here)
+    assert [("bad", f"{path}: cannot be read: is a symbolic link")] == seen(here, "settings")
+
+
+# The cache
+
+
+def test_the_cache_is_used_until_a_file_changes(here: Project) -> None:
+    """Whether it is written anew, taken away, or another one comes."""
+    settings.read(here)
+    (cache,) = caches(here)
+    cache.write_bytes(cache.read_bytes().replace(b"small-1", b"large-1"))
+    assert "large-1" == settings.read(here).model
+    path = write(here.root, ALL.replace("100", "2000"))
+    assert (2000, "small-1") == (settings.read(here).budget_chars, settings.read(here).model)
+    write(Path.home(), "[playbook]\nbudget_chars = 3\n")
+    path.unlink()
+    assert 3 == settings.read(here).budget_chars
+    assert [cache] == caches(here)
+
+
+GARBAGE: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "a list": lambda _: [1],
+    "a number": lambda _: 7,
+    "nothing known": lambda _: {},
+    "no files": lambda kept: {**kept, "files": []},
+    "values that are no object": lambda kept: {**kept, "values": 7},
+    "a value too few": lambda kept: {**kept, "values": {"model": "x"}},
+    "a value too many": lambda kept: {**kept, "values": {**kept["values"], "new": 1}},
+    "another type": lambda kept: {**kept, "values": {**kept["values"], "on_stop": 1}},
+    "a number for true": lambda kept: {**kept, "values": {**kept["values"], "budget_chars": True}},
+    "out of bounds": lambda kept: {**kept, "values": {**kept["values"], "budget_chars": 10_001}},
+    "no rater": lambda kept: {**kept, "values": {**kept["values"], "rater": ["claude"]}},
+}
+
+
+@pytest.mark.parametrize("spoil", GARBAGE.values(), ids=GARBAGE)
+def test_a_cache_that_does_not_fit_is_written_anew(here: Project, spoil: Callable[[dict[str, Any]], Any]) -> None:
+    """What it says is checked as strictly as the file."""
+    expected = settings.read(here)
+    (cache,) = caches(here)
+    good = cache.read_bytes()
+    cache.write_text(json.dumps(spoil(json.loads(good))))
+    assert expected == settings.read(here)
+    assert good == cache.read_bytes()
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"\xff\x00", b"[" * 60_000, b" " * 70_000], ids=["", "{", "bytes", "[", " "]
+)
+def test_a_cache_that_is_no_json_is_written_anew(here: Project, data: bytes) -> None:
+    """Whatever stands in its place."""
+    expected = settings.read(here)
+    (cache,) = caches(here)
+    good = cache.read_bytes()
+    cache.write_bytes(data)
+    assert (expected, good) == (settings.read(here), cache.read_bytes())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has other links")
+def test_a_cache_is_not_followed_out_of_the_ledger(here: Project, tmp_path: Path) -> None:
+    """A link in place of its folder is left alone, and the settings count all the same."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    cache = here.ledger / "cache"
+    cache.symlink_to(elsewhere)
+    assert 100 == settings.read(here).budget_chars
+    assert [] == list(elsewhere.iterdir())
+
+
+# What does not count
+
+WRONG = [
+    ("[playbook]\nbudget_chars = -1", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
+    ("[playbook]\nbudget_chars = 10001", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
+    ("[playbook]\nbudget_chars = true", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
+    ("[playbook]\nbudget_chars = 8e3", "[playbook] budget_chars: expected a whole number from 0 to 10,000"),
+    ('[reflection]\nrater = "gpt"', '[reflection] rater: expected one of "none", "claude", "anthropic"'),
+    ("[reflection]\nrater = ['none']", '[reflection] rater: expected one of "none", "claude", "anthropic"'),
+    ("[reflection]\nmodel = 7", "[reflection] model: expected a model's name in quotes, at most 200 characters"),
+    ('[reflection]\nmodel = "--x"', "[reflection] model: expected a model's name in quotes, at most 200 characters"),
+    ('[reflection]\nmodel = "a b"', "[reflection] model: expected a model's name in quotes, at most 200 characters"),
+    (
+        f'[reflection]\nmodel = "{"m" * 201}"',
+        "[reflection] model: expected a model's name in quotes, at most 200 characters",
+    ),
+    ('[reflection]\non_stop = "yes"', "[reflection] on_stop: expected true or false"),
+    (
+        "[reflection]\ntokens_per_day = 1_000_000_001",
+        "[reflection] tokens_per_day: expected a whole number from 0 to 1,000,000,000",
+    ),
+    ("[ledger]\nown = 1", "[ledger] own: expected true or false"),
+    ("playbook = 3", "playbook: expected a section, [playbook]"),
+    ("[[playbook]]\nbudget_chars = 1", "playbook: expected a section, [playbook]"),
+    ("budget_chars 1", "is no TOML: Expected '=' after a key in a key/value pair (at line 1, column 14)"),
+    (b"\xff\xfe[\0", "is no UTF-8 text"),
+    ("#" * 65_537, "cannot be read: it holds more than 65,536 bytes"),
+]
+
+
+@pytest.mark.parametrize(("text", "says"), WRONG, ids=[says[:60] for _, says in WRONG])
+def test_what_does_not_count_is_named(project: Path, text: str | bytes, says: str) -> None:
+    """The default counts, and the doctor says in which file, at which key, and what was expected."""
+    commands.add(Project(project), "Use type hints", HUMAN)
+    path = write(project, text)
+    assert Settings() == settings.read(Project(project))
+    assert [("bad", f"{path}: {says}")] == seen(Project(project), "settings")
+
+
+def test_nesting_that_no_reader_follows_is_no_toml(project: Path) -> None:
+    """A file that would end the reader ends nothing."""
+    path = write(project, "a = " + "[" * 60_000)
+    assert Settings() == settings.read(Project(project))
+    ((level, message),) = seen(Project(project), "settings")
+    assert ("bad", True) == (level, message.startswith(f"{path}: is no TOML: "))
+
+
+def test_what_is_unknown_is_noted_and_does_not_matter(here: Project) -> None:
+    """A later version may know it; a user's ``own`` counts for no folder."""
+    path = write(here.root, "[playbook]\nbudget_chars = 5\nbudget = 1\n[colours]\nred = 1\n")
+    users = write(Path.home(), "[ledger]\nown = true\n")
+    assert Settings(budget_chars=5) == settings.read(here)
+    assert [
+        ("note", f"{path}: nothing here is called [playbook] budget, [colours]"),
+        ("note", f"{users}: [ledger] own counts for one folder, and not for a user"),
+    ] == seen(here, "settings")
+
+
+def test_the_doctor_is_content_with_what_counts_and_writes_nothing(here: Project) -> None:
+    """It reads the files themselves, and keeps nothing of them."""
+    assert [("ok", "nothing in them but what counts")] == seen(here, "settings")
+    assert [] == caches(here)
+    assert 0 == sum(line.startswith("bad") for line in assert_calm(run(here, "doctor"), 0))
+
+
+def test_a_mistake_in_the_settings_records_all_the_same(here: Project) -> None:
+    """No verb refuses for what stands in them; only the doctor ends with 1."""
+    write(here.root, "[playbook\n")
+    assert 0 == run(here, "rate", "kpt_001", "helpful").code
+    assert 1 == run(here, "doctor").code
+
+
+@options(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.one_of(st.binary(max_size=200), st.text(max_size=200).map(str.encode)))
+def test_whatever_stands_in_a_file_something_counts(new_project: Callable[[], Path], data: bytes) -> None:
+    """Any bytes give settings within their bounds, read and from the cache alike."""
+    here = Project(new_project())
+    here.ledger.mkdir()
+    write(here.root, data)
+    found = settings.read(here)
+    rules = {rule.field: rule for rule in SETTINGS.values()}
+    assert [] == [field for field, value in found._asdict().items() if not rules[field].fits(value)]
+    assert found == settings.read(here)
