@@ -18,19 +18,20 @@ _MAX_DIGITS = 17
 HINT = "nothing was recorded"
 
 
-def loads(data: bytes, source: str) -> Any:
+def loads(data: bytes, source: str, hint: str = HINT) -> Any:
     """Return the JSON value of these bytes.
 
     Args:
         data: UTF-8, at most MAX_PAYLOAD_BYTES.
         source: What the error calls them: a file's name, ``standard input``.
+        hint: What the error says last.
 
     Raises:
         BadInputError: Not UTF-8, not JSON, nested too deeply, or with something that readers disagree about: a key
             twice in one object, NaN, Infinity, a number that overflows, or a whole number beyond 2^53.
     """
     if len(data) > MAX_PAYLOAD_BYTES:
-        raise BadInputError(source, f"has more than {MAX_PAYLOAD_BYTES:,} bytes", HINT)
+        raise BadInputError(source, f"has more than {MAX_PAYLOAD_BYTES:,} bytes", hint)
     try:
         value = json.loads(
             data.decode("utf-8"),
@@ -42,14 +43,14 @@ def loads(data: bytes, source: str) -> Any:
         if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
             _check_depth(value)
     except _RefusedError as error:
-        raise BadInputError(source, str(error), HINT) from error
+        raise BadInputError(source, str(error), hint) from error
     except UnicodeDecodeError as error:
-        raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on", HINT) from error
+        raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on", hint) from error
     except json.JSONDecodeError as error:
         what = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}" if data.strip() else "is empty"
-        raise BadInputError(source, what, HINT) from error
+        raise BadInputError(source, what, hint) from error
     except RecursionError as error:
-        raise BadInputError(source, "is nested too deeply", HINT) from error
+        raise BadInputError(source, "is nested too deeply", hint) from error
     return value
 
 

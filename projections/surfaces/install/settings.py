@@ -1,0 +1,151 @@
+"""Our hooks in an agent's settings: bytes in, bytes out, and what is not ours stays as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import PurePath
+import shlex
+from typing import TYPE_CHECKING, Any, Final
+
+from ledger import strict
+from ledger.errors import BadInputError
+from projections.surfaces.install import json_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop", "PreCompact", "SessionEnd")
+"""When the agent is to call us, in the order in which they are written."""
+
+TIMEOUT_S: Final = 10
+UNCHANGED: Final = "nothing was changed"
+
+_MARK = "\ufeff"
+_NAMES = frozenset({"tallybook", "tallybook.exe"})
+_OPERATORS = frozenset("();<>|&")
+_EMPTY = b"{}\n"
+
+
+def group(command: str) -> dict[str, Any]:
+    """Return what stands in the list of an event: one hook, for whatever the event is about."""
+    return {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}
+
+
+def install(data: bytes | None, command: str, source: str) -> bytes:
+    """Return settings in which every event of EVENTS calls us; those that do so already are left alone.
+
+    Args:
+        data: The file, None where there is none.
+        command: The command line of the hook.
+        source: What an error calls the file.
+
+    Raises:
+        BadInputError: It is no JSON, or no settings that hooks can be put into.
+    """
+    mark, text, document = _read(_EMPTY if data is None else data, source)
+    for event in EVENTS:
+        hooks = document.get("hooks", {})
+        if any(calls_us(one) for _, _, one in _commands({event: hooks.get(event)})):
+            continue
+        if "hooks" not in document:
+            text = json_text.insert(text, (), "hooks", {event: [group(command)]})
+        elif event not in hooks:
+            text = json_text.insert(text, ("hooks",), event, [group(command)])
+        else:
+            text = json_text.insert(text, ("hooks", event), None, group(command))
+        document = json.loads(text)
+    return (mark + text).encode()
+
+
+def remove(data: bytes, source: str) -> bytes:
+    """Return settings without our hooks, and without the groups, lists and objects that only held them.
+
+    A command line that does something else as well stays.
+
+    Raises:
+        BadInputError: It is no JSON, or no settings.
+    """
+    mark, text, document = _read(data, source)
+    while (path := _first(document)) is not None:
+        text = json_text.remove(text, path)
+        document = json.loads(text)
+    return (mark + text).encode()
+
+
+def own_commands(data: bytes, source: str) -> list[str]:
+    """Return the command lines that call us, in the order in which they stand.
+
+    Raises:
+        BadInputError: It is no JSON, or no settings.
+    """
+    _, _, document = _read(data, source)
+    return [one for _, _, one in _commands(document.get("hooks")) if calls_us(one)]
+
+
+def calls_us(command: str) -> bool:
+    """Say whether a command line ends by calling our hook."""
+    return bool(program_of(command))
+
+
+def program_of(command: str) -> str:
+    """Return the program, by name or path, that is called as our hook at the end of a command line; else nothing."""
+    words = _words(command)
+    ours = len(words) > 1 and words[-1] == "hook" and PurePath(words[-2]).name in _NAMES
+    return words[-2] if ours else ""
+
+
+def does_more(command: str) -> bool:
+    """Say whether a command line is more than one command: somebody else's, which ours was put behind."""
+    return "\n" in command or any(word and _OPERATORS.issuperset(word) for word in _words(command))
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.shlex(command, posix=True, punctuation_chars=True)
+        words.whitespace_split = True
+        words.commenters = ""
+        return list(words)
+    except ValueError:  # A quotation that is not closed.
+        return []
+
+
+def _read(data: bytes, source: str) -> tuple[str, str, dict[str, Any]]:
+    """Return a file's byte order mark, the text behind it, and what it says."""
+    mark = _MARK if data.startswith(_MARK.encode()) else ""
+    document = strict.loads(data.removeprefix(mark.encode()), source, UNCHANGED)
+    if not isinstance(document, dict):
+        raise BadInputError(source, "is no JSON object", UNCHANGED)
+    hooks = document.get("hooks", {})
+    if not isinstance(hooks, dict):
+        raise BadInputError(source, '"hooks" is no JSON object', UNCHANGED)
+    for event in EVENTS:
+        if not isinstance(hooks.get(event, []), list):
+            raise BadInputError(source, f'"{event}" in "hooks" is no list', UNCHANGED)
+    return mark, data.decode().removeprefix(mark), document
+
+
+def _commands(hooks: Any) -> Iterator[tuple[tuple[str, int, int], Any, str]]:
+    """Yield where each command line stands in an object of hooks, its group, and the command line.
+
+    What has not the shape of a hook is passed over: it is not ours.
+    """
+    for event, groups in hooks.items() if isinstance(hooks, dict) else ():
+        for index, one in enumerate(groups if isinstance(groups, list) else ()):
+            entries = one.get("hooks") if isinstance(one, dict) else None
+            for number, entry in enumerate(entries if isinstance(entries, list) else ()):
+                if isinstance(entry, dict) and isinstance(entry.get("command"), str):
+                    yield (event, index, number), one, entry["command"]
+
+
+def _first(document: dict[str, Any]) -> tuple[str | int, ...] | None:
+    """Return the path of what is to be taken out first: a hook of ours, or the largest thing that holds it alone."""
+    hooks = document.get("hooks", {})
+    for (event, index, number), one, command in _commands(hooks):
+        if not calls_us(command) or does_more(command):
+            continue
+        if len(one["hooks"]) > 1:
+            return "hooks", event, index, "hooks", number
+        if len(hooks[event]) > 1:
+            return "hooks", event, index
+        return ("hooks", event) if len(hooks) > 1 else ("hooks",)
+    return None

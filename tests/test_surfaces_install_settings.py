@@ -1,0 +1,230 @@
+"""Our hooks in settings of every shape and layout: put in, taken out, and nothing of anybody else's touched."""
+
+from __future__ import annotations
+
+import copy
+from itertools import cycle
+import json
+import re
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.errors import BadInputError
+from projections.surfaces.install import json_text, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+COMMAND = "tallybook hook"
+EVENTS = (*settings.EVENTS, "PreToolUse", "Notification")
+OURS = (COMMAND, "'/opt/my tools/tallybook' hook", "PYTHONUTF8=1 nice tallybook hook")
+OTHERS = ("echo done", "tallybook show", "tallybook hooks", "sh -c 'tallybook hook'", "echo 'open", "hook", "")
+
+plain = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def entries(commands: tuple[str, ...]) -> st.SearchStrategy[Any]:
+    """Return hooks with one of these commands."""
+    return st.fixed_dictionaries({"type": st.just("command"), "command": st.sampled_from(commands)})
+
+
+def groups(commands: tuple[str, ...]) -> st.SearchStrategy[Any]:
+    """Return groups of one hook or two, with a matcher or without."""
+    hooks = st.lists(entries(commands), min_size=1, max_size=2)
+    return st.fixed_dictionaries({"hooks": hooks}, optional={"matcher": st.just("Bash")})
+
+
+def documents(group: st.SearchStrategy[Any], smallest: int) -> st.SearchStrategy[dict[str, Any]]:
+    """Return settings in which lists and objects of hooks have at least so many items."""
+    lists = st.lists(group, min_size=smallest, max_size=3)
+    hooks = st.dictionaries(st.sampled_from(EVENTS), lists, min_size=smallest, max_size=4)
+    rest = st.dictionaries(st.text().filter(lambda key: key != "hooks"), plain, max_size=3)
+
+    def joined(rest: dict[str, Any], hooks: dict[str, Any] | None, *, first: bool) -> dict[str, Any]:
+        own = {} if hooks is None else {"hooks": hooks}
+        return own | rest if first else rest | own
+
+    return st.builds(joined, rest, st.none() | hooks, first=st.booleans())
+
+
+odd = documents(groups((*OURS, *OTHERS)) | plain, 0)
+others = documents(groups(OTHERS), 1)
+
+GAPS = ("", "", " ", "\n", "\t", "\r\n  ", "\n\n")
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+
+
+def strewn(document: Any, gaps: list[str]) -> str:
+    """Return JSON with any white space between any two tokens."""
+    spaces = cycle(gaps)
+    return "".join(token[0] + next(spaces) for token in TOKEN.finditer(json.dumps(document)))
+
+
+def saved(text: str, end: str, *, crlf: bool, mark: bool) -> bytes:
+    """Return the bytes of a file, as some program writes it."""
+    text += end
+    return ("\ufeff" * mark + (text.replace("\n", "\r\n") if crlf else text)).encode()
+
+
+def files(document: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[bytes]:
+    """Return settings files in many layouts."""
+    dumped = st.builds(
+        json.dumps,
+        document,
+        indent=st.sampled_from([None, 0, 1, 2, 4, "\t"]),
+        separators=st.sampled_from([(",", ":"), (", ", ": "), (",", ": "), (" , ", " : ")]),
+        ensure_ascii=st.booleans(),
+    )
+    ends = st.sampled_from(["", "\n", " \n\n", "\t"])
+    gaps = st.lists(st.sampled_from(GAPS), min_size=1, max_size=7)
+    strewing = st.builds(strewn, document, gaps).map(str.encode)
+    return strewing | st.builds(saved, dumped, ends, crlf=st.booleans(), mark=st.booleans())
+
+
+def install(data: bytes | None) -> bytes:
+    """Return what an installation makes of a file."""
+    return settings.install(data, COMMAND, "settings.json")
+
+
+def remove(data: bytes) -> bytes:
+    """Return a file without our hooks."""
+    return settings.remove(data, "settings.json")
+
+
+def parsed(data: bytes) -> dict[str, Any]:
+    """Return what a file says."""
+    document: dict[str, Any] = json.loads(data.decode("utf-8-sig"))
+    return document
+
+
+def has_ours(groups: Any) -> bool:
+    """Say whether one of OURS stands in the list of an event."""
+    return any(
+        isinstance(group, dict)
+        and isinstance(group.get("hooks"), list)
+        and any(isinstance(one, dict) and one.get("command") in OURS for one in group["hooks"])
+        for group in groups
+    )
+
+
+@given(files(odd))
+def test_an_installation_adds_what_is_missing_and_nothing_else(data: bytes) -> None:
+    """Behind what stands, one group of ours for each event that does not call us yet; a second time adds nothing."""
+    expected = copy.deepcopy(parsed(data))
+    hooks = expected.setdefault("hooks", {})
+    for event in settings.EVENTS:
+        if not has_ours(hooks.setdefault(event, [])):
+            hooks[event].append({"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]})
+    done = install(data)
+    assert json.dumps(expected) == json.dumps(parsed(done))
+    assert done == install(done)
+
+
+@given(files(odd))
+def test_an_installation_takes_no_byte_away(data: bytes) -> None:
+    """What stood there stands there still, in its order, but for white space in what was empty."""
+    rest = iter(install(data).decode())
+    assert all(char in rest for char in data.decode() if not char.isspace())
+
+
+@given(files(others))
+@example(b"{\n}\n")
+@example(b'{"a": 1\n}')
+@example(b'{ "a" : 1 }')
+@example(b'{\n    "a": 1\n  , "hooks": {\n      "Stop": [{"hooks": [{"command": "x"}]}]\n  }\n}')
+def test_what_was_put_in_is_taken_out_to_the_byte(data: bytes) -> None:
+    """Also where nobody kept a backup."""
+    assert parsed(data) == parsed(remove(install(data)))
+    if parsed(data):
+        assert data == remove(install(data))
+
+
+@given(files(odd))
+def test_nothing_of_ours_is_left(data: bytes) -> None:
+    """Whoever put it there, and whatever stands around it; taking out again takes nothing."""
+    done = remove(data)
+    assert [] == settings.own_commands(done, "settings.json")
+    assert done == remove(done)
+
+
+@given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(settings.EVENTS), st.booleans())
+def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, event: str, shared: bool) -> None:
+    """A program that writes the whole file anew, a key of its own, a hook beside ours: our hooks alone go."""
+    entry = {"type": "command", "command": "theirs"}
+    installed = parsed(install(json.dumps(before).encode()))
+    (own,) = [group for group in installed["hooks"][event] if has_ours([group])]
+    if shared:
+        own["hooks"].append(entry)
+    else:
+        installed["hooks"][event].insert(0, {"hooks": [entry]})
+    done = parsed(remove(json.dumps({"theirs": 1} | installed, indent=indent).encode()))
+    kept = before.get("hooks", {}).get(event, [])
+    expected_own = {"hooks": [entry]}
+    expected = [*kept, expected_own] if shared else [expected_own, *kept]
+    assert expected == done["hooks"].pop(event)
+    hooks = {name: value for name, value in before.get("hooks", {}).items() if name != event}
+    assert {"theirs": 1} | before | {"hooks": hooks} == done
+
+
+@pytest.mark.parametrize("command", ["cd /x && tallybook hook", "mine; tallybook hook", "mine\ntallybook hook"])
+def test_a_command_line_that_does_more_is_not_taken_out(command: str) -> None:
+    """It counts as installed, and taking it out would take somebody else's command."""
+    data = json.dumps({"hooks": {event: [settings.group(command)] for event in settings.EVENTS}}).encode()
+    assert data == install(data)
+    assert data == remove(data)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is empty"),
+        (b"[]", "is no JSON object"),
+        (b'{"a": 1,}', "is not JSON"),
+        (b'{"a": 1} // mine', "is not JSON"),
+        (b'{"a": 1, "a": 2}', "has the key 'a' twice"),
+        (b'{"a": NaN}', "holds NaN"),
+        (b'{"a": "\xff"}', "is not UTF-8"),
+        (b'{"hooks": []}', '"hooks" is no JSON object'),
+        (b'{"hooks": null}', '"hooks" is no JSON object'),
+        (b'{"hooks": {"Stop": {}}}', '"Stop" in "hooks" is no list'),
+        (b"[" * 10_000, "settings.json: "),
+    ],
+)
+@pytest.mark.parametrize("work", [install, remove], ids=["install", "remove"])
+def test_what_is_no_settings_is_refused(work: Callable[[bytes], bytes], data: bytes, says: str) -> None:
+    """One line says what is wrong, and that nothing was changed."""
+    with pytest.raises(BadInputError, match="nothing was changed") as caught:
+        work(data)
+    assert says in str(caught.value)
+
+
+@given(files(odd), plain)
+def test_an_item_is_put_in_and_taken_out_anywhere(data: bytes, value: Any) -> None:
+    """At the end of every object and array of a text; where it is not the only one, not a byte remembers it."""
+    text = data.decode().removeprefix("\ufeff")
+    paths: list[tuple[tuple[str | int, ...], Any]] = [((), json.loads(text))]
+    for path, found in paths:
+        inner = found.items() if isinstance(found, dict) else enumerate(found) if isinstance(found, list) else ()
+        paths += [((*path, step), one) for step, one in inner]
+    for path, found in paths:
+        if not isinstance(found, dict | list):
+            continue
+        key = "".join(found) + "new" if isinstance(found, dict) else None
+        more = json_text.insert(text, path, key, value)
+        node = json.loads(more)
+        for step in path:
+            node = node[step]
+        assert json.dumps(value) == json.dumps(list(node.values())[-1] if isinstance(node, dict) else node[-1])
+        less = json_text.remove(more, (*path, len(found) if key is None else key))
+        assert less == text if found else json.loads(less) == json.loads(text)
