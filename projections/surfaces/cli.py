@@ -13,6 +13,7 @@ from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections import history
 from projections.surfaces import answers, commands, hand, verdicts
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
+from projections.surfaces.install import verbs as installing
 from projections.surfaces.options import as_json, at_when, delivery, said
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
@@ -266,7 +267,7 @@ def hook_(agent: str) -> int:
     return hook.run([agent])
 
 
-for verb in hand.VERBS:
+for verb in (*hand.VERBS, *installing.VERBS):
     tallybook.add_command(verb)
 
 

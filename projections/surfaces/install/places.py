@@ -1,0 +1,141 @@
+"""Where things are installed: the folder that an agent reads its settings from, and the command that it is told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import shlex
+import shutil
+import stat
+import sys
+from typing import Final
+
+import attrs
+
+from ledger.errors import BadInputError, CannotWriteError
+from projections.surfaces.install.settings import UNCHANGED, program_of
+from projections.surfaces.project import CLAUDE, Project, find_project
+
+COMMAND: Final = "tallybook"
+FOLDER: Final = "CLAUDE_PROJECT_DIR"
+"""Names, in a hook's environment, the folder in which the agent was started."""
+
+
+@attrs.frozen
+class Target:
+    """What is installed into.
+
+    Attributes:
+        claude: The agent's folder: the project's ``.claude``, or the user's own.
+        folder: Where the agent is started; None for a user's settings, which hold everywhere.
+        project: Whose ledger is begun; None likewise.
+    """
+
+    claude: Path
+    folder: Path | None = None
+    project: Project | None = None
+
+
+def target(given: str | None, *, user: bool) -> Target:
+    """Return what is to be installed into.
+
+    Args:
+        given: The project that the caller named, None where he did not.
+        user: Whether the user's own settings are meant.
+
+    Raises:
+        BadInputError: There is no such folder, or it is no project's.
+        CannotWriteError: The agent's folder leads out of the project.
+    """
+    if user:
+        if given:
+            raise BadInputError("--user", "goes without --project", UNCHANGED)
+        claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / CLAUDE)
+        return Target(Path(os.path.realpath(claude)))
+    folder = working_folder(given)
+    claude = Project(folder).claude
+    if os.path.lexists(claude) and not claude.is_dir():
+        raise CannotWriteError(claude, "is no folder", "move it away")
+    return Target(claude, folder, _project_of(folder, given))
+
+
+def _project_of(folder: Path, given: str | None) -> Project:
+    """Return the project whose ledger is meant: the one given, else the one that a hook of that folder finds."""
+    if given:
+        return find_project(folder)
+    before = os.environ.get(FOLDER)
+    # An agent that is started there tells the hook so.
+    os.environ[FOLDER] = str(folder)
+    try:
+        return find_project()
+    finally:
+        if before is None:
+            del os.environ[FOLDER]
+        else:
+            os.environ[FOLDER] = before
+
+
+def working_folder(given: str | None) -> Path:
+    """Return the folder in which the agent is started.
+
+    It is the one given, else ``CLAUDE_PROJECT_DIR``, else the top of the git repository, else the nearest parent with a
+    ``.claude`` folder, else the current folder.
+
+    Raises:
+        BadInputError: There is no such folder, or it is the home folder.
+    """
+    here = Path.cwd()
+    named = given or os.environ.get(FOLDER)
+    folder = here / named if named else _nearest(here, ".git") or _nearest(here, CLAUDE) or here
+    if not folder.is_dir():
+        raise BadInputError(str(folder), "is no folder", UNCHANGED)
+    if _is_home(folder):
+        hint = "go into a project, or give --user for what holds in all of them"
+        raise BadInputError(str(folder), "is the home folder and no project", hint)
+    return folder
+
+
+def _nearest(here: Path, name: str) -> Path | None:
+    """Return the nearest folder from here upwards that holds a name; the home folder's is no project's."""
+    return next((one for one in (here, *here.parents) if (one / name).exists() and not _is_home(one)), None)
+
+
+def _is_home(folder: Path) -> bool:
+    return os.path.realpath(folder) == os.path.realpath(Path.home())
+
+
+def settings_file(place: Target) -> Path:
+    """Return the settings file, or what a link in its place leads to.
+
+    Raises:
+        CannotWriteError: It is no file, or the link leads to none, or out of the user's home and the project.
+    """
+    path = place.claude / "settings.json"
+    real = Path(os.path.realpath(path))
+    within = [os.path.realpath(folder) for folder in (Path.home(), place.folder) if folder is not None]
+    if path.is_symlink() and not any(map(real.is_relative_to, within)):
+        raise CannotWriteError(path, f"leads to {real}, out of your home and the project", UNCHANGED)
+    if os.path.lexists(path) and not (real.exists() and stat.S_ISREG(real.stat().st_mode)):
+        raise CannotWriteError(path, "is no regular file", f"move it away; {UNCHANGED}")
+    return real if path.is_symlink() else path
+
+
+def hook_command() -> str:
+    """Return the command line of the hook, the same after every upgrade: by its path only where PATH has it not."""
+    if not shutil.which(COMMAND):
+        for path in (Path(sys.argv[0]).absolute(), Path(sys.executable).with_name(COMMAND)):
+            if path.stem == COMMAND and path.is_file() and str(path).isprintable():
+                return f"{shlex.quote(str(path))} hook"
+    return f"{COMMAND} hook"
+
+
+def remark(command: str) -> str:
+    """Return what a person should know of a command line that calls our hook, empty where it is as it should be."""
+    program = program_of(command)
+    if program != COMMAND and not shutil.which(program):
+        return f"the hooks name {program}, which is not there: `uninstall`, then `init`, names the one that is"
+    if shutil.which(COMMAND):
+        return ""
+    works = "slash commands work once it is"
+    told = f"the hooks name {program}, and {works}" if program != COMMAND else f"hooks and {works}"
+    return f"`{COMMAND}` is not on PATH: {told}"

@@ -1,0 +1,269 @@
+"""``init`` and ``uninstall`` on real folders: what they write, show, leave alone and refuse."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+from hypothesis import HealthCheck, given
+from hypothesis import settings as profile
+import pytest
+
+from projections.surfaces import cli, commands
+from projections.surfaces.install import plan, settings
+from projections.surfaces.project import Project
+from test_surfaces_cli import Answer, run
+from test_surfaces_hook import START, call, told
+from test_surfaces_install_settings import files, odd, parsed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
+OURS = ["commands/playbook.md", "config/tallybook.toml", "settings.json"]
+
+
+__all__ = ["run"]
+
+
+@pytest.fixture(autouse=True)
+def on_path(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a command of that name on PATH, and nothing else."""
+    program = tmp_path_factory.mktemp("bin") / "tallybook"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    return program
+
+
+@pytest.fixture
+def claude(project: Path) -> Path:
+    """Return the project's ``.claude``."""
+    return project / ".claude"
+
+
+def tree(folder: Path) -> dict[str, bytes]:
+    """Return the files below an agent's folder, without the ledger's."""
+    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
+    return {name: path.read_bytes() for name, path in sorted(found.items()) if not name.startswith(("ledger", "playb"))}
+
+
+def test_an_empty_project_is_ready_for_the_next_session(claude: Path, run: Callable[..., Answer]) -> None:
+    """Hooks for every event, the slash command, commented settings, a ledger; one entry later a session is told it."""
+    answer = run("init")
+    assert (0, "") == (answer.code, answer.err)
+    assert OURS == list(tree(claude))
+    group = {"hooks": [{"type": "command", "command": "tallybook hook", "timeout": 10}]}
+    assert {"hooks": {event: [group] for event in settings.EVENTS}} == json.loads(
+        (claude / "settings.json").read_bytes()
+    )
+    assert [] == commands.show(Project(claude.parent))["key_points"]
+    assert 0 == run("add", "Use type hints").code
+    assert "Use type hints" in told(call(START))
+    toml = (claude / "config" / "tallybook.toml").read_text().splitlines()
+    assert ["[playbook]", "[reflection]", "[ledger]"] == [line for line in toml if line and not line.startswith("#")]
+
+
+def test_an_old_playbook_begins_the_ledger(
+    claude: Path, run: Callable[..., Answer], write_playbook: Callable[[object], Path]
+) -> None:
+    """Its entries are seed events at once; one that cannot be read is set aside, and that is said."""
+    write_playbook({"key_points": ["old advice", {"text": "more", "score": 2}]})
+    assert f"created {claude / 'ledger' / 'events.jsonl'}: from {claude / 'playbook.json'}\n" in run("init").out
+    assert ["old advice", "more"] == [one["text"] for one in commands.show(Project(claude.parent))["key_points"]]
+
+
+def test_a_playbook_that_cannot_be_read_is_set_aside(
+    claude: Path, run: Callable[..., Answer], write_playbook: Callable[[object], Path]
+) -> None:
+    """The ledger begins without it, and a note says so."""
+    write_playbook(b"no playbook")
+    answer = run("init")
+    assert (0, "note: playbook.json: cannot be read as a playbook, and is set aside\n") == (answer.code, answer.err)
+    assert [b"no playbook"] == [path.read_bytes() for path in claude.glob("playbook.json.unreadable-*")]
+
+
+def test_run_twice_it_changes_nothing(claude: Path, run: Callable[..., Answer]) -> None:
+    """And says so; what a hand changed in playbook.json in between waits for the next command that writes."""
+    run("init")
+    before = {path: path.stat().st_mtime_ns for path in claude.rglob("*")}
+    answer = run("init")
+    assert (0, "") == (answer.code, answer.err)
+    assert f"Nothing to change: all of it is in {claude}." == answer.out.splitlines()[-1]
+    assert before == {path: path.stat().st_mtime_ns for path in claude.rglob("*")}
+    assert [] == json.loads(run("init", "--json").out)["changed"]
+
+
+def test_the_change_is_shown_made_and_taken_back_to_the_byte(claude: Path, run: Callable[..., Answer]) -> None:
+    """Other people's hooks and layout stay; a backup lies beside the settings until they are as they were."""
+    (claude / "settings.json").write_bytes(THEIRS)
+    (claude / "settings.json").chmod(0o640)
+    shown = run("init", "--dry-run").out
+    assert {"settings.json": THEIRS} == tree(claude)
+    assert "Nothing was changed: this was a dry run." == shown.splitlines()[-1]
+    answer = run("init")
+    assert shown.splitlines()[:-1] == answer.out.splitlines()[:-1]
+    assert '-\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n' in answer.out
+    assert [*OURS, plan.BACKUP] == list(tree(claude))
+    assert THEIRS == (claude / plan.BACKUP).read_bytes()
+    run("init")
+    assert THEIRS == (claude / plan.BACKUP).read_bytes()
+    assert 0 == run("uninstall").code
+    assert {"settings.json": THEIRS} == tree(claude)
+    assert 0o640 == (claude / "settings.json").stat().st_mode & 0o777
+
+
+def test_without_settings_before_there_are_none_afterwards(claude: Path, run: Callable[..., Answer]) -> None:
+    """The files and folders that came go; the ledger and playbook.json stay; a second time there is nothing to do."""
+    run("init")
+    run("add", "stays")
+    ledger = (claude / "ledger" / "events.jsonl").read_bytes()
+    answer = run("uninstall", "--json")
+    assert OURS == sorted(
+        Path(step["path"]).relative_to(claude).as_posix() for step in json.loads(answer.out)["changed"]
+    )
+    assert {"ledger", "playbook.json"} == {path.name for path in claude.iterdir()}
+    assert ledger == (claude / "ledger" / "events.jsonl").read_bytes()
+    again = run("uninstall")
+    assert (0, f"Nothing to take out: there is nothing of Tallybook's in {claude}.\n", "") == again
+
+
+@profile(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(data=files(odd))
+def test_settings_of_any_layout_come_back(new_project: Callable[[], Path], data: bytes) -> None:
+    """Byte for byte, also where they had empty lists; hooks of ours that somebody wrote by hand go as well."""
+    claude = new_project() / ".claude"
+    (claude / "settings.json").write_bytes(data)
+    assert [0, 0] == [cli.run(["init", "--json"]), cli.run(["init", "--json"])]
+    assert 0 == cli.run(["uninstall", "--json"])
+    if data == settings.remove(data, "settings.json"):
+        assert {"settings.json": data} == tree(claude)
+    else:
+        assert [] == settings.own_commands((claude / "settings.json").read_bytes(), "settings.json")
+
+
+def test_what_others_changed_meanwhile_stays(claude: Path, run: Callable[..., Answer]) -> None:
+    """Then our hooks alone are taken out, and the backup is left, which is said."""
+    (claude / "settings.json").write_bytes(THEIRS)
+    run("init")
+    changed = (claude / "settings.json").read_bytes().replace(b"opus", b"haiku")
+    (claude / "settings.json").write_bytes(changed)
+    answer = run("uninstall")
+    assert THEIRS.replace(b"opus", b"haiku") == (claude / "settings.json").read_bytes()
+    assert f"left {claude / plan.BACKUP}: not put back, as more than our hooks would change\n" in answer.out
+    assert f"Nothing to take out: there is nothing of Tallybook's in {claude}." == run("uninstall").out.splitlines()[-1]
+
+
+def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., Answer]) -> None:
+    """A command of the same name and settings that were changed are neither written over nor taken away."""
+    for name in ("commands/playbook.md", "config/tallybook.toml"):
+        (claude / name).parent.mkdir()
+        (claude / name).write_text("mine")
+    left = [f"left {claude / name}: not as this version writes it, so it is yours\n" for name in OURS[:2]]
+    for verb in ("init", "uninstall"):
+        out = run(verb).out
+        assert [True, True] == [line in out for line in left]
+    assert {"commands/playbook.md": b"mine", "config/tallybook.toml": b"mine"} == tree(claude)
+
+
+def test_a_hook_behind_somebody_elses_command_is_left(claude: Path, run: Callable[..., Answer]) -> None:
+    """Which command line it is, is said."""
+    mixed = {"hooks": {event: [settings.group("mine && tallybook hook")] for event in settings.EVENTS}}
+    (claude / "settings.json").write_text(json.dumps(mixed))
+    assert "has the hooks already" in run("init").out
+    assert "`mine && tallybook hook` does more than call Tallybook, take it out by hand" in run("uninstall").out
+    assert mixed == parsed((claude / "settings.json").read_bytes())
+
+
+def test_without_the_command_on_path_its_own_path_is_written(
+    claude: Path, run: Callable[..., Answer], on_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Quoted, with a note; the same hooks count as ours afterwards, and where the program is gone that is said."""
+    program = on_path.parent / "my tools" / "tallybook"
+    program.parent.mkdir()
+    on_path.rename(program)
+    monkeypatch.setattr(sys, "argv", [str(program), "init"])
+    answer = run("init")
+    assert f"note: `tallybook` is not on PATH: the hooks name {program}, and slash" in answer.err
+    command = f"{shlex.quote(str(program))} hook"
+    installed = (claude / "settings.json").read_bytes()
+    assert [command] * len(settings.EVENTS) == settings.own_commands(installed, "")
+    program.rename(on_path)
+    assert f"note: the hooks name {program}, which is not there" in run("init").err
+    assert installed == (claude / "settings.json").read_bytes()
+    run("uninstall")
+    assert {} == tree(claude)
+
+
+def test_without_any_program_the_plain_name_is_written(
+    claude: Path, run: Callable[..., Answer], on_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A note says that the hooks work once it is on PATH."""
+    on_path.unlink()
+    monkeypatch.setattr(sys, "executable", str(on_path.with_name("python")))
+    monkeypatch.setattr(sys, "argv", ["-c"])
+    assert "note: `tallybook` is not on PATH: hooks and slash commands work once it is\n" == run("init").err
+    installed = (claude / "settings.json").read_bytes()
+    assert {"tallybook hook"} == set(settings.own_commands(installed, ""))
+
+
+def test_a_slash_command_comes_with_its_verb(
+    claude: Path, run: Callable[..., Answer], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One more file in the package is all that a further slash command takes; before its verb is there it stays out."""
+    packaged = tmp_path / "prompts"
+    (packaged / "commands").mkdir(parents=True)
+    (packaged / "tallybook.toml").write_bytes((plan.PACKAGED / "tallybook.toml").read_bytes())
+    (packaged / "commands" / "score.md").write_text("---\nallowed-tools: Bash(tallybook score:*)\n---\n")
+    monkeypatch.setattr(plan, "PACKAGED", packaged)
+    run("init")
+    assert OURS[1:] == list(tree(claude))
+    monkeypatch.setitem(cli.tallybook.commands, "score", click.Command("score"))
+    run("init")
+    assert ["commands/score.md", *OURS[1:]] == list(tree(claude))
+
+
+def test_what_slash_commands_run_exists() -> None:
+    """Each one in the package names verbs of the command line in its front matter, and runs no others."""
+    for path in (plan.PACKAGED / "commands").glob("*.md"):
+        verbs = plan._runs(path.read_bytes())
+        assert verbs
+        assert verbs <= set(cli.tallybook.commands)
+
+
+def answered(run: Callable[..., Answer], *arguments: str) -> dict[str, Any]:
+    """Return the JSON answer of a command."""
+    answer: dict[str, Any] = json.loads(run(*arguments, "--json").out)
+    return answer
+
+
+def test_the_answer_in_json(claude: Path, run: Callable[..., Answer]) -> None:
+    """What was changed and what was left, a file each, and the change of the settings."""
+    dry, done = (answered(run, "init", *words) for words in (["--dry-run"], []))
+    assert dry == done
+    assert ["changed", "left", "diff"] == list(done)
+    assert {"path": str(claude / "settings.json"), "what": "created", "why": ""} == done["changed"][-1]
+    assert (
+        f"--- /dev/null\n+++ {claude / 'settings.json'}\n@@ -0,0 +1,81 @@\n+{{"
+        == done["diff"][: done["diff"].index("{") + 1]
+    )
+    assert f"--- {claude / 'settings.json'}\n+++ /dev/null\n" in answered(run, "uninstall")["diff"]
+
+
+def test_a_reader_who_has_seen_enough_ends_nothing_half_way(claude: Path, on_path: Path) -> None:
+    """All is installed before the first line is printed."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    environment = {**os.environ, "PATH": str(on_path.parent), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "init"]
+    done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, env=environment)
+    os.close(writer)
+    assert (0, b"") == (done.returncode, done.stderr)
+    assert OURS == list(tree(claude))
