@@ -14,7 +14,6 @@ from typing import Any, Final
 from ledger.kinds.agent import (
     PlaybookInjected,
     PointCited,
-    ReflectionRequested,
 )
 from ledger.kinds.curation import (
     EventsVoided,
@@ -46,6 +45,13 @@ from ledger.kinds.playbook import (
     PointRemoved,
     PointSeeded,
 )
+from ledger.kinds.reflection import (
+    ReflectionCompleted,
+    ReflectionFailed,
+    ReflectionRequested,
+    ReflectionStarted,
+    TranscriptRead,
+)
 
 __all__ = [
     "EVENT_TYPES",
@@ -76,7 +82,11 @@ __all__ = [
     "PointReworded",
     "PointSeeded",
     "PointUnpinned",
+    "ReflectionCompleted",
+    "ReflectionFailed",
     "ReflectionRequested",
+    "ReflectionStarted",
+    "TranscriptRead",
     "UnknownEvent",
 ]
 
@@ -103,6 +113,10 @@ Event = (
     | PlaybookInjected
     | PointCited
     | ReflectionRequested
+    | ReflectionStarted
+    | TranscriptRead
+    | ReflectionCompleted
+    | ReflectionFailed
     | EventRedacted
     | LogRecovered
     | UnknownEvent
@@ -131,6 +145,10 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "playbook.injected": (PlaybookInjected, 1),
     "point.cited": (PointCited, 1),
     "reflection.requested": (ReflectionRequested, 1),
+    "reflection.started": (ReflectionStarted, 1),
+    "transcript.read": (TranscriptRead, 1),
+    "reflection.completed": (ReflectionCompleted, 1),
+    "reflection.failed": (ReflectionFailed, 1),
     "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
 }

@@ -8,6 +8,7 @@ import attrs
 
 from projections.audit import audit_view
 from projections.playbook import playbook_view
+from projections.reflections import reflections_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,5 +34,6 @@ class Listed:
 VIEWS: dict[str, Listed] = {
     "playbook": Listed("the key points that stand, with their counts", playbook_view),
     "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
+    "reflections": Listed("which sessions are owed a reflection, and what reflection has cost", reflections_view),
 }
 """Name → the view. To add one: a module beside this, and a row here."""

@@ -34,7 +34,11 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ReflectionCompleted,
+    ReflectionFailed,
     ReflectionRequested,
+    ReflectionStarted,
+    TranscriptRead,
     UnknownEvent,
 )
 
@@ -181,6 +185,10 @@ def _left_out(number: int) -> str:
     return f", {number} left out" if number else ""
 
 
+def _tokens(event: ReflectionCompleted | ReflectionFailed) -> str:
+    return f"{event.input_tokens + event.output_tokens:,} tokens"
+
+
 def _voided(event: EventsVoided) -> str:
     """Say what is taken back: a session, or how many events, or the one."""
     if event.session is not None:
@@ -213,6 +221,10 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     PlaybookInjected: lambda e: f"told of {_number(len(e.names), 'entry', 'entries')}" + _left_out(e.left_out),
     PointCited: lambda e: f"{e.name} cited in {'a message' if e.where == 'message' else e.where}",
     ReflectionRequested: lambda e: f"reflection asked for by {e.trigger}, up to byte {e.end:,} of the transcript",
+    ReflectionStarted: lambda e: f"reflection begun by {e.rater}, expected to cost {e.tokens:,} tokens",
+    TranscriptRead: lambda e: f"{e.file or 'transcript'} read from byte {e.begin:,} to {e.end:,}",
+    ReflectionCompleted: lambda e: f"reflection done by {e.rater} for {_tokens(e)}",
+    ReflectionFailed: lambda e: f"reflection by {e.rater} failed, {e.cause}, for {_tokens(e)}{_why(e.reason)}",
     EventRedacted: lambda e: f"text of event {e.id} redacted: {_quoted(e.reason)}",
     LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
     UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",

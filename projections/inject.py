@@ -53,9 +53,14 @@ class Choice(NamedTuple):
     left_out: int
 
 
+def one_line(text: str) -> str:
+    """Return a text with a blank in the place of everything that a terminal or a model could take for a line's end."""
+    return text.translate(_BLANK)
+
+
 def line(entry: Mapping[str, Any]) -> str:
     """Return an entry as the line that a model reads (REQ-SCORE-003); nothing in it can forge another line."""
-    name, text = (str(entry[field]).translate(_BLANK) for field in ("name", "text"))
+    name, text = (one_line(str(entry[field])) for field in ("name", "text"))
     return f"[{name}] helpful={entry['helpful']} harmful={entry['harmful']} :: {text}"
 
 

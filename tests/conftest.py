@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import settings
 import pytest
 
+from transcripts import client_in
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from transcripts import Client
 
 # A deadline would make a slow disk a failure; in CI every run tries the same examples.
 settings.register_profile("tallybook", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
@@ -82,6 +86,14 @@ def read_playbook(project: Path) -> Callable[[], dict[str, Any]]:
         return doc
 
     return read
+
+
+@pytest.fixture
+def client(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Client:
+    """Return a stand-in for the agent's client, found before any other."""
+    made = client_in(tmp_path_factory.mktemp("bin"))
+    monkeypatch.setenv("PATH", f"{made.folder}{os.pathsep}{os.environ['PATH']}")
+    return made
 
 
 @pytest.fixture

@@ -43,7 +43,11 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ReflectionCompleted,
+    ReflectionFailed,
     ReflectionRequested,
+    ReflectionStarted,
+    TranscriptRead,
     UnknownEvent,
 )
 from ledger.line import START, Draft, Mark, RawBatch, Stamp, frame
@@ -163,6 +167,18 @@ BATCHES = [
             ReflectionRequested(81920, "SessionEnd", "/home/me/.claude/projects/p/77b0c1d2.jsonl"),
         ),
         "injected:77b0c1d2",
+    ),
+    Golden(
+        "2026-11-22T00:00:07.000000Z",
+        {"rater": "reflector", "session": "77b0c1d2", "model": "m-1"},
+        (
+            ReflectionStarted("claude", 21000),
+            TranscriptRead("agent-a1", 0, 81900, 81920, "6f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60", "claude"),
+            ReflectionCompleted("claude", 20500, 310),
+            ReflectionFailed("anthropic", "unusable", 20500, 4, "the answer is no JSON"),
+        ),
+        "reflected:77b0c1d2:agent-a1:0",
+        "2026-11-21T23:59:00.000000Z",
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

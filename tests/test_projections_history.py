@@ -33,7 +33,11 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ReflectionCompleted,
+    ReflectionFailed,
     ReflectionRequested,
+    ReflectionStarted,
+    TranscriptRead,
     UnknownEvent,
 )
 from ledger.recorded import Batch, By, Recorded, batch_of
@@ -65,6 +69,10 @@ EXAMPLES: list[Any] = [
     PlaybookInjected(("kpt_001", "kpt_004"), 3),
     PointCited("kpt_001", "Bash"),
     ReflectionRequested(81920, "SessionEnd", "/home/me/.claude/projects/p/s1.jsonl"),
+    ReflectionStarted("claude", 21000),
+    TranscriptRead("agent-a1", 0, 81900, 81920, "6f1c2f0e", "claude"),
+    ReflectionCompleted("claude", 20500, 310),
+    ReflectionFailed("claude", "unusable", 20500, 4, "no JSON"),
 ]
 """One event of every kind; a new kind needs one here too."""
 
@@ -173,6 +181,14 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (
             ReflectionRequested(81920, "SessionEnd", "t.jsonl"),
             "reflection asked for by SessionEnd, up to byte 81,920 of the transcript",
+        ),
+        (ReflectionStarted("claude", 21000), "reflection begun by claude, expected to cost 21,000 tokens"),
+        (TranscriptRead("", 0, 8190, 8192, "", "none"), "transcript read from byte 0 to 8,190"),
+        (TranscriptRead("agent-a1", 5, 8190, 8192, "", "none"), "agent-a1 read from byte 5 to 8,190"),
+        (ReflectionCompleted("claude", 20500, 310), "reflection done by claude for 20,810 tokens"),
+        (
+            ReflectionFailed("claude", "unusable", 20500, 4, "no JSON"),
+            'reflection by claude failed, unusable, for 20,504 tokens: "no JSON"',
         ),
         (PointAdded("kpt_004", None), "learned kpt_004 [redacted]"),
         (PointSeeded("kpt_001", 3, 1, "odd", "Use types", ""), 'seeded kpt_001 "Use types" at 3 helpful, 1 harmful'),

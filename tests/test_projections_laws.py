@@ -35,6 +35,11 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    ReflectionCompleted,
+    ReflectionFailed,
+    ReflectionRequested,
+    ReflectionStarted,
+    TranscriptRead,
     UnknownEvent,
 )
 from ledger.log import BACKENDS
@@ -59,6 +64,7 @@ if TYPE_CHECKING:
 RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "bogus"])
 TOPS = st.sampled_from(["", '{"version":"2.0"}', '{"version":"1.0","last_updated":"2025-01-01","owner":"me"}'])
 NONE = st.just("")
+RATERS = st.sampled_from(["none", "claude"])
 EVENT_IDS = st.integers(1, 60).map("id-{}".format)
 KNOWN = st.one_of(
     st.builds(PointAdded, NAMES, TEXTS | st.none()),
@@ -81,6 +87,11 @@ KNOWN = st.one_of(
     st.builds(PointMerged, NAMES, st.lists(NAMES, max_size=3).map(tuple), NONE),
     st.builds(EventsVoided, st.lists(EVENT_IDS, max_size=4).map(tuple), st.none(), NONE),
     st.builds(EventsVoided, st.just(()), st.integers(0, 9).map("s{}".format), NONE),
+    st.builds(ReflectionRequested, COUNTS, st.just("SessionEnd"), TEXTS | st.none()),
+    st.builds(ReflectionStarted, RATERS, COUNTS),
+    st.builds(TranscriptRead, st.sampled_from(["", "agent-1"]), COUNTS, COUNTS, COUNTS, NAMES, RATERS),
+    st.builds(ReflectionCompleted, RATERS, COUNTS, COUNTS),
+    st.builds(ReflectionFailed, RATERS, st.sampled_from(["gone", "unusable"]), COUNTS, COUNTS, TEXTS | st.none()),
 )
 UNKNOWN = st.builds(UnknownEvent, st.sampled_from(["point.praised", "point.rated"]), st.just(9), st.just("{}"))
 HISTORIES = st.lists(st.lists(KNOWN, min_size=1, max_size=6), max_size=10)

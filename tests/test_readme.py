@@ -73,10 +73,11 @@ def test_every_setting_is_in_the_reference() -> None:
 
 
 def test_every_dependency_has_its_reason() -> None:
-    """The table of dependencies names what the package installs, and nothing else."""
+    """The table of dependencies names what the package installs, alone and with the extra for users."""
     listed = {cell.strip("`") for cell in first_cells(section("Dependencies")) if cell.startswith("`")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert {re.split(r"[<>=~ ]", name)[0] for name in project["dependencies"]} == listed
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["anthropic"]]
+    assert {re.split(r"[<>=~ ]", name)[0] for name in wanted} == listed
 
 
 def test_commands_of_the_first_screen_exist() -> None:

@@ -63,6 +63,9 @@ def here(project: Path) -> Project:
     made = Project(project)
     for text in ("Use type hints", "Write tests"):
         commands.add(made, text, HUMAN)
+    # Nothing is owed, and that is known: no process is left behind that would go on beside the test.
+    (made.ledger / "cache").mkdir(exist_ok=True)
+    (made.ledger / "cache" / "settled").touch()
     return made
 
 

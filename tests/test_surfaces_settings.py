@@ -51,6 +51,8 @@ def here(project: Path) -> Project:
     """Return a project with a ledger and a settings file that sets everything."""
     commands.add(Project(project), "Use type hints", HUMAN)
     write(project, ALL)
+    # What costs counts where the user's own file says it.
+    write(Path.home(), '[reflection]\nrater = "claude"\nmodel = "small-1"\n')
     return Project(project)
 
 
@@ -99,10 +101,39 @@ def test_files_win_key_by_key(
     (project / ".git").mkdir()
     here = Project(project, project / "sub" / "deeper")
     write(project / "sub", "[playbook]\nbudget_chars = 1\n[reflection]\nmodel = 7\n")
-    write(project, '[playbook]\nbudget_chars = 2\n[reflection]\nmodel = "project"\ntokens_per_day = 2\n')
-    write(users, ALL, "named" if named else ".claude")
-    assert Settings(1, "claude", "project", on_stop=True, tokens_per_day=2) == settings.read(here)
+    write(project, "[playbook]\nbudget_chars = 2\n[reflection]\non_stop = false\ntokens_per_day = 2\n")
+    write(users, ALL.replace("tokens_per_day = 0", "tokens_per_day = 9"), "named" if named else ".claude")
+    assert Settings(1, "claude", "small-1", on_stop=False, tokens_per_day=2) == settings.read(here)
     assert 2 == settings.read(Project(project)).budget_chars
+
+
+SPENDING = '[reflection]\nrater = "{}"\nmodel = "{}"\ntokens_per_day = {}\n'
+
+
+@pytest.mark.parametrize(
+    ("theirs", "counts"),
+    [
+        (("anthropic", "huge-1", 1_000_000_000), ("claude", "small-1", 1000)),
+        (("claude", "small-1", 1001), ("claude", "small-1", 1000)),
+        (("none", "small-1", 10), ("none", "small-1", 10)),
+    ],
+)
+def test_a_project_spends_no_more_than_its_user_says(
+    project: Path, theirs: tuple[str, str, int], counts: tuple[str, str, int]
+) -> None:
+    """Whoever cloned it has not written its file: that turns reflection off or makes it cheaper, and no more."""
+    write(Path.home(), SPENDING.format("claude", "small-1", 1000))
+    write(project, SPENDING.format(*theirs))
+    found = settings.read(Project(project))
+    assert counts == (found.rater, found.model, found.tokens_per_day)
+    told = " ".join(message for _, message in seen(Project(project), "settings"))
+    assert (theirs != counts) == ("does not count here" in told)
+
+
+def test_without_a_file_of_the_user_a_project_asks_nobody(project: Path) -> None:
+    """No model, no key and no cost unless the user chose one."""
+    write(project, SPENDING.format("claude", "huge-1", 1_000_000))
+    assert Settings() == settings.read(Project(project))
 
 
 def test_a_worktrees_own_file_wins_over_the_main_ones(project: Path) -> None:
@@ -120,7 +151,7 @@ def test_a_worktrees_own_file_wins_over_the_main_ones(project: Path) -> None:
 def test_a_link_is_followed_for_the_user_alone(here: Project) -> None:
     """People keep their own settings elsewhere; a project's file leads nowhere, and is not remembered as read."""
     elsewhere = write(Path.home() / "dotfiles", "[playbook]\nbudget_chars = 3\n")
-    (Path.home() / ".claude" / "config").mkdir(parents=True)
+    (Path.home() / ".claude" / "config" / "tallybook.toml").unlink()
     (Path.home() / ".claude" / "config" / "tallybook.toml").symlink_to(elsewhere)
     path = here.claude / "config" / "tallybook.toml"
     path.rename(path.with_name("other.toml"))

@@ -1,10 +1,10 @@
-"""What an agent saw and used of its playbook, and the work on its sessions that is still owed."""
+"""What an agent saw and used of its playbook."""
 
 from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NAMES, NOT_NEGATIVE, free
+from ledger.kinds.fields import NAMES, NOT_NEGATIVE
 
 
 @attrs.frozen
@@ -31,18 +31,3 @@ class PointCited:
 
     name: str
     where: str
-
-
-@attrs.frozen
-class ReflectionRequested:
-    """What a session said up to here is to be reflected on; what was reflected on before is left out.
-
-    Attributes:
-        end: Length of the transcript, in bytes.
-        trigger: The agent's event that asked for it.
-        transcript: The transcript's path.
-    """
-
-    end: int = attrs.field(validator=NOT_NEGATIVE)
-    trigger: str
-    transcript: str | None = free()

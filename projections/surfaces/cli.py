@@ -17,6 +17,7 @@ from projections.surfaces.install import verbs as installing
 from projections.surfaces.options import as_json, at_when, delivery, said
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
+from projections.surfaces.reflection import verb as reflection
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -267,7 +268,7 @@ def hook_(agent: str) -> int:
     return hook.run([agent])
 
 
-for verb in (*hand.VERBS, *installing.VERBS):
+for verb in (*hand.VERBS, *reflection.VERBS, *installing.VERBS):
     tallybook.add_command(verb)
 
 

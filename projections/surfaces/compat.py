@@ -28,9 +28,10 @@ from projections.surfaces.project import Project, find_project
 from projections.surfaces.requests import Change, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "extract_keypoints",
     "format_playbook",
     "generate_keypoint_name",
     "get_project_dir",
@@ -38,6 +39,7 @@ __all__ = [
     "is_diagnostic_mode",
     "load_playbook",
     "load_template",
+    "load_transcript",
     "save_diagnostic",
     "save_playbook",
     "update_playbook_data",
@@ -272,3 +274,61 @@ def _requests(playbook: LoadedPlaybook) -> list[Request]:
     if not requests or found != base or changed:
         requests.append(Request(Change(base, found, changed), {"rater": "agent"}))
     return requests
+
+
+def load_transcript(transcript_path: str | os.PathLike[str]) -> list[dict[str, str]]:
+    """Return what was said in a session, its subagents included, in the order of the files.
+
+    Left out are our own playbook, what the agent's program put in, thoughts, and the middle of long texts; secrets are
+    masked.
+
+    Returns:
+        ``{"role", "content"}`` each; the role is user, assistant, or tool for what tools were asked and answered.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    from projections.surfaces.reflection import transcript
+
+    return [
+        {
+            "role": turn.role if turn.role in {"user", "assistant"} else "tool",
+            "content": transcript.told(turn, subagent=bool(file) or line.sidechain),
+        }
+        for file, path in transcript.files_of(Path(transcript_path)).items()
+        for line in transcript.lines(path)
+        for turn in line.turns
+    ]
+
+
+def extract_keypoints(
+    messages: Sequence[Mapping[str, str]], playbook: Mapping[str, Any], diagnostic_name: str = "reflection"
+) -> dict[str, Any]:
+    """Return what the rater of the settings says of a session: an extraction result for ``update_playbook_data``.
+
+    Args:
+        messages: As ``load_transcript`` returns them.
+        playbook: The playbook that the session was told.
+        diagnostic_name: In diagnostic mode, what is asked and answered is kept under this name.
+
+    Returns:
+        ``{"new_key_points": [...], "evaluations": [...]}``; both empty where the rater is ``none``.
+
+    Raises:
+        TallybookError: Nothing came of asking, or the answer could not be used. It is never an empty result.
+    """
+    from projections.reflections import NO_RATER
+    from projections.surfaces import settings
+    from projections.surfaces.reflection import prompt, raters
+
+    project = Project(get_project_dir())
+    found = settings.read(project)
+    if found.rater == NO_RATER:
+        return {"new_key_points": [], "evaluations": []}
+    pruned = [point.text for point in record.current(record.open_log(project)).gone.values()]
+    said = "\n".join(message["content"] for message in messages)
+    asked = prompt.ask(load_template(prompt.TEMPLATE), playbook["key_points"], pruned, said)
+    reply, judged = raters.judge(found.rater, found.model, asked)
+    if is_diagnostic_mode():
+        save_diagnostic(f"{asked}\n\n{reply.text}", diagnostic_name)
+    return judged.payload

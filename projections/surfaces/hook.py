@@ -27,6 +27,8 @@ MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 TEMPLATE = "playbook.txt"
 NOTE = "hook-error"
 """File in the ledger's folder that holds the last thing that went wrong."""
+INSIDE = "TALLYBOOK_REFLECTING"
+"""Set in the environment of a model that reflects: what fires there is no session of anybody's."""
 # A compaction has no id; two hooks of the same one fire together.
 _COMPACTION_US = 60 * clock.MICROSECONDS
 
@@ -40,6 +42,8 @@ def run(arguments: Sequence[str]) -> int:
     Returns:
         0, whatever happened.
     """
+    if os.environ.get(INSIDE):
+        return 0
     try:
         payload = AGENTS[arguments[0] if arguments else "claude"](loads(_standard_input()))
         answer = handle(payload)
@@ -199,12 +203,24 @@ def note_citations(project: Project, payload: Payload) -> str:
 
 def owe_reflection(project: Project, payload: Payload) -> str:
     """Record that a session is to be reflected on; it answers nothing."""
-    from projections.surfaces import hook_record
+    from projections.surfaces import hook_record, hook_worker
 
     with suppress(OSError):
         end = os.stat(payload.transcript).st_size
         event = hook_record.draft("reflection.requested", end=end, trigger=payload.event, transcript=payload.transcript)
-        hook_record.record(project, [event], _by(payload), f"reflect:{payload.session}:{end}")
+        if hook_record.record(project, [event], _by(payload), f"reflect:{payload.session}:{end}"):
+            hook_worker.unsettle(project)
+        if not hook_worker.is_settled(project):
+            hook_worker.start(project)
+    return ""
+
+
+def take_up(project: Project, payload: Payload) -> str:
+    """Let somebody see to what was asked for earlier and did not get done; it answers nothing."""
+    from projections.surfaces import hook_worker
+
+    if not payload.subagent and not hook_worker.is_settled(project):
+        hook_worker.start(project)
     return ""
 
 
@@ -216,7 +232,7 @@ def owe_at_stop(project: Project, payload: Payload) -> str:
 
 
 EVENTS: dict[str, tuple[Callable[[Project, Payload], str], ...]] = {
-    "SessionStart": (tell_playbook,),
+    "SessionStart": (tell_playbook, take_up),
     "UserPromptSubmit": (tell_playbook,),
     "PreToolUse": (tell_playbook,),
     "PostToolUse": (note_citations,),

@@ -28,7 +28,9 @@ BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
 }
 """Kind that a hook writes → version, fields of its body, fields of free text; a test compares it with the classes."""
 
-BESIDE = frozenset((*BODIES, "point.noted"))
+BESIDE = frozenset(
+    (*BODIES, "point.noted", "reflection.started", "transcript.read", "reflection.completed", "reflection.failed")
+)
 """Kinds behind which the playbook is what it was; a test compares it with what the playbook's view folds."""
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ledger import clock, strict
-from ledger.codec import REFUSALS, structure
+from ledger.codec import REFUSALS, encode, structure
 from ledger.curate import Wish, decide_wish
 from ledger.decide import Decision, Edit, Known, decide_edit, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
@@ -16,7 +16,7 @@ from ledger.line import BY_FIELDS, dumps
 from ledger.names import Naming
 from ledger.seeds import read_legacy, seed_events
 from projections.render import entry
-from projections.surfaces.hook_record import BODIES
+from projections.surfaces.hook_record import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,10 +33,12 @@ class Update:
     Attributes:
         payload: What came from outside; nothing in it is trusted.
         names: Text → the name that a program has given it already.
+        beside: What stands before it in the same batch and decides nothing.
     """
 
     payload: Any
     names: Mapping[str, str] = attrs.field(factory=dict)
+    beside: tuple[Event, ...] = ()
 
 
 @attrs.frozen
@@ -170,7 +172,8 @@ def decide(what: What, state: Playbook) -> Decision:
     if isinstance(what, Import):
         return Decision(seed_events(_fresh(what, state)))
     if isinstance(what, Update):
-        return decide_extraction(read_extraction(what.payload), known, what.names)
+        decision = decide_extraction(read_extraction(what.payload), known, what.names)
+        return attrs.evolve(decision, events=(*what.beside, *decision.events))
     base = {point.name: point for point in what.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
@@ -222,7 +225,9 @@ def to_wait(request: Request) -> dict[str, Any]:
     what = request.what
     said: dict[str, Any] = {"by": dict(request.by), "key": request.key}
     if isinstance(what, Update):
-        return said | {"update": what.payload, "names": dict(what.names)}
+        drafts = map(encode, what.beside)
+        beside = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        return said | {"update": what.payload, "names": dict(what.names), "beside": beside}
     if isinstance(what, Change):
         return said | {"base": list(map(entry, what.base)), "found": list(map(entry, what.found)), "top": what.top}
     raise BadInputError("request", "does not wait in the spool")
@@ -259,9 +264,11 @@ def from_wait(value: Any, key: str, when: Any) -> Request:
     fields = value if isinstance(value, dict) else {}
     given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
     if "update" in fields:
-        what: What = Update(fields["update"], _names(names))
+        what: What = Update(fields["update"], _names(names), _facts(fields.get("beside", ())))
     elif "facts" in fields:
         what = Facts(_facts(fields["facts"]))
+        if not what.events:
+            raise BadInputError("facts", "are none")
     elif "found" in fields and isinstance(top, str):
         what = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
     else:
@@ -282,11 +289,11 @@ def _check_moment(when: Any) -> None:
 
 
 def _facts(value: Any) -> tuple[Event, ...]:
-    """Return what a hook wrote as ``hook_record.draft`` has it: a list of kind, version, body and free text."""
+    """Return facts that waited: a list of kind, version, body and free text."""
     try:
         facts = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
-        if not facts or not all(kind in BODIES for kind, _, _ in facts):
-            raise BadInputError("facts", "are none that a hook writes")
+        if not all(kind in BESIDE for kind, _, _ in facts):
+            raise BadInputError("facts", "are none that change nothing")
         return tuple(structure(*fact) for fact in facts)
     except REFUSALS as error:
         raise BadInputError("facts", f"do not fit their kind: {error}") from error

@@ -21,10 +21,13 @@ import attrs
 
 from ledger.curate import Wish
 from ledger.errors import BadInputError, Problem
-from projections.surfaces.requests import Request, Undo, Update
+from ledger.events import PointNoted
+from projections.surfaces.requests import Facts, Request, Undo, Update
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from ledger.events import Event
 
 UNSCREENED = frozenset({"human", "import", "test"})
 """Raters whose words are kept as they are: people, and what files already held."""
@@ -158,6 +161,8 @@ def screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Pr
             pass
         elif isinstance(what, Update):
             what = _screened_update(what, notes)
+        elif isinstance(what, Facts):
+            what = Facts(tuple(_screened_fact(event, notes) for event in what.events))
         elif isinstance(what, Wish | Undo):
             what = _screened_words(what, notes)
         done.append(attrs.evolve(request, what=what))
@@ -167,11 +172,19 @@ def screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Pr
 def _screened_update(what: Update, notes: list[Problem]) -> Update:
     payload, more = masked_payload(what.payload)
     notes += more
+    beside = tuple(_screened_fact(event, notes) for event in what.beside)
     names: dict[str, str] = {}
     for text, name in what.names.items():
         # Two texts that differ in their secrets alone are one from here on, under the first one's name.
         names.setdefault(mask(text).text, name)
-    return Update(payload, names)
+    return Update(payload, names, beside)
+
+
+def _screened_fact(event: Event, notes: list[Problem]) -> Event:
+    """Return a fact with what was said about an entry masked; what other facts hold are paths and reasons of ours."""
+    if not isinstance(event, PointNoted) or event.note is None:
+        return event
+    return attrs.evolve(event, note=_noted(f"note on {event.name}", event.note, notes))
 
 
 def _screened_words(what: Wish | Undo, notes: list[Problem]) -> Wish | Undo:

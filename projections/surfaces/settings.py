@@ -51,11 +51,14 @@ class Rule(NamedTuple):
         field: The field of Settings that it becomes; empty where the search for the project asks for it by itself.
         expected: The same in words.
         fits: Says whether a value, as TOML gives it, is one.
+        narrows: Where it spends what is the user's: says whether a project's value spends no more than the user's own,
+            the second one; a project's value that does counts, no other. None where nothing is spent.
     """
 
     field: str
     expected: str
     fits: Callable[[Any], bool]
+    narrows: Callable[[Any, Any], bool] | None = None
 
 
 def _flag(field: str) -> Rule:
@@ -83,12 +86,17 @@ def _model(field: str) -> Rule:
 SETTINGS: dict[tuple[str, str], Rule] = {
     ("ledger", "own"): _flag(""),
     ("playbook", "budget_chars"): _whole("budget_chars", MAX_BUDGET_CHARS),
-    ("reflection", "rater"): _one_of("rater", RATERS),
-    ("reflection", "model"): _model("model"),
+    ("reflection", "rater"): _one_of("rater", RATERS)._replace(narrows=lambda new, old: new in {RATERS[0], old}),
+    ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),
     ("reflection", "on_stop"): _flag("on_stop"),
-    ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY),
+    ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
+        narrows=lambda new, old: new <= old
+    ),
 }
 """Section and key → what may stand there."""
+
+SPENDING = {rule.field: rule.narrows for rule in SETTINGS.values() if rule.narrows is not None}
+"""Field that spends what is the user's → whether a project's value spends no more than another."""
 
 _SECTIONS = frozenset(section for section, _ in SETTINGS)
 _MAX_CACHE_BYTES = 64 * 1024
@@ -121,14 +129,26 @@ def read(project: Project) -> Settings:
     known = _kept(cache, places)
     if known is not None:
         return known
-    found = [load(path) for path in standing]
-    values: dict[str, Any] = {}
-    for one in reversed(found):
-        values.update(one.values)
-    settings = Settings(**values)
+    found = {path: load(path) for path in standing}
+    settings = in_force(found)
     # Who may read a file can change without a trace in its size or time.
-    if cache is not None and all(one.is_read for one in found):
+    if cache is not None and all(one.is_read for one in found.values()):
         _keep(cache, places, settings)
+    return settings
+
+
+def in_force(found: Mapping[str, Found]) -> Settings:
+    """Return what counts of several files, those that win first.
+
+    Whoever cloned a repository has not chosen what stands in its files: they spend no more than the user's own says.
+    """
+    users = users_file()
+    settings = Settings()
+    for path, one in reversed(list(found.items())):
+        spending = {} if path == users else SPENDING
+        for field, value in one.values.items():
+            if field not in spending or spending[field](value, getattr(settings, field)):
+                settings = settings._replace(**{field: value})
     return settings
 
 

@@ -66,6 +66,17 @@ def _keeps_one(folder: Path) -> bool:
         return False
 
 
+def _wider(path: str, found: settings.Found) -> list[str]:
+    """Return what a project's file would spend beyond what the user's own says."""
+    users = settings.users_file()
+    own = settings.in_force({users: settings.load(users)})
+    return [
+        f"[reflection] {field}"
+        for field, narrows in settings.SPENDING.items()
+        if path != users and field in found.values and not narrows(found.values[field], getattr(own, field))
+    ]
+
+
 def in_force(patient: Patient) -> Iterator[Finding]:
     """Name what stands in the settings files and does not count."""
     found = []
@@ -75,6 +86,9 @@ def in_force(patient: Patient) -> Iterator[Finding]:
         if one.unknown:
             hint = "a later Tallybook may know it, or it is misspelt; the README lists those there are"
             found.append(Finding(NOTE, f"{path}: nothing here is called {named(one.unknown)}", hint))
+        if wider := _wider(path, one):
+            hint = f"what costs is chosen in {settings.users_file()}; a project turns it off or lowers it"
+            found.append(Finding(NOTE, f"{path}: {named(wider)} does not count here", hint))
         if path == settings.users_file() and worktree.says_own(path):
             hint = "put it into the settings of the folder that is to keep its own"
             found.append(Finding(NOTE, f"{path}: [ledger] own counts for one folder, and not for a user", hint))

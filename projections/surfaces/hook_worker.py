@@ -1,0 +1,51 @@
+"""How a hook leaves slow work to a process of its own, which nothing that ends the session ends. Standard library."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from ledger.light import suppress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from projections.surfaces.project import Project
+
+SETTLED = "settled"
+"""File in the cache that says that nothing is owed; where it is missing, somebody looks."""
+# Not from the current folder, whose files anybody may have written.
+_COMMAND = ("-P", "-c", "from projections.surfaces.entry import main; main()")
+
+
+def is_settled(project: Project) -> bool:
+    """Say whether it is known that nothing is owed."""
+    return os.path.exists(project.ledger / "cache" / SETTLED)
+
+
+def unsettle(project: Project) -> None:
+    """Note that something is owed."""
+    with suppress(OSError):
+        os.unlink(project.ledger / "cache" / SETTLED)
+
+
+def start(project: Project) -> None:
+    """Start ``tallybook reflect`` on a project, in a session of its own, with nothing of the agent's open.
+
+    Raises:
+        OSError: No process could be started.
+    """
+    words = [sys.executable, *_COMMAND, "--project", str(project.root), "reflect", "--unattended"]
+    if hasattr(os, "posix_spawn"):
+        nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
+        files = [nothing, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+        try:
+            os.posix_spawn(sys.executable, words, os.environ, file_actions=files, setsid=True)
+        except NotImplementedError:
+            # There it leaves the agent's session by itself.
+            os.posix_spawn(sys.executable, words, os.environ, file_actions=files)
+        return
+    import subprocess
+
+    flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined,unused-ignore]
+    null = subprocess.DEVNULL
+    subprocess.Popen(words, stdin=null, stdout=null, stderr=null, creationflags=flags)  # noqa: S603 - our own command

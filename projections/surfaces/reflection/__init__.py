@@ -1,0 +1,1 @@
+"""Reflection on sessions: transcripts read, models asked, their answers recorded."""

@@ -1,0 +1,202 @@
+"""Who can be asked about a session, a row each: nobody, the agent's own client, or the provider's SDK."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import tempfile
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ledger.errors import TallybookError
+from projections.reflections import NO_RATER
+from projections.surfaces.hook import INSIDE
+from projections.surfaces.reflection import prompt as prompts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from projections.surfaces.reflection.prompt import Judged
+
+TIMEOUT_S: Final = 300
+"""Seconds that a model has for its answer; the variable TALLYBOOK_TIMEOUT_S says otherwise."""
+_REASON_CHARS: Final = 300
+
+UNAVAILABLE: Final = "unavailable"
+REFUSED: Final = "refused"
+UNUSABLE: Final = "unusable"
+
+
+@attrs.frozen
+class Reply:
+    """What a model answered.
+
+    Attributes:
+        text: Its answer, word for word.
+        model: Which model it was, as it says itself.
+        input_tokens: What it was sent, in tokens, what it had in a cache included.
+        output_tokens: What it answered.
+    """
+
+    text: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+
+
+class RaterError(TallybookError):
+    """Nothing came of asking."""
+
+    def __init__(self, cause: str, reason: str, input_tokens: int = 0, output_tokens: int = 0, model: str = "") -> None:
+        """Keep what ``reflection.failed`` says of it."""
+        self.cause, self.model = cause, model
+        self.reason = " ".join(reason.split())[:_REASON_CHARS]
+        self.input_tokens, self.output_tokens = input_tokens, output_tokens
+        super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
+
+
+@attrs.frozen
+class Rater:
+    """Who can be asked.
+
+    Attributes:
+        about: What it is and takes, in one line.
+        ask: Asks a model (its name, empty for the usual one) a prompt; None where nobody is asked.
+    """
+
+    about: str
+    ask: Callable[[str, str], Reply] | None
+
+
+def _claude(model: str, prompt: str) -> Reply:
+    """Ask through Claude Code's headless client, with no tools, none of its settings' hooks, and no session kept."""
+    command = ["claude", "-p", "--output-format", "json"]
+    command += ["--model", model or "haiku", "--tools", "", "--strict-mcp-config", "--no-session-persistence"]
+    command += ["--settings", '{"disableAllHooks": true}']
+    try:
+        # In an empty folder it finds no project's instructions.
+        with tempfile.TemporaryDirectory(prefix="tallybook-") as folder:
+            done = subprocess.run(  # noqa: S603 - the agent's own client, with words of ours and of the settings
+                command,
+                input=prompt.encode("utf-8", "replace"),
+                capture_output=True,
+                cwd=folder,
+                env=_outside() | {INSIDE: "1"},
+                timeout=_timeout_s(),
+                check=False,
+            )
+    except subprocess.TimeoutExpired as error:
+        spent = prompts.tokens(prompt)
+        raise RaterError(UNAVAILABLE, f"claude gave no answer within {_timeout_s():g} s", spent, model=model) from error
+    except OSError as error:
+        raise RaterError(UNAVAILABLE, f"claude cannot be run: {error}") from error
+    return _claude_reply(done, model)
+
+
+def _outside() -> dict[str, str]:
+    """Return the environment without what says that this is a part of a running session."""
+    mine = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR")
+    return {name: value for name, value in os.environ.items() if name not in mine}
+
+
+def _claude_reply(done: subprocess.CompletedProcess[bytes], model: str) -> Reply:
+    """Return what the client printed: one JSON object with ``result`` and ``usage``."""
+    try:
+        found = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        said = (done.stderr or done.stdout).decode("utf-8", "replace").strip()
+        raise RaterError(UNAVAILABLE, f"claude ended with {done.returncode}: {said or 'and said nothing'}", model=model)
+    spent = _spent(found.get("usage"))
+    used = found.get("modelUsage")
+    model = next(iter(used), model) if isinstance(used, dict) else model
+    text = found.get("result")
+    if done.returncode or found.get("is_error") or not isinstance(text, str):
+        what = text if isinstance(text, str) else str(found.get("subtype"))
+        raise RaterError(UNAVAILABLE, f"claude ended with {done.returncode}: {what}", *spent, model=model)
+    if found.get("stop_reason") == "refusal":
+        raise RaterError(REFUSED, text, *spent, model=model)
+    return Reply(text, model, *spent)
+
+
+def _spent(usage: object) -> tuple[int, int]:
+    """Return tokens in and out as a provider counts them; what came from a cache counts as sent."""
+    fields: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
+    sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    numbers = [value if type(value := fields.get(field)) is int else 0 for field in (*sent, "output_tokens")]
+    return max(sum(numbers[:-1]), 0), max(numbers[-1], 0)
+
+
+def _anthropic(model: str, prompt: str) -> Reply:
+    """Ask through the provider's SDK."""
+    try:
+        import anthropic
+    except ImportError as error:
+        raise RaterError(UNAVAILABLE, "the SDK is missing: pip install 'tallybook[anthropic]'") from error
+    wanted = _first("AGENTIC_CONTEXT_MODEL") or model or _first("ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
+    wanted = wanted or "claude-haiku-4-5"
+    try:
+        # What is None the SDK looks for under its own names: ANTHROPIC_API_KEY, _AUTH_TOKEN, _BASE_URL.
+        client = anthropic.Anthropic(
+            api_key=_first("AGENTIC_CONTEXT_API_KEY"),
+            base_url=_first("AGENTIC_CONTEXT_BASE_URL"),
+            timeout=_timeout_s(),
+        )
+        with client:
+            answer = client.messages.create(
+                model=wanted,
+                max_tokens=prompts.ANSWER_TOKENS,
+                messages=[{"role": "user", "content": prompt}],
+            )
+    except anthropic.APITimeoutError as error:
+        raise RaterError(UNAVAILABLE, "no answer in time", prompts.tokens(prompt), model=wanted) from error
+    except (anthropic.AnthropicError, TypeError, ValueError) as error:
+        # The SDK says TypeError where there is no key at all.
+        raise RaterError(UNAVAILABLE, f"{type(error).__name__}: {error}", model=wanted) from error
+    spent = _spent(answer.usage.model_dump())
+    text = "".join(block.text for block in answer.content if block.type == "text")
+    if answer.stop_reason == "refusal":
+        raise RaterError(REFUSED, text or "it refused", *spent, model=answer.model)
+    if answer.stop_reason == "max_tokens":
+        raise RaterError(UNUSABLE, "the answer was cut off", *spent, model=answer.model)
+    return Reply(text, answer.model, *spent)
+
+
+def _timeout_s() -> float:
+    try:
+        return max(float(os.environ.get("TALLYBOOK_TIMEOUT_S") or TIMEOUT_S), 1.0)
+    except ValueError:
+        return TIMEOUT_S
+
+
+def judge(rater: str, model: str, prompt: str) -> tuple[Reply, Judged]:
+    """Ask a rater other than NO_RATER, and return its answer and what it says.
+
+    Raises:
+        RaterError: Nothing came of it, or the answer cannot be used.
+    """
+    ask = RATERS[rater].ask
+    if ask is None:
+        raise RaterError(UNAVAILABLE, "no rater is chosen")
+    reply = ask(model, prompt)
+    try:
+        return reply, prompts.read(reply.text)
+    except prompts.UnusableError as error:
+        spent = (reply.input_tokens, reply.output_tokens)
+        raise RaterError(UNUSABLE, f"the answer {error.what}", *spent, model=reply.model) from error
+
+
+def _first(*names: str) -> str | None:
+    """Return the first of these variables that is set to anything."""
+    return next((value for name in names if (value := os.environ.get(name))), None)
+
+
+RATERS: Final[dict[str, Rater]] = {
+    NO_RATER: Rater("nobody: no model, no key, no cost; citations are still kept with a quote", None),
+    "claude": Rater("Claude Code's own client, headless, with the login that it has", _claude),
+    "anthropic": Rater("the provider's SDK (the extra `anthropic`), with a key of its own", _anthropic),
+}
+"""Name in the settings → who it is."""

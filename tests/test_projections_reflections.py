@@ -1,0 +1,118 @@
+"""The reflections view: what is owed, how far transcripts were read, and what it has cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.events import (
+    ReflectionCompleted,
+    ReflectionFailed,
+    ReflectionRequested,
+    ReflectionStarted,
+    TranscriptRead,
+)
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.fold import fold
+from projections.reflections import BROKEN_OFF, REFLECTIONS, Failure, Reached, Reflections, Try
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DAY, NEXT = "2026-11-21T10:00:00.000000Z", "2026-11-22T10:00:00.000000Z"
+ASKED = ReflectionRequested(100, "SessionEnd", "/t/s1.jsonl")
+STARTED = ReflectionStarted("claude", 900)
+READ = TranscriptRead("", 0, 90, 100, "u9", "claude")
+DONE = ReflectionCompleted("claude", 700, 50)
+BAD = ReflectionFailed("claude", "unusable", 700, 5, "no JSON")
+
+
+def batch(seq: int, *events: Any, at: str = DAY, session: str | None = "s1", model: str | None = None) -> Batch:
+    """Return events about a session as one batch that ends at a sequence number."""
+    by = By("reflector", session, model=model)
+    return batch_of(*(Recorded(seq, at, event, f"id-{seq}-{place}", by) for place, event in enumerate(events)))
+
+
+def shown(*batches: Sequence[Any] | Batch) -> Reflections:
+    """Return what the view shows of batches, each about session s1 unless it is made otherwise."""
+    made = [one if isinstance(one, Batch) else batch(seq, *one) for seq, one in enumerate(batches, 1)]
+    return fold(REFLECTIONS, made)
+
+
+def test_what_is_asked_for_is_owed_until_it_is_read() -> None:
+    """Up to the length of the transcript, whoever is to judge it."""
+    state = shown([ASKED])
+    assert [True, True] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
+    assert ("/t/s1.jsonl", 100, DAY) == (
+        state.sessions["s1"].transcript,
+        state.sessions["s1"].asked,
+        state.sessions["s1"].asked_at,
+    )
+    state = shown([ASKED], [READ, DONE])
+    assert [False, False] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
+
+
+def test_a_search_for_citations_leaves_it_to_a_model() -> None:
+    """What was read without a rater is read no second time without one, and still owed with one."""
+    state = shown([ASKED], [TranscriptRead("", 0, 90, 100, "u9", "none")])
+    assert [False, True] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
+    assert ({"u9"}, set()) == (state.known_lasts("none"), state.known_lasts("claude"))
+
+
+def test_more_of_a_session_is_owed_again() -> None:
+    """A resumed session, or one that a compaction interrupted, goes on behind what was read."""
+    state = shown([ASKED], [READ, DONE], [ReflectionRequested(150, "SessionEnd", "/t/s1.jsonl")])
+    session = state.sessions["s1"]
+    assert (True, Reached({"": 90}, 100)) == (session.is_owed("claude"), session.reached("claude"))
+    assert not shown([ASKED], [READ, DONE], [ASKED]).sessions["s1"].is_owed("claude")
+
+
+def test_a_subagents_transcript_pays_for_no_other() -> None:
+    """Only the session's own, which is read last, says that all was."""
+    state = shown([ASKED], [TranscriptRead("agent-1", 0, 500, 500, "a5", "claude"), DONE])
+    assert state.sessions["s1"].is_owed("claude")
+    assert {"agent-1": 500} == state.sessions["s1"].reached("claude").end
+
+
+def test_what_ends_costs_what_it_says() -> None:
+    """While it runs it counts as what was expected; then as what the model counted, on the day that it ended."""
+    assert {"2026-11-21": 900} == shown([ASKED], [STARTED]).spent
+    ended = batch(3, READ, DONE, at=NEXT, model="m-1")
+    state = shown([ASKED], [STARTED], ended)
+    assert ({"2026-11-21": 0, "2026-11-22": 750}, {"m-1": 750}) == (state.spent, state.models)
+    assert {"2026-11-21": 705} == shown([ASKED], [STARTED], [BAD]).spent
+
+
+def test_a_failure_is_kept_until_something_comes_of_it() -> None:
+    """With how many there were in a row, when, and why."""
+    state = shown([ASKED], [STARTED], [BAD], [STARTED], batch(5, BAD, at=NEXT))
+    session = state.sessions["s1"]
+    assert (None, Failure(2, NEXT, "unusable", "no JSON")) == (session.begun, session.failure)
+    assert session.is_owed("claude")
+    state = shown([ASKED], [STARTED], [BAD], [STARTED], [READ, DONE])
+    assert (None, None) == (state.sessions["s1"].begun, state.sessions["s1"].failure)
+
+
+def test_a_try_that_has_not_ended_was_broken_off_if_another_begins() -> None:
+    """It may have cost what it was expected to."""
+    state = shown([ASKED], [STARTED])
+    assert Try(DAY, 900) == state.sessions["s1"].begun
+    state = shown([ASKED], [STARTED], batch(3, STARTED, at=NEXT))
+    assert Failure(1, DAY, BROKEN_OFF) == state.sessions["s1"].failure
+    assert {"2026-11-21": 900, "2026-11-22": 900} == state.spent
+
+
+def test_a_transcript_that_is_gone_is_owed_nothing() -> None:
+    """Unless the session goes on."""
+    gone = ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")
+    state = shown([ASKED], [gone])
+    assert [False, False] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
+    assert shown([ASKED], [gone], [ReflectionRequested(150, "Stop", "/t/s1.jsonl")]).sessions["s1"].is_owed("none")
+
+
+@pytest.mark.parametrize("event", [STARTED, READ, DONE, BAD, ASKED])
+def test_an_event_without_what_comes_before_it_is_taken_as_it_is(event: Any) -> None:
+    """A ledger that begins in the middle, or a line without a session, is no error."""
+    assert ["s1"] == list(shown([event]).sessions)
+    assert [""] == list(shown(batch(1, event, session=None)).sessions)

@@ -1,0 +1,358 @@
+"""``tallybook reflect`` as a person types it, and as the process that a hook leaves behind."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import signal
+import subprocess
+from time import sleep
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.codec import decode
+from ledger.events import (
+    PointNoted,
+    PointRated,
+    ReflectionCompleted,
+    ReflectionFailed,
+    ReflectionRequested,
+    ReflectionStarted,
+    TranscriptRead,
+)
+from projections.surfaces import commands, compat
+from projections.surfaces.cli import run as run_here
+from projections.surfaces.record import open_log
+from projections.surfaces.reflection.raters import RaterError
+from transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, run, said
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from projections.surfaces.project import Project
+    from transcripts import Client
+
+TEXT = answer("Run the tests first.", kpt_001="helpful")
+NOTHING = answer()
+
+
+@pytest.fixture
+def script(project: Path) -> Script:
+    """Return the transcript of a session that cited an entry."""
+    return Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+
+
+@pytest.fixture
+def owed(project: Path, script: Script) -> Project:
+    """Return a project in which that session is to be reflected on."""
+    return asked_for(project, script)
+
+
+def events(project: Project, *kinds: type[Any]) -> list[Any]:
+    """Return the events of these kinds, in order."""
+    return [event for batch in decode(open_log(project).read()) for event in batch.events if isinstance(event, kinds)]
+
+
+def settle(project: Project, done: type[Any] = TranscriptRead, count: int = 1) -> None:
+    """Wait until the process that a hook left behind has recorded so many events of a kind."""
+    for _ in range(600):
+        if len(events(project, done)) >= count:
+            return
+        sleep(0.05)
+    raise AssertionError(f"nobody recorded {done.__name__}")
+
+
+def choose(**values: Any) -> None:
+    """Write the user's settings of reflection."""
+    path = Path.home() / ".claude" / "config" / "tallybook.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
+    path.write_text("\n".join(["[reflection]", *lines, ""]), encoding="utf-8")
+
+
+def hook(event: str, script: Script, **fields: Any) -> str:
+    """Call the hook as an agent does, and return what it prints."""
+    payload: Mapping[str, Any] = {
+        "hook_event_name": event,
+        "session_id": script.session,
+        "transcript_path": str(script.path),
+        "cwd": str(script.path.parent),
+        **fields,
+    }
+    done = run(["hook"], payload)
+    assert (0, "") == (done.returncode, done.stderr)
+    return done.stdout
+
+
+def test_without_a_rater_the_words_of_citations_are_kept(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody is asked and nothing is judged; it says how that would be."""
+    assert 0 == run_here(["reflect"])
+    out, err = capsys.readouterr()
+    assert "s1: 0 rated, 1 quoted, 0 tokens\n" == out
+    assert "no rater is chosen" in err
+    assert [PointNoted("kpt_001", "cited: “Done as [kpt_001] says.”")] == events(owed, PointNoted)
+    assert [] == events(owed, PointRated, ReflectionStarted)
+    assert 0 == run_here(["reflect"])
+    assert "nothing is owed\n" == capsys.readouterr().out
+
+
+def test_a_rater_judges_what_is_owed(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """The entries that it names are rated, and what it learned is added, with the session as who says so."""
+    client.plans(TEXT)
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    assert "s1: 1 rated, learned kpt_002, 1 quoted, 1,250 tokens\n" == capsys.readouterr().out
+    points = {point["name"]: point for point in commands.show(owed)["key_points"]}
+    assert (1, "Run the tests first.") == (points["kpt_001"]["helpful"], points["kpt_002"]["text"])
+    story, _ = commands.why(owed, "kpt_001")
+    rated = [step for step in story["trail"] if step["kind"] == "point.rated"]
+    assert [("reflector", "s1", "claude-haiku-4-5")] == [
+        (step["by"]["rater"], step["by"]["session"], step["by"]["model"]) for step in rated
+    ]
+
+
+def test_the_answer_in_json(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """For programs: how it ended, what it cost, and what came of each piece."""
+    client.plans(TEXT)
+    assert 0 == run_here(["reflect", "--rater", "claude", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert ("done", 1250, ["kpt_002"]) == (told["ended"], told["tokens"], told["pieces"][0]["added"])
+    assert owed.playbook.exists()
+
+
+def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """It shows what would be sent, and about what that costs."""
+    before = owed.ledger.joinpath("events.jsonl").read_bytes()
+    assert 0 == run_here(["reflect", "--rater", "claude", "--dry-run"])
+    out = capsys.readouterr().out
+    assert "User: Fix it\nAgent: Done as [kpt_001] says." in out
+    assert "1 session in 1 piece, about " in out
+    assert 0 == run_here(["reflect", "--rater", "claude", "--dry-run", "--json"])
+    told = json.loads(capsys.readouterr().out)
+    assert told["tokens"] == told["pieces"][0]["tokens"] > 4_000
+    assert ([], before) == (client.asked, owed.ledger.joinpath("events.jsonl").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("words", "what"),
+    [
+        (["--rater", "oracle"], "--rater oracle: is none that is known; it takes none, claude, anthropic"),
+        (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
+        (["--from", "{project}/.claude", "--rater", "claude"], "holds no transcript"),
+        (["--from", "{project}"], "--from: learns nothing without a rater"),
+        (["--from", "{project}", "--rater", "claude"], "--from: asks before it begins; give --yes"),
+        (["--tokens", "-1"], "--tokens"),
+    ],
+)
+def test_bad_input_is_one_line(owed: Project, capsys: pytest.CaptureFixture[str], words: list[str], what: str) -> None:
+    """What, where, and what to do; nothing is recorded and nobody asked."""
+    before = events(owed, object)
+    assert 2 == run_here(["reflect", *(word.format(project=owed.root) for word in words)])
+    err = capsys.readouterr().err
+    assert what in err
+    assert 1 == len([line for line in err.splitlines() if line.startswith("tallybook: ")])
+    assert before == events(owed, object)
+
+
+def test_old_transcripts_are_reflected_on_from_the_oldest(
+    owed: Project, client: Client, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A whole folder, each session once, at the time when it happened, after an estimate."""
+    folder = tmp_path_factory.mktemp("old")
+    for session, day in (("b", "20"), ("a", "21"), ("c", "19")):
+        Script(folder / f"{session}.jsonl", session).user("Hello", timestamp=f"2026-11-{day}T10:00:00.000Z")
+    client.plans(NOTHING)
+    assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
+    out, err = capsys.readouterr()
+    assert "note: 3 sessions in 3 pieces, about " in err
+    assert ["s1", "c", "b", "a"] == [line.partition(":")[0] for line in out.splitlines()]
+    heads = [record for batch in decode(open_log(owed).read()) for record in batch.records]
+    read = {record.by.session: record.when for record in heads if isinstance(record.event, TranscriptRead)}
+    assert "2026-11-19T10:00:00.000000Z" == read["c"]
+    assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
+    assert ("every session there was reflected on\n", 4) == (capsys.readouterr().out, len(client.asked))
+
+
+def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is begun that could cost more than is left; what is left stays owed."""
+    client.plans(TEXT)
+    assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "4000"])
+    assert "note: the day's tokens are spent; what is left stays owed\n" == capsys.readouterr().err
+    assert ([], []) == (client.asked, events(owed, ReflectionStarted, TranscriptRead))
+    assert 0 == run_here(["reflect", "--rater", "claude", "--tokens", "6000"])
+    script = Script(owed.root / "s1.jsonl").user("more")
+    ask_again(owed, script)
+    assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "5500"])
+    assert 1 == len(client.asked)
+
+
+def test_what_was_pruned_is_named_to_the_model(owed: Project, client: Client) -> None:
+    """So that it is not learned again."""
+    commands.add(owed, "Delete the cache whenever a test fails.", {"rater": "human"})
+    for _ in range(3):
+        commands.rate(owed, "kpt_002", "harmful", {"rater": "human"})
+    client.plans(NOTHING)
+    run_here(["reflect", "--rater", "claude"])
+    pruned = client.asked[0]["prompt"].partition("<pruned>\n")[2].partition("</pruned>\n")[0]
+    assert "- Delete the cache whenever a test fails." in pruned
+
+
+def test_a_secret_in_an_answer_is_masked(owed: Project, client: Client) -> None:
+    """What a model says is screened like anything else that a model supplies."""
+    client.plans(answer(f"The token is ghp_{'a1B2' * 9}."))
+    run_here(["reflect", "--rater", "claude"])
+    assert "ghp_" not in owed.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
+    assert "The token is [masked: GitHub Token]." == commands.show(owed)["key_points"][-1]["text"]
+
+
+@pytest.mark.usefixtures("owed")
+def test_the_settings_choose_the_rater_and_the_model(client: Client) -> None:
+    """Without options what stands in tallybook.toml counts."""
+    client.plans(TEXT)
+    choose(rater="claude", model="opus")
+    assert 0 == run_here(["reflect"])
+    assert ["opus"] == [asked["words"][4] for asked in client.asked]
+
+
+@pytest.mark.usefixtures("diagnostic_mode")
+def test_the_function_of_the_specification_asks_the_chosen_rater(
+    owed: Project, client: Client, script: Script, diagnostics: Any
+) -> None:
+    """load, reflect, update, save: the call graph of the design, with the rater that the settings choose."""
+    messages = compat.load_transcript(script.path)
+    playbook = compat.load_playbook()
+    assert {"new_key_points": [], "evaluations": []} == compat.extract_keypoints(messages, playbook)
+    choose(rater="claude")
+    client.plans("no", TEXT)
+    with pytest.raises(RaterError, match="the answer holds no whole JSON object"):
+        compat.extract_keypoints(messages, playbook)
+    result = compat.extract_keypoints(messages, playbook, "mine")
+    compat.save_playbook(compat.update_playbook_data(playbook, result))
+    assert [1, 0] == [point["helpful"] for point in commands.show(owed)["key_points"]]
+    assert TEXT in diagnostics("mine")[0]
+
+
+def test_the_end_of_a_session_is_reflected_on_behind_it(owed: Project, client: Client, script: Script) -> None:
+    """The hook answers at once; the process that it leaves does the rest, and what it asks fires no hook of ours."""
+    choose(rater="claude")
+    client.plans(TEXT)
+    script.agent("Bye")
+    assert "" == hook("SessionEnd", script, reason="logout")
+    settle(owed)
+    assert 1 == len(events(owed, PointRated))
+    assert "Agent: Bye" in client.asked[0]["prompt"]
+
+
+def test_a_hook_within_a_reflection_does_nothing(
+    owed: Project, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model that is asked through the agent's client is no session of anybody's."""
+    before = events(owed, object)
+    monkeypatch.setenv("TALLYBOOK_REFLECTING", "1")
+    assert "" == hook("SessionStart", script, source="startup")
+    assert "" == hook("SessionEnd", script)
+    assert before == events(owed, object)
+
+
+def test_a_session_end_that_is_killed_is_worked_off_all_the_same(owed: Project, client: Client, script: Script) -> None:
+    """The agent ends its hooks after a second and everything in their group: the worker is in none of it."""
+    choose(rater="claude")
+    client.plans(said(TEXT) | {"sleep_s": 1.5})
+    script.agent("Bye")
+    payload = {"hook_event_name": "SessionEnd", "session_id": "s1", "transcript_path": str(script.path)}
+    with subprocess.Popen(
+        [*COMMAND, "hook"], stdin=subprocess.PIPE, env=os.environ | {"PYTHONPATH": str(ROOT)}, process_group=0
+    ) as agent:
+        assert agent.stdin is not None
+        agent.stdin.write(json.dumps(payload).encode())
+        agent.stdin.close()
+        sleep(1)
+        try:
+            os.killpg(agent.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            assert 0 == agent.wait()
+    settle(owed)
+    assert 1 == len(events(owed, PointRated))
+
+
+def test_what_was_not_done_is_taken_up_at_the_next_start(owed: Project, client: Client, script: Script) -> None:
+    """The worker died with its session's end; the next session's beginning starts another."""
+    choose(rater="claude")
+    client.plans(TEXT)
+    assert "" != hook("SessionStart", Script(owed.root / "s2.jsonl", "s2"), source="startup")
+    settle(owed, ReflectionCompleted)
+    assert [TranscriptRead] == [type(event) for event in events(owed, TranscriptRead)]
+    assert script.path.stat().st_size == events(owed, TranscriptRead)[0].seen
+
+
+def test_where_nothing_is_owed_no_process_is_started(owed: Project, client: Client) -> None:
+    """Once a worker has found nothing to do, sessions begin without one until something is asked for."""
+    choose(rater="claude")
+    client.plans(NOTHING)
+    run_here(["reflect"])
+    settled = owed.ledger / "cache" / "settled"
+    assert settled.exists()
+    script = Script(owed.root / "s1.jsonl").agent("more")
+    hook("PreCompact", script, trigger="auto")
+    settle(owed, TranscriptRead, 2)
+
+
+def test_a_span_is_rated_once_whatever_brings_it(owed: Project, client: Client, script: Script) -> None:
+    """PreCompact, SessionEnd, a doubled installation, and a resume that goes on in a copy of the transcript."""
+    choose(rater="claude")
+    client.plans(TEXT)
+    for event in ("PreCompact", "PreCompact", "SessionEnd", "SessionEnd"):
+        hook(event, script)
+    settle(owed)
+    resumed = Script(owed.root / "s2.jsonl", "s2")
+    resumed.path.write_bytes(script.path.read_bytes())
+    client.plans(NOTHING)
+    resumed.user("Go on from there")
+    hook("SessionEnd", resumed)
+    settle(owed, TranscriptRead, 2)
+    assert 1 == len(events(owed, PointRated))
+    assert [1, 1] == ["Fix it" in client.asked[0]["prompt"], "Fix it" not in client.asked[-1]["prompt"]]
+
+
+def test_two_sessions_at_once_lose_nothing(owed: Project, client: Client) -> None:
+    """Each is rated once, whichever worker comes first."""
+    choose(rater="claude")
+    client.plans(NOTHING)
+    run_here(["reflect"])
+    client.plans(answer(kpt_001="helpful"))
+    scripts = [Script(owed.root / f"{name}.jsonl", name).agent("Hello") for name in ("x", "y", "z")]
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    started = [subprocess.Popen([*COMMAND, "hook"], stdin=subprocess.PIPE, env=environment) for _ in scripts]
+    for process, script in zip(started, scripts, strict=True):
+        payload = {"hook_event_name": "SessionEnd", "session_id": script.session, "transcript_path": str(script.path)}
+        process.communicate(json.dumps(payload).encode())
+    settle(owed, TranscriptRead, 4)
+    sessions = [
+        record.by.session or ""
+        for batch in decode(open_log(owed).read())
+        for record in batch.records
+        if isinstance(record.event, PointRated)
+    ]
+    assert ["x", "y", "z"] == sorted(sessions)
+    assert 3 == commands.show(owed)["key_points"][0]["helpful"]
+
+
+def test_a_transcript_that_is_gone_is_said_once(owed: Project, client: Client, script: Script) -> None:
+    """It owes nothing any more, and no model is asked."""
+    script.path.unlink()
+    client.plans(TEXT)
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    assert [ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")] == events(owed, ReflectionFailed)
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    assert ([], 1) == (client.asked, len(events(owed, ReflectionFailed, ReflectionRequested)) - 1)
+
+
+def test_what_goes_wrong_behind_a_hook_is_noted(owed: Project) -> None:
+    """Nobody reads what such a process prints: doctor tells it."""
+    prompts = Path.home() / ".claude" / "prompts"
+    prompts.mkdir(parents=True)
+    (prompts / "reflection.txt").write_text("forgot it", encoding="utf-8")
+    choose(rater="claude")
+    assert 0 == run(["reflect", "--unattended"]).returncode
+    assert "reflection.txt: has no {transcript}" in (owed.ledger / "hook-error").read_text(encoding="utf-8")

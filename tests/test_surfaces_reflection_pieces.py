@@ -1,0 +1,233 @@
+"""What of a session is reflected on at once, and what is never read twice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import TranscriptRead
+from projections.reflections import NO_RATER, Reached
+from projections.surfaces.reflection.pieces import QUOTES_A_POINT, Asked, Piece, all_pieces, citations, next_piece
+from transcripts import Script
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+NAMES = {"kpt_001", "kpt_002"}
+TOKEN = "ghp_" + "a1B2" * 9
+
+
+def ask(path: Path, **fields: Any) -> Asked:
+    """Return that all of a transcript is to be read by a model."""
+    known: dict[str, Any] = {
+        "rater": "claude",
+        "reached": Reached(),
+        "heard": Reached(),
+        "lasts": (),
+        "upto": path.stat().st_size if path.exists() else 0,
+        "names": NAMES,
+    }
+    return Asked(path, **known | fields)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Script:
+    """Return a transcript with nothing in it."""
+    return Script(tmp_path / "s1.jsonl")
+
+
+def stretches(piece: Piece) -> list[tuple[str, int, int, int]]:
+    """Return file, begin, end and seen of what a piece was read from."""
+    return [(one.file, one.begin, one.end, one.seen) for one in piece.stretches]
+
+
+def test_a_short_session_is_one_piece(script: Script) -> None:
+    """All of it, up to its last line, with the time of that."""
+    script.user("Fix it").agent("Done")
+    size = script.path.stat().st_size
+    piece = next_piece(ask(script.path))
+    assert (
+        Piece(
+            "User: Fix it\nAgent: Done",
+            (TranscriptRead("", 0, size, size, "s1-2", "claude"),),
+            at="2026-11-21T10:00:02.250000Z",
+        )
+        == piece
+    )
+
+
+def test_what_was_read_is_not_read_again(script: Script) -> None:
+    """The next piece begins where the last one ended."""
+    first = next_piece(ask(script.user("one").path)).stretches[0]
+    piece = next_piece(ask(script.user("two").path, reached=Reached().through(first)))
+    assert "User: two" == piece.text
+    assert first.end == piece.stretches[0].begin
+
+
+def test_a_long_session_is_several_pieces(script: Script) -> None:
+    """Each has as much as is asked at a time, and together they are all of it, once."""
+    for number in range(50):
+        script.user(f"{number:03d}" * 10)
+    asked = ask(script.path, chars=400)
+    found = list(all_pieces(asked))
+    assert len(found) > 3
+    assert all(len(piece.text) <= 400 for piece in found)
+    assert [f"User: {number:03d}" + f"{number:03d}" * 9 for number in range(50)] == "\n".join(
+        piece.text for piece in found
+    ).split("\n")
+    assert [False] * (len(found) - 1) + [True] == [piece.whole for piece in found]
+
+
+def test_a_line_that_is_longer_than_a_piece_is_one_by_itself(script: Script) -> None:
+    """Whatever its length, reading goes on."""
+    script.user("a").user("b" * 100).user("c")
+    found = list(all_pieces(ask(script.path, chars=20)))
+    assert ["User: a", "User: " + "b" * 100, "User: c"] == [piece.text for piece in found]
+
+
+def test_a_half_written_last_line_is_accounted_for_and_read_later(script: Script) -> None:
+    """It owes nothing by itself; once it is whole it is read."""
+    script.user("one")
+    whole = script.path.stat().st_size
+    script.path.write_bytes(script.path.read_bytes() + b'{"type":"us')
+    piece = next_piece(ask(script.path))
+    assert [("", 0, whole, whole + 11)] == stretches(piece)
+    assert piece.whole
+
+
+def test_subagents_are_read_with_the_session(script: Script, tmp_path: Path) -> None:
+    """First what they said, then what the session said; each transcript is a stretch of its own."""
+    sub = Script(tmp_path / "s1" / "subagents" / "agent-1.jsonl", sidechain=True).agent("found it")
+    script.agent("inline", isSidechain=True).agent("so be it")
+    piece = next_piece(ask(script.path))
+    assert "Subagent: Agent: found it\nSubagent: Agent: inline\nAgent: so be it" == piece.text
+    assert ["agent-1", ""] == [one.file for one in piece.stretches]
+    sub.agent("more")
+    reached = Reached()
+    for one in piece.stretches:
+        reached = reached.through(one)
+    later = next_piece(ask(script.user("go on").path, reached=reached))
+    assert "Subagent: Agent: more\nUser: go on" == later.text
+
+
+def test_the_session_is_done_with_only_once_its_subagents_are(script: Script, tmp_path: Path) -> None:
+    """A piece that ends within a subagent's transcript says nothing of the session's own."""
+    sub = Script(tmp_path / "s1" / "subagents" / "agent-1.jsonl", sidechain=True)
+    for _ in range(3):
+        sub.agent("x" * 50)
+    script.user("y")
+    piece = next_piece(ask(script.path, chars=100))
+    assert (["agent-1"], False) == ([one.file for one in piece.stretches], piece.whole)
+
+
+def test_nothing_said_is_read_all_the_same(script: Script) -> None:
+    """Lines that say nothing are done with, and cost nothing."""
+    script.line("system", subtype="x").user("meta", isMeta=True)
+    size = script.path.stat().st_size
+    piece = next_piece(ask(script.path))
+    assert ("", [("", 0, size, size)]) == (piece.text, stretches(piece))
+
+
+def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
+    """It is read from its beginning, and what was asked for of the old one is done with."""
+    script.user("new")
+    size = script.path.stat().st_size
+    piece = next_piece(ask(script.path, reached=Reached({"": 10_000}, 9_000), upto=10_000))
+    assert [("", 0, size, 10_000)] == stretches(piece)
+
+
+def test_a_copy_of_what_was_read_is_known_by_its_last_line(script: Script, tmp_path: Path) -> None:
+    """A session that goes on from another begins behind what was read of that."""
+    first = next_piece(ask(script.user("one").agent("two").path)).stretches[0]
+    resumed = Script(tmp_path / "s2.jsonl", "s2")
+    resumed.path.write_bytes(script.path.read_bytes())
+    piece = next_piece(ask(resumed.user("three").path, lasts={first.last}))
+    assert "User: three" == piece.text
+
+
+def test_a_copy_is_known_by_what_stands_beside_it(script: Script, tmp_path: Path) -> None:
+    """Where the copy was made before the other session was read further, only the copied lines are left out."""
+    script.user("one").agent("two")
+    resumed = Script(tmp_path / "s2.jsonl", "s2")
+    resumed.path.write_bytes(script.path.read_bytes())
+    script.user("three, not copied")
+    others = {script.path: script.path.stat().st_size, tmp_path / "gone.jsonl": 7}
+    piece = next_piece(ask(resumed.user("four").path, others=others, lasts={"s1-3"}))
+    assert "User: four" == piece.text
+
+
+def test_another_session_beside_it_is_no_copy(script: Script, tmp_path: Path) -> None:
+    """What two sessions do not share is read in both."""
+    other = Script(tmp_path / "s2.jsonl", "s2").user("else")
+    script.user("one")
+    piece = next_piece(ask(script.path, others={other.path: other.path.stat().st_size}, lasts={"s2-1"}))
+    assert "User: one" == piece.text
+
+
+def test_citations_are_kept_with_their_words(script: Script) -> None:
+    """What the agent said or asked of a tool around the name of an entry; nobody else's words, and no other name."""
+    script.user("what does [kpt_001] say?").agent("It works, as [kpt_001] says, and [kpt_404] too.")
+    script.tool("Bash", {"command": "echo '[kpt_002] done'"}, "[kpt_002]")
+    piece = next_piece(ask(script.path))
+    assert [
+        ("kpt_001", "cited: “It works, as [kpt_001] says, and [kpt_404] too.”"),
+        ("kpt_002", "cited: “echo '[kpt_002] done'” (Bash)"),
+    ] == [(quote.name, quote.note) for quote in piece.quotes]
+
+
+def test_few_citations_of_an_entry_are_kept(script: Script) -> None:
+    """An agent that repeats itself fills no ledger."""
+    for number in range(10):
+        script.agent(f"{number}: [kpt_001]")
+    assert QUOTES_A_POINT == len(next_piece(ask(script.path)).quotes)
+
+
+def test_a_citation_is_kept_once(script: Script) -> None:
+    """What was searched for citations before is not searched again by a model's reading."""
+    script.agent("[kpt_001] helped")
+    heard = next_piece(ask(script.path, rater=NO_RATER))
+    assert ("", 1) == (heard.text, len(heard.quotes))
+    again = next_piece(ask(script.path, heard=Reached().through(heard.stretches[0])))
+    assert ("Agent: [kpt_001] helped", ()) == (again.text, again.quotes)
+
+
+def test_a_quote_is_short_on_one_line_and_holds_no_secret() -> None:
+    """Half a secret neither: it is masked before the words are cut."""
+    text = f"{'x ' * 500}{TOKEN} [kpt_001]\n\x1b[31m{'y ' * 500}"
+    (quote,) = citations(text, NAMES).values()
+    assert len(quote) <= 210
+    assert "[masked: GitHub Token] [kpt_001]" in quote
+    assert not {"\n", "\x1b"} & set(quote)
+    assert TOKEN[-12:] not in citations(f"{TOKEN}{'z' * 40} [kpt_001]", NAMES)["kpt_001"]
+
+
+def test_without_a_model_a_session_is_read_at_once(script: Script) -> None:
+    """Nothing is sent, so nothing bounds it."""
+    for _ in range(20):
+        script.user("x" * 100)
+    piece = next_piece(ask(script.path, rater=NO_RATER, chars=50))
+    assert (True, script.path.stat().st_size) == (piece.whole, piece.stretches[0].end)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(
+    lengths=st.lists(st.integers(0, 300), min_size=1, max_size=12), chars=st.integers(1, 500), cut=st.integers(0, 40)
+)
+def test_pieces_are_all_of_a_session_once(tmp_path: Path, lengths: list[int], chars: int, cut: int) -> None:
+    """However long its lines are and however much is asked at once, each line is in one piece, in order."""
+    path = tmp_path / "s1.jsonl"
+    path.unlink(missing_ok=True)
+    script = Script(path)
+    for number, length in enumerate(lengths):
+        script.user(f"<{number}>" + "x" * length)
+    if cut:
+        path.write_bytes(path.read_bytes() + b"{" * cut)
+    found = list(all_pieces(ask(path, chars=chars)))
+    words = "\n".join(piece.text for piece in found)
+    assert [f"User: <{number}>" + "x" * length for number, length in enumerate(lengths)] == words.split("\n")
+    assert path.stat().st_size == found[-1].stretches[-1].seen
+    assert attrs.evolve(found[-1], text="").whole
