@@ -133,7 +133,7 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("a folder instead of a file", ["import", "."], 2, "cannot be read"),
     ("an unknown verb", ["forget", "kpt_001"], 2, "forget"),
     ("an unknown option", ["show", "--colour"], 2, "--colour"),
-    ("a missing argument", ["rate", "kpt_001"], 2, "RATING"),
+    ("a missing argument", ["rate", "kpt_001"], 2, "NAME"),
     ("an argument too many", ["add", "two", "words"], 2, "words"),
     ("a moment that is none", ["show", "--at", "yesterday"], 2, "is no moment"),
     ("a moment to come", ["show", "--at", "6"], 2, "the ledger ends at seq 5"),

@@ -9,6 +9,7 @@ import pytest
 
 from ledger.errors import BadInputError, UnknownPointError
 from projections.surfaces import commands
+from projections.surfaces.cli import run
 from projections.surfaces.commands import DriftError
 from projections.surfaces.project import Project
 from reference_model import book, extraction, point
@@ -145,3 +146,42 @@ def test_verify_tells_how_far_it_is(here: Project) -> None:
     size = (here.ledger / "events.jsonl").stat().st_size
     assert (size, size) == told[-1]
     assert sorted(told) == told
+
+
+def test_several_entries_are_rated_at_once(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One batch, each name once, with the reason noted at each and the session as who says so."""
+    for text in ("Use type hints", "Name things well"):
+        run(["add", text])
+    words = ["kpt_001", "kpt_002", "kpt_001", "harmful", "--reason", "both broke the build", "--session", "s1"]
+    assert 0 == run(["rate", *words])
+    capsys.readouterr()
+    found = commands.show(Project(project))["key_points"]
+    assert [(0, 1), (0, 1)] == [(point["helpful"], point["harmful"]) for point in found]
+    story, _ = commands.why(Project(project), "kpt_002")
+    assert [("point.noted", "s1"), ("point.rated", "s1")] == [
+        (step["kind"], step["by"]["session"]) for step in story["trail"][1:]
+    ]
+    assert 0 == run(["log", "kpt_002"])
+    assert 'kpt_002 noted: "harmful: both broke the build"' in capsys.readouterr().out
+    assert 0 == run(["undo", "--of", "s1"])
+    assert [0, 0] == [point["harmful"] for point in commands.show(Project(project))["key_points"]]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "what"),
+    [
+        (["kpt_001", "kpt_404", "helpful"], 1, "kpt_404: no entry ever had this name"),
+        (["kpt_001", "helpful", "--reason", "x" * 1_001], 2, "--reason: the reason has 1,001 characters"),
+        (["kpt_001", "kpt_001"], 2, "'kpt_001': is no rating; give one of helpful, harmful, neutral"),
+        (["helpful"], 2, "Missing argument 'NAME...'"),
+    ],
+)
+def test_one_bad_name_or_reason_rates_nothing(
+    project: Path, capsys: pytest.CaptureFixture[str], words: list[str], code: int, what: str
+) -> None:
+    """All of it or nothing, and one line that says why."""
+    run(["add", "Use type hints"])
+    before = Project(project).ledger.joinpath("events.jsonl").read_bytes()
+    assert code == run(["rate", *words])
+    assert what in capsys.readouterr().err
+    assert before == Project(project).ledger.joinpath("events.jsonl").read_bytes()

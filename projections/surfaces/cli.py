@@ -81,15 +81,18 @@ def add(project: Project, /, *, text: str, as_json: bool, **options: Any) -> Non
     told(commands.add(project, text, said_by(options), options["key"]), as_json=as_json)
 
 
-@tallybook.command(epilog="Example: tallybook rate kpt_003 helpful")
-@click.argument("name")
+@tallybook.command(epilog="Example: tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.argument("rating")
+@hand.reasoned
 @delivery("human")
 @as_json
 @click.pass_obj
-def rate(project: Project, /, *, name: str, rating: str, as_json: bool, **options: Any) -> None:
-    """Rate an entry helpful, harmful or neutral."""
-    told(commands.rate(project, name, rating, said_by(options), options["key"]), as_json=as_json)
+def rate(project: Project, /, *, names: tuple[str, ...], rating: str, as_json: bool, **options: Any) -> None:
+    """Rate entries helpful, harmful or neutral, in one batch."""
+    given = commands.Rating(names, rating, options["reason"])
+    done = commands.rate_all(project, given, said_by(options), options["key"])
+    told(done, as_json=as_json)
 
 
 @tallybook.command(

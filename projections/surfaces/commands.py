@@ -8,6 +8,7 @@ import attrs
 
 from ledger import disk, spool
 from ledger.codec import decode
+from ledger.curate import reason_fault
 from ledger.decide import rating_fault, text_fault
 from ledger.errors import (
     EXIT_NO,
@@ -17,6 +18,7 @@ from ledger.errors import (
     TallybookError,
     UnknownPointError,
 )
+from ledger.events import PointNoted
 from ledger.seeds import read_legacy
 from ledger.verify import salvage as salvage_log
 from ledger.verify import verify as verify_log
@@ -87,22 +89,48 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
     return _one(recording.write(project, [Request(Update({"new_key_points": [text]}), by, key)]))
 
 
+@attrs.frozen
+class Rating:
+    """What somebody thinks of entries.
+
+    Attributes:
+        names: The entries; one that is named twice counts once.
+        rating: One of RATINGS.
+        reason: Why, at most MAX_REASON_CHARS, noted at each of them; empty for none.
+    """
+
+    names: tuple[str, ...]
+    rating: str
+    reason: str = ""
+
+
 def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
-    """Rate an entry that stands or stood.
+    """Rate one entry; as ``rate_all``."""
+    return rate_all(project, Rating((name,), rating), by, key)
+
+
+def rate_all(project: Project, given: Rating, by: Mapping[str, str], key: str | None = None) -> Outcome:
+    """Rate entries that stand or stood, all in one batch.
 
     Raises:
-        BadInputError: The rating is none of RATINGS.
-        UnknownPointError: No entry ever had this name.
+        BadInputError: The rating is none of RATINGS, or the reason cannot be recorded.
+        UnknownPointError: No entry ever had one of the names.
     """
-    evaluation = {"name": name, "rating": rating}
-    fault = rating_fault(evaluation)
-    if fault is not None:
-        raise BadInputError("NAME RATING", fault, "nothing was recorded")
-    if rating not in RATINGS:
-        raise BadInputError(repr(rating), "is no rating", f"give one of {', '.join(RATINGS)}")
-    if name not in now(project).used:
-        raise UnknownPointError(name)
-    return _one(recording.write(project, [Request(Update({"evaluations": [evaluation]}), by, key)]))
+    evaluations = [{"name": name, "rating": given.rating} for name in dict.fromkeys(given.names)]
+    for evaluation in evaluations:
+        if (fault := rating_fault(evaluation)) is not None:
+            raise BadInputError("NAME RATING", fault, "nothing was recorded")
+    if given.rating not in RATINGS:
+        raise BadInputError(repr(given.rating), "is no rating", f"give one of {', '.join(RATINGS)}")
+    if given.reason and (fault := reason_fault(given.reason)) is not None:
+        raise BadInputError("--reason", fault, "nothing was recorded")
+    used = now(project).used
+    for name in given.names:
+        if name not in used:
+            raise UnknownPointError(name)
+    noted = [PointNoted(one["name"], f"{given.rating}: {given.reason}") for one in evaluations if given.reason]
+    update = Update({"evaluations": evaluations}, beside=tuple(noted))
+    return _one(recording.write(project, [Request(update, by, key)]))
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
