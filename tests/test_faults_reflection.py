@@ -1,0 +1,144 @@
+"""The process that reflects, killed at its calls and between its steps: each evaluation lands once."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from faults.at_calls import kills, some
+from faults.scenes import CHANGING, Scene, Staged, begun, here, lock_held, why_not
+from ledger import clock
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode
+from ledger.events import PointAdded, PointNoted, PointRated, ReflectionCompleted, ReflectionStarted, TranscriptRead
+from projections.surfaces import commands, record
+from projections.surfaces.project import Project
+from projections.surfaces.record import open_log
+from projections.surfaces.reflection import raters, worker
+from transcripts import Script, answer, ask_again, asked_for, run, said
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from transcripts import Client
+
+KILLS = int(os.environ.get("TALLYBOOK_TEST_KILLS", "8"))
+"""How many of the calls are killed at, evenly spread; the variable says otherwise."""
+TEXT = answer("Run the tests first.", kpt_001="helpful", kpt_002="harmful")
+
+
+def owed(root: Path) -> Project:
+    """Make a project in which a session that cited an entry is to be reflected on."""
+    project = begun(root)
+    ask_again(project, Script(root / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    return project
+
+
+def counted(project: Project) -> dict[str, int]:
+    """Return how often each thing that a reflection says was recorded."""
+    events = [
+        record.event
+        for batch in decode(open_log(project).read())
+        for record in batch.records
+        if record.by.session == "s1" and record.by.rater == "reflector"
+    ]
+    kinds = (PointAdded, PointRated, PointNoted, TranscriptRead, ReflectionCompleted)
+    return {kind.__name__: sum(isinstance(event, kind) for event in events) for kind in kinds}
+
+
+ONCE = {"PointAdded": 1, "PointRated": 2, "PointNoted": 3, "TranscriptRead": 1, "ReflectionCompleted": 1}
+
+
+@pytest.mark.skipif(bool(why_not()), reason=why_not())
+def test_a_reflection_that_is_killed_at_any_call_lands_once(
+    tmp_path: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Killed before, between and behind its appends: the next one goes on where this one stopped."""
+    client.plans(TEXT)
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    staged = Staged(Scene(owed, ("reflect", "--rater", "claude"), ""), tmp_path)
+    assert ONCE == counted(staged.project)
+    chosen = some(kills([call for call in staged.calls if call.name in CHANGING]), KILLS)
+    for fault in chosen:
+        assert -signal.SIGKILL == staged.play(fault).code, fault
+        again = here(staged.project, "reflect", "--rater", "claude")
+        assert (0, fault, ONCE) == (again.code, fault, counted(staged.project)), again
+        assert 0 == here(staged.project, "verify").code, fault
+        assert 0 == here(staged.project, "replay", "--check").code, fault
+
+
+def test_a_worker_that_dies_while_a_model_thinks_is_followed_by_another(project: Path, client: Client) -> None:
+    """What it had begun is known to have been broken off, is asked again, and counts once."""
+    script = Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    place = asked_for(project, script)
+    commands.add(place, "Name things well", {"rater": "human"})
+    client.plans(said(TEXT) | {"dies": True}, TEXT)
+    assert -signal.SIGKILL == run(["reflect", "--rater", "claude"]).returncode
+    assert dict.fromkeys(ONCE, 0) == counted(place)
+    assert 0 == run(["reflect", "--rater", "claude"]).returncode
+    assert ONCE == counted(place)
+    started = [e for batch in decode(open_log(place).read()) for e in batch.events if isinstance(e, ReflectionStarted)]
+    assert (2, 2) == (len(started), len(client.asked))
+
+
+def test_what_keeps_failing_is_tried_less_and_less(
+    project: Path, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of a hook waits twice as long after each failure, and gives up after some; a person need not wait."""
+    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it"))
+    client.plans("no", "no", "no", "no", "no", "no", "no", TEXT)
+    now = clock.utc_now().unix_us
+    monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
+    monkeypatch.setattr(record, "open_log", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
+    plan = worker.Plan("claude", tokens=10**9, patient=True)
+    asked = []
+    for _ in range(2 * 24 * 60):
+        assert worker.DONE == worker.work(place, plan)
+        asked.append(len(client.asked))
+        if asked[-1] == worker.MAX_TRIES:
+            break
+        now += 60 * clock.MICROSECONDS
+    waits = [asked.index(number + 1) - asked.index(number) for number in range(1, worker.MAX_TRIES)]
+    assert [5, 10, 20, 40, 80] == waits
+    now += 30 * 24 * 3600 * clock.MICROSECONDS
+    worker.work(place, plan)
+    assert worker.MAX_TRIES == len(client.asked)
+    worker.work(place, worker.Plan("claude", tokens=10**9))
+    worker.work(place, worker.Plan("claude", tokens=10**9))
+    assert [worker.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
+
+
+def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
+    """Another one that finds it at work leaves it alone, and says so to a person."""
+    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it"))
+    client.plans(TEXT)
+    with worker._alone(place) as alone:
+        assert alone
+        done = run(["reflect", "--rater", "claude"])
+    assert (1, "note: another process reflects already; what is left stays owed\n") == (done.returncode, done.stderr)
+    assert [] == client.asked
+
+
+def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a model said waits in the spool with the stretch that it was read from, and nobody is asked twice."""
+    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    commands.add(place, "Name things well", {"rater": "human"})
+    client.plans(TEXT)
+    judge = raters.judge
+    held: list[Any] = []
+
+    def hold(*asked: str) -> Any:
+        answered = judge(*asked)
+        held.append(lock_held(place))
+        held[0].__enter__()
+        return answered
+
+    monkeypatch.setattr(raters, "judge", hold)
+    assert worker.HELD == worker.work(place, worker.Plan("claude"))
+    held[0].__exit__(None, None, None)
+    assert worker.DONE == worker.work(place, worker.Plan("claude"))
+    assert (ONCE, 1) == (counted(place), len(client.asked))
+    assert Project(project).ledger.exists()
