@@ -111,7 +111,12 @@ class Trial:
         answer = self.staged.play(fault)
         wrong = unclear(fault, answer)
         is_written = self.scene.held or self.scene.words[0] == "replay"
-        if answer.code == 0 and fault.how in UNCONFIRMED and fault.name in (FLUSHES if is_written else FLUSHES[:1]):
+        if (
+            answer.code == 0
+            and not self.scene.silent
+            and fault.how in UNCONFIRMED
+            and fault.name in (FLUSHES if is_written else FLUSHES[:1])
+        ):
             # What the cache holds reads well for now: only the answer shows that the disk would not confirm it.
             wrong.append("a success that no disk confirmed")
         if answer.code == 0 and self.scene.words[0] == "replay":
@@ -126,7 +131,7 @@ class Trial:
         return Outcome(fault, answer, counts, wrong + broken)
 
     def _judged(self, answer: Answer) -> tuple[dict[str, int], list[tuple[str, ...]], list[str]]:
-        acknowledged = answer.out.endswith("\n") and answer.code in {0, -signal.SIGKILL}
+        acknowledged = not self.scene.silent and answer.out.endswith("\n") and answer.code in {0, -signal.SIGKILL}
         due = Counter(self._whole if acknowledged else self._before)
         known = Counter(self._whole)
         refused = go_on(self.staged.project)
@@ -155,15 +160,16 @@ def unclear(fault: Fault, answer: Answer) -> list[str]:
     if fault.how == KILL:
         return [] if answer.code == -signal.SIGKILL else [f"was not killed: {answer}"]
     is_input = answer.code == EXIT_BAD_INPUT and f"{GIVEN}: cannot be read" in answer.err
-    # What could not be taken out of a file is listed, and is no success.
+    # What could not be taken out of a file is listed, and is no success; nor is a part of what was owed.
     is_listed = answer.code == EXIT_NOT_WRITTEN and "still stands: " in answer.out
+    is_part = answer.code == EXIT_NOT_WRITTEN and "the rest stays owed" in answer.err
     complaints = [line for line in answer.err.splitlines() if not line.startswith("note: ")]
     faults = {
         "an exit code that says something else": answer.code not in {0, EXIT_NOT_WRITTEN} and not is_input,
         "its insides": "Traceback" in answer.out + answer.err,
         "not one line": len(complaints) != (answer.code != 0 and not is_listed),
         "a line of somebody else's": not all(line.startswith("tallybook: ") for line in complaints),
-        "an answer beside an error": answer.code != 0 and answer.out != "" and not is_listed,
+        "an answer beside an error": answer.code != 0 and answer.out != "" and not (is_listed or is_part),
         "a success that takes itself back": answer.code == 0
         and any(said in answer.err for said in ("nothing was recorded", "unknown whether it was recorded")),
     }

@@ -25,6 +25,7 @@ from ledger.errors import EXIT_NOT_WRITTEN
 from projections.surfaces import commands
 from projections.surfaces.entry import run as run_here
 from projections.surfaces.project import Project
+from transcripts import Script, ask_again
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,6 +76,8 @@ BATCH = json.dumps(
         "evaluations": [{"name": f"kpt_00{number}", "rating": "harmful"} for number in (1, 2, 3, 1, 1)],
     }
 )
+TELLING = '{"hook_event_name":"SessionStart","source":"startup","session_id":"s1"}'
+CITING = '{"hook_event_name":"Stop","session_id":"s1","last_assistant_message":"as [kpt_001] says"}'
 GIVEN = "old.json"
 TORN = b'{"crc":"00000000","seq":4,"id":"torn'
 LEGACY = {
@@ -101,6 +104,7 @@ class Scene:
         held: Whether another process has the lock, so that the command spools what it was given.
         standing: Whether the command's clock and ids stand, for the sake of files that are named after them.
         takes_out: A text that the command takes out of every file; empty where it takes nothing out.
+        silent: Whether the command is a hook: whatever happens it ends with 0, and that acknowledges nothing.
     """
 
     make: Callable[[Path], Project]
@@ -109,6 +113,7 @@ class Scene:
     held: bool = False
     standing: bool = False
     takes_out: str = ""
+    silent: bool = False
 
 
 def new(root: Path) -> Project:
@@ -188,6 +193,21 @@ def unrendered(root: Path) -> Project:
     return project
 
 
+def cited(root: Path) -> Project:
+    """Make a project in which a session that cited an entry is to be reflected on."""
+    project = begun(root)
+    ask_again(project, Script(root / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    return project
+
+
+def settled(root: Path) -> Project:
+    """Make a project in which nothing is owed, so that a hook leaves no process behind."""
+    project = begun(root)
+    (project.ledger / "cache").mkdir(exist_ok=True)
+    (project.ledger / "cache" / "settled").touch()
+    return project
+
+
 ASKED = 3
 """How often a held lock is asked for before the number depends on the machine."""
 KEYED = ("record", "--key", "span-1", "-")
@@ -209,6 +229,11 @@ SCENES = {
         torn, ("redact", "--text", "Name things well", "--reason", "private"), "", takes_out="Name things well"
     ),
     "spooling": Scene(begun, held=True, standing=True),
+    "a decision": Scene(begun, ("merge", "kpt_001", "kpt_002", "--reason", "they say the same"), ""),
+    "undoing": Scene(begun, ("undo", "--reason", "misread"), ""),
+    "keeping quotes": Scene(cited, ("reflect",), ""),
+    "telling a session": Scene(settled, ("hook",), TELLING, silent=True),
+    "a citation": Scene(settled, ("hook",), CITING, silent=True),
 }
 """Name of a scene → what happens in it. Whatever a command changes on disk wants a row here."""
 
@@ -247,8 +272,11 @@ def run(
     quiet = [] if "-o" in options else ["-o", "/dev/null"]
     tracer = ["strace", "-f", *quick, "-qq", *quiet, *options] if options else []
     words = [word.format(project=project.root) for word in scene.words]
-    command = [*tracer, sys.executable, "-B", "-c", MAIN, "--project", str(project.root), *words]
+    # An agent names the project in the environment, and whoever it calls has no word for it.
+    named = [] if scene.silent else ["--project", str(project.root)]
+    command = [*tracer, sys.executable, "-B", "-c", MAIN, *named, *words]
     env = os.environ | {"PROJECT": str(project.root), "SHORT": short} | ({"STANDING": "1"} if scene.standing else {})
+    env |= {"CLAUDE_PROJECT_DIR": str(project.root)} if scene.silent else {}
     with lock_held(project) if scene.held else nullcontext():
         # In a group of its own it does not hear a Control-C that is meant for the run.
         done = subprocess.run(

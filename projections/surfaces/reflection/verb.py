@@ -12,7 +12,7 @@ import attrs
 import click
 
 from ledger import clock
-from ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError
+from ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError
 from projections.reflections import NO_RATER
 from projections.surfaces import commands, hook, settings
 from projections.surfaces.answers import answer, note, say
@@ -22,6 +22,8 @@ from projections.surfaces.reflection.raters import RATERS
 from projections.surfaces.terminal import harmless
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from projections.surfaces.project import Project
     from projections.surfaces.reflection.bootstrap import Ask
     from projections.surfaces.reflection.worker import Came, Plan
@@ -81,7 +83,7 @@ def _unattended(project: Project, plan: Plan) -> int:
 
 
 def _worked(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int:
-    """Work, and say what came of it."""
+    """Work, and say what came of it; with a progress bar where the number of pieces is known."""
     done: list[Came] = []
     bar = click.progressbar(length=pieces, label="reflecting", file=sys.stderr) if pieces else nullcontext()
     with bar as shown:
@@ -93,19 +95,30 @@ def _worked(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> 
             elif not as_json:
                 say(_line(came))
 
-        ended = worker.work(project, plan, tell)
+        ended = _ended(project, plan, tell, done)
     if as_json:
         answer({"ended": ended, "tokens": sum(came.tokens for came in done), "pieces": list(map(attrs.asdict, done))})
         return ENDED[ended]
     for came in done if pieces else ():
         say(_line(came))
+    if not done and ended == worker.DONE:
+        say("nothing is owed")
     if ended != worker.DONE:
         note(f"{ended}; what is left stays owed")
-    elif not done:
-        say("nothing is owed")
-    if plan.rater == NO_RATER and done:
+    elif done and plan.rater == NO_RATER:
         note(f"no rater is chosen, so nothing was judged: set [reflection] rater in {SETTINGS_NAME}, or give --rater")
     return ENDED[ended]
+
+
+def _ended(project: Project, plan: Plan, tell: Callable[[Came], None], done: list[Came]) -> str:
+    """Work, and return how it ended; what cannot be written then says nothing against what was recorded before."""
+    try:
+        return worker.work(project, plan, tell)
+    except CannotWriteError as error:
+        if not done:
+            raise
+        hint = "what was said so far is recorded, the rest stays owed"
+        raise CannotWriteError(project.ledger, error.reason, hint) from error
 
 
 def _line(came: Came) -> str:
