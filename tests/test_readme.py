@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 import re
+import shlex
 import tomllib
 
 import pytest
@@ -13,6 +15,7 @@ from ledger.events import EVENT_TYPES
 from ledger.line import CONTINUED
 from projections.surfaces.cli import tallybook
 from projections.surfaces.settings import SETTINGS, Settings
+from transcripts import run
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -86,6 +89,20 @@ def test_commands_of_the_first_screen_exist() -> None:
     commands = re.findall(r"^sh (\S+)", README[: README.index("## How to")], re.MULTILINE)
     assert [".ci/demo", ".ci/test"] == commands
     assert [] == [command for command in commands if not (ROOT / command).is_file()]
+
+
+def test_three_commands_lead_to_a_session_that_is_told(project: Path) -> None:
+    """Behind the installation they are typed here as they stand; then an agent's session begins."""
+    commands = re.search(r"```sh\npip install \.[^\n]*\n(.*?)```", README, re.DOTALL)
+    assert commands is not None
+    for line in commands[1].splitlines():
+        verb, *words = shlex.split(line, comments=True)
+        done = run(words)
+        assert ("tallybook", 0) == (verb, done.returncode), done.stderr
+    (hook,) = json.loads((project / ".claude" / "settings.json").read_bytes())["hooks"]["SessionStart"][0]["hooks"]
+    assert "hook" == shlex.split(hook["command"])[-1]
+    told = run(["hook"], {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"})
+    assert "[kpt_001] helpful=0 harmful=0 :: Quote ids as strings." in told.stdout
 
 
 def test_python_example_runs(project: Path) -> None:
