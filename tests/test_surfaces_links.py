@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from projections.surfaces import commands, entry
-from projections.surfaces.project import Project
+from projections.surfaces.project import Project, find_project
 from test_surfaces_bad_disk import BY_HAND, HUMAN, ROOT, Answer, assert_refused, texts
 from test_surfaces_permissions import IS_ROOT, held
 
@@ -247,3 +247,23 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
         assert [] == list(bare.ledger.rglob(".*.tmp"))
         commands.check(bare)
     assert (b"precious", 4) == (victim.read_bytes(), len(texts(bare)))
+
+
+@pytest.mark.skipif(not IS_ROOT, reason="only root can give files to others")
+@pytest.mark.parametrize("planted", [".claude", ".git"])
+def test_what_others_put_above_the_work_is_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: str
+) -> None:
+    """In a folder where anybody may write, as in /tmp, somebody else's project is not taken for one's own."""
+    monkeypatch.delenv("CLAUDE_PROJECT_DIR", raising=False)
+    (tmp_path / planted).mkdir()
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    monkeypatch.chdir(mine)
+    found = [find_project().root]
+    tmp_path.chmod(0o1777)
+    found.append(find_project().root)
+    os.chown(tmp_path / planted, 65534, 65534)
+    found.append(find_project().root)
+    monkeypatch.chdir(tmp_path)
+    assert [tmp_path, tmp_path, mine, tmp_path] == [*found, find_project().root]

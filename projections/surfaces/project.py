@@ -168,7 +168,8 @@ def _nearest(here: str) -> str:
     home = os.path.expanduser("~")
     folder, above = here, os.path.dirname(here)
     while folder != above:
-        if folder != home and os.path.isdir(os.path.join(folder, CLAUDE)):
+        claude = os.path.join(folder, CLAUDE)
+        if folder != home and os.path.isdir(claude) and (folder == here or not worktree.is_planted(claude)):
             return folder
         folder, above = above, os.path.dirname(above)
     return here

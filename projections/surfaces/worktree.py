@@ -6,6 +6,7 @@ What an unpacked archive or another user left in place of those files leads nowh
 from __future__ import annotations
 
 import os
+import stat
 
 from ledger import disk
 from ledger.errors import TallybookError
@@ -62,10 +63,17 @@ def folders(start: str) -> tuple[str, ...]:
     while folder != above:
         if folder not in homes:
             found.append(folder)
-            if os.path.lexists(os.path.join(folder, GIT)):
+            if os.path.lexists(os.path.join(folder, GIT)) and not is_planted(os.path.join(folder, GIT)):
                 return tuple(found)
         folder, above = above, os.path.dirname(above)
     return ()
+
+
+def is_planted(path: str) -> bool:
+    """Say whether somebody else may have put something here for whoever works below: as anybody can in ``/tmp``."""
+    with suppress(OSError, AttributeError):
+        return bool(os.stat(os.path.dirname(path)).st_mode & stat.S_IWOTH) and os.lstat(path).st_uid != os.geteuid()
+    return False
 
 
 def main_of(top: str) -> str:
