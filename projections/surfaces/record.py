@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ledger.events import Event
     from ledger.line import RawBatch
     from ledger.log import Log, Transaction
+    from projections.fold import State
     from projections.surfaces.playbook_file import Found
     from projections.surfaces.project import Project
     from projections.surfaces.requests import What
@@ -99,7 +100,7 @@ def open_log(project: Project) -> JsonlLog:
     return JsonlLog(project.ledger)
 
 
-def mark_of(state: Playbook) -> Mark:
+def mark_of(state: State) -> Mark:
     """Return the place behind what a state has folded."""
     return Mark(state.seq, state.chain, state.end) if state.seq else START
 

@@ -17,6 +17,7 @@ from ledger import clock, disk
 from ledger.codec import decode
 from ledger.errors import CannotWriteError, LockHeldError
 from ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
+from ledger.line import START
 from projections.fold import fold
 from projections.reflections import BROKEN_OFF, GONE, NO_RATER, REFLECTIONS, Failure, Reflections, Session
 from projections.render import entry
@@ -102,9 +103,10 @@ class _StopError(Exception):
     """The work cannot go on; it says why."""
 
 
-def look(project: Project) -> Reflections:
-    """Return what reflection has done and has to do."""
-    return fold(REFLECTIONS, decode(record.open_log(project).read()))
+def look(project: Project, before: Reflections | None = None) -> Reflections:
+    """Return what reflection has done and has to do; with what was seen before, only what came since is read."""
+    after = START if before is None else record.mark_of(before)
+    return fold(REFLECTIONS, decode(record.open_log(project).read(after)), before)
 
 
 def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: None) -> str:
@@ -125,10 +127,11 @@ def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: 
                 desk = _desk(project, plan)
                 while (due := next(_due(desk, tried), None)) is not None:
                     _take(desk, due, tried, tell)
-                    desk = _desk(project, plan)
+                    desk = _desk(project, plan, desk.known)
                 _settle(desk)
             # What was asked for while this one held the lock found it busy.
-            if next(_due(_desk(project, plan), tried), None) is None:
+            desk = attrs.evolve(desk, known=look(project, desk.known))
+            if next(_due(desk, tried), None) is None:
                 return DONE
     except _StopError as stop:
         return str(stop)
@@ -148,11 +151,12 @@ def _alone(project: Project) -> Iterator[bool]:
         os.close(fd)
 
 
-def _desk(project: Project, plan: Plan) -> _Desk:
+def _desk(project: Project, plan: Plan, before: Reflections | None = None) -> _Desk:
+    """Return what there is to work with, what waits in the spool taken in."""
     report = record.write(project, [])
     if report.state is None:
         raise _StopError(HELD)
-    return _Desk(project, plan, look(project), report.state)
+    return _Desk(project, plan, look(project, before), report.state)
 
 
 def _settle(desk: _Desk) -> None:
