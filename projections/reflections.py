@@ -49,10 +49,12 @@ class Try:
     Attributes:
         at: When.
         tokens: What it was expected to cost.
+        rater: Who was to judge.
     """
 
     at: str
     tokens: int
+    rater: str
 
 
 @attrs.frozen
@@ -60,15 +62,17 @@ class Failure:
     """The last of the tries that came to nothing, since one came to something.
 
     Attributes:
-        tries: How many there were, 1 or more.
+        tries: How many of the same rater there were in a row, 1 or more.
         at: When the last one failed.
         cause: As ``reflection.failed`` has it, or BROKEN_OFF.
+        rater: Who was to judge.
         reason: What went wrong; None once redacted.
     """
 
     tries: int
     at: str
     cause: str
+    rater: str
     reason: str | None = ""
 
 
@@ -144,8 +148,9 @@ def _started(state: Reflections, event: ReflectionStarted, batch: Batch) -> None
     known = state.sessions.get(_of(batch), Session(None))
     failure = known.failure
     if known.begun is not None:
-        failure = Failure(_tries(failure) + 1, known.begun.at, BROKEN_OFF)
-    state.sessions[_of(batch)] = attrs.evolve(known, begun=Try(batch.at, event.tokens), failure=failure)
+        failure = broken_off(known)
+    begun = Try(batch.at, event.tokens, event.rater)
+    state.sessions[_of(batch)] = attrs.evolve(known, begun=begun, failure=failure)
     _spend(state, batch.at, event.tokens)
 
 
@@ -168,7 +173,7 @@ def _completed(state: Reflections, event: ReflectionCompleted, batch: Batch) -> 
 def _failed(state: Reflections, event: ReflectionFailed, batch: Batch) -> None:
     known = state.sessions.get(_of(batch), Session(None))
     _ended(state, known, event, batch)
-    failure = Failure(_tries(known.failure) + 1, batch.at, event.cause, event.reason)
+    failure = Failure(_tries(known.failure, event.rater) + 1, batch.at, event.cause, event.rater, event.reason)
     heard, rated = known.heard, known.rated
     if event.cause == GONE:
         # There is nothing left to be read.
@@ -176,8 +181,16 @@ def _failed(state: Reflections, event: ReflectionFailed, batch: Batch) -> None:
     state.sessions[_of(batch)] = attrs.evolve(known, begun=None, failure=failure, heard=heard, rated=rated)
 
 
-def _tries(failure: Failure | None) -> int:
-    return 0 if failure is None else failure.tries
+def broken_off(session: Session) -> Failure | None:
+    """Return what came to nothing last, where the try that was begun and has not ended is one that did."""
+    begun = session.begun
+    if begun is None:
+        return session.failure
+    return Failure(_tries(session.failure, begun.rater) + 1, begun.at, BROKEN_OFF, begun.rater)
+
+
+def _tries(failure: Failure | None, rater: str) -> int:
+    return failure.tries if failure is not None and failure.rater == rater else 0
 
 
 def _ended(state: Reflections, known: Session, event: ReflectionCompleted | ReflectionFailed, batch: Batch) -> None:

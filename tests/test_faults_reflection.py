@@ -142,3 +142,39 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
     assert worker.DONE == worker.work(place, worker.Plan("claude"))
     assert (ONCE, 1) == (counted(place), len(client.asked))
     assert Project(project).ledger.exists()
+
+
+def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, client: Client) -> None:
+    """Whoever chose another has changed what it failed for: citations are kept although the client is not there."""
+    place = asked_for(project, Script(project / "s1.jsonl").agent("As [kpt_001] says."))
+    client.plans("no")
+    assert worker.DONE == worker.work(place, worker.Plan("claude", patient=True))
+    assert worker.DONE == worker.work(place, worker.Plan("claude", patient=True))
+    assert 1 == len(client.asked)
+    worker.work(place, worker.Plan(patient=True))
+    assert 1 == counted(place)["PointNoted"]
+
+
+def test_a_small_budget_is_worked_in_small_pieces(project: Path, client: Client) -> None:
+    """A day's tokens that a whole piece would exceed pay for a smaller one."""
+    script = Script(project / "s1.jsonl")
+    for number in range(60):
+        script.user(f"{number} " + "x" * 1_000)
+    place = asked_for(project, script)
+    client.plans(said(answer(), usage={"input_tokens": 0, "output_tokens": 0}))
+    assert worker.DONE == worker.work(place, worker.Plan("claude", tokens=15_000))
+    assert 4 < len(client.asked)
+    assert all(len(asked["prompt"]) < 20_000 for asked in client.asked)
+
+
+def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:
+    """Their marks in the cache go after 30 days, where nothing is owed; later ones stay."""
+    place = asked_for(project, Script(project / "s1.jsonl").user("Hello"))
+    cache = place.ledger / "cache"
+    cache.mkdir(exist_ok=True)
+    for name, days in (("told-old", 31), ("told-new", 29)):
+        (cache / name).touch()
+        when = clock.utc_now().unix_us / clock.MICROSECONDS - days * 24 * 3600
+        os.utime(cache / name, (when, when))
+    worker.work(place, worker.Plan())
+    assert ["told-new"] == [path.name for path in cache.glob("told-*")]

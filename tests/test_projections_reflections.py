@@ -15,7 +15,7 @@ from ledger.events import (
 )
 from ledger.recorded import Batch, By, Recorded, batch_of
 from projections.fold import fold
-from projections.reflections import BROKEN_OFF, REFLECTIONS, Failure, Reached, Reflections, Try
+from projections.reflections import BROKEN_OFF, REFLECTIONS, Failure, Reached, Reflections, Try, broken_off
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,7 +88,7 @@ def test_a_failure_is_kept_until_something_comes_of_it() -> None:
     """With how many there were in a row, when, and why."""
     state = shown([ASKED], [STARTED], [BAD], [STARTED], batch(5, BAD, at=NEXT))
     session = state.sessions["s1"]
-    assert (None, Failure(2, NEXT, "unusable", "no JSON")) == (session.begun, session.failure)
+    assert (None, Failure(2, NEXT, "unusable", "claude", "no JSON")) == (session.begun, session.failure)
     assert session.is_owed("claude")
     state = shown([ASKED], [STARTED], [BAD], [STARTED], [READ, DONE])
     assert (None, None) == (state.sessions["s1"].begun, state.sessions["s1"].failure)
@@ -97,9 +97,9 @@ def test_a_failure_is_kept_until_something_comes_of_it() -> None:
 def test_a_try_that_has_not_ended_was_broken_off_if_another_begins() -> None:
     """It may have cost what it was expected to."""
     state = shown([ASKED], [STARTED])
-    assert Try(DAY, 900) == state.sessions["s1"].begun
+    assert Try(DAY, 900, "claude") == state.sessions["s1"].begun
     state = shown([ASKED], [STARTED], batch(3, STARTED, at=NEXT))
-    assert Failure(1, DAY, BROKEN_OFF) == state.sessions["s1"].failure
+    assert Failure(1, DAY, BROKEN_OFF, "claude") == state.sessions["s1"].failure
     assert {"2026-11-21": 900, "2026-11-22": 900} == state.spent
 
 
@@ -116,3 +116,13 @@ def test_an_event_without_what_comes_before_it_is_taken_as_it_is(event: Any) -> 
     """A ledger that begins in the middle, or a line without a session, is no error."""
     assert ["s1"] == list(shown([event]).sessions)
     assert [""] == list(shown(batch(1, event, session=None)).sessions)
+
+
+def test_another_rater_begins_to_count_anew() -> None:
+    """What one failed at says nothing of the next."""
+    other = ReflectionFailed("anthropic", "unavailable", 0, 0, "no key")
+    assert (
+        Failure(1, DAY, "unavailable", "anthropic", "no key")
+        == shown([ASKED], [BAD], [BAD], [other]).sessions["s1"].failure
+    )
+    assert Failure(3, DAY, BROKEN_OFF, "claude") == broken_off(shown([ASKED], [BAD], [BAD], [STARTED]).sessions["s1"])

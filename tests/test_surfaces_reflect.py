@@ -356,3 +356,13 @@ def test_what_goes_wrong_behind_a_hook_is_noted(owed: Project) -> None:
     choose(rater="claude")
     assert 0 == run(["reflect", "--unattended"]).returncode
     assert "reflection.txt: has no {transcript}" in (owed.ledger / "hook-error").read_text(encoding="utf-8")
+
+
+def test_undo_means_what_somebody_did_and_no_note(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Quotes that came unasked behind a session's end are not the last thing that a person wants back."""
+    commands.rate(owed, "kpt_001", "helpful", {"rater": "human"})
+    run_here(["reflect"])
+    assert 1 == len(events(owed, PointNoted))
+    capsys.readouterr()
+    assert 0 == run_here(["undo"])
+    assert "kpt_001 rated helpful" in capsys.readouterr().out

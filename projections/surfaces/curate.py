@@ -9,7 +9,7 @@ import attrs
 from ledger.codec import decode
 from ledger.curate import MAX_REASON_CHARS, Wish, reason_fault
 from ledger.errors import BadInputError, NothingToDoError
-from ledger.events import EventsVoided
+from ledger.events import EventsVoided, PointNoted
 from projections.history import summary
 from projections.surfaces import commands
 from projections.surfaces import record as recording
@@ -81,10 +81,10 @@ def _standing(told: list[Batch]) -> Iterator[Recorded]:
 
 
 def _last(told: list[Batch]) -> list[Recorded]:
-    """Return the last batch of which anything stands that is no undoing itself."""
+    """Return the last batch of which anything stands that counts; undoing is none, and notes alone come unasked."""
     for batch in reversed(told):
         found = [one for one in _standing([batch]) if not isinstance(one.event, EventsVoided)]
-        if found:
+        if any(not isinstance(one.event, PointNoted) for one in found):
             return found
     return []
 

@@ -103,7 +103,7 @@ def asks(found: Mapping[str, Session], known: Reflections, playbook: Playbook, p
 def _asks(name: str, session: Session, known: Reflections, playbook: Playbook, plan: Plan) -> Iterable[Ask]:
     if not session.transcript or not Path(session.transcript).is_file():
         return
-    for piece in pieces.all_pieces(worker.asked(known, name, session, plan.rater, playbook.used)):
+    for piece in pieces.all_pieces(worker.asked(known, name, session, plan, playbook.used)):
         if piece.text:
             prompt = worker.prompt_for(piece, playbook)
             yield Ask(name, prompts.tokens(prompt), prompt)

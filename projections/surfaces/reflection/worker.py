@@ -19,7 +19,7 @@ from ledger.errors import CannotWriteError, LockHeldError
 from ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from ledger.line import START
 from projections.fold import fold
-from projections.reflections import BROKEN_OFF, GONE, NO_RATER, REFLECTIONS, Failure, Reflections, Session
+from projections.reflections import GONE, NO_RATER, REFLECTIONS, Failure, Reflections, Session, broken_off
 from projections.render import entry
 from projections.surfaces import compat, record, screen
 from projections.surfaces.answers import MAX_BY_CHARS
@@ -42,6 +42,9 @@ FIRST_WAIT_S: Final = 300
 MAX_WAIT_S: Final = 24 * 3600
 MAX_TRIES: Final = 6
 """After so many in a row nobody tries again by himself; `tallybook reflect` does."""
+
+KEPT_DAYS: Final = 30
+"""After so many days an agent's transcript is gone, and its session goes on no more."""
 
 DONE: Final = "done"
 BUSY: Final = "another process reflects already"
@@ -166,14 +169,15 @@ def _settle(desk: _Desk) -> None:
             marker = desk.project.ledger / "cache" / SETTLED
             disk.make_folder(marker.parent, durable=False)
             disk.store(marker, b"")
+            _tidy(marker.parent)
 
 
-def failure_of(session: Session) -> Failure | None:
-    """Return what came to nothing last, a try that was broken off included."""
-    if session.begun is None:
-        return session.failure
-    tries = 0 if session.failure is None else session.failure.tries
-    return Failure(tries + 1, session.begun.at, BROKEN_OFF)
+def _tidy(cache: Path) -> None:
+    """Remove what hooks noted of sessions that nobody goes on with: the ledger knows it as well."""
+    old_ns = (clock.utc_now().unix_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
+    for path in cache.glob("told-*"):
+        if path.stat().st_mtime_ns < old_ns:
+            path.unlink()
 
 
 def next_try_us(failure: Failure) -> int | None:
@@ -190,28 +194,31 @@ def _due(desk: _Desk, tried: set[str]) -> Iterator[str]:
     for name, session in desk.known.sessions.items():
         if name in tried or not session.is_owed(desk.plan.rater):
             continue
-        failure = failure_of(session) if desk.plan.patient and desk.plan.rater != NO_RATER else None
-        again_us = now_us if failure is None else next_try_us(failure)
+        failure = broken_off(session) if desk.plan.patient else None
+        # Whoever chose another rater since has changed what it failed for.
+        again_us = now_us if failure is None or failure.rater != desk.plan.rater else next_try_us(failure)
         if again_us is not None and again_us <= now_us:
             yield name
 
 
-def asked(desk_known: Reflections, name: str, session: Session, rater: str, names: set[str]) -> pieces.Asked:
+def asked(known: Reflections, name: str, session: Session, plan: Plan, names: set[str]) -> pieces.Asked:
     """Return what of a session is to be read."""
     others = {
-        Path(other.transcript): other.reached(rater).end.get("", 0)
-        for known, other in desk_known.sessions.items()
-        if other.transcript and known != name
+        Path(other.transcript): other.reached(plan.rater).end.get("", 0)
+        for one, other in known.sessions.items()
+        if other.transcript and one != name
     }
     return pieces.Asked(
         Path(session.transcript or os.devnull),
-        rater,
-        session.reached(rater),
+        plan.rater,
+        session.reached(plan.rater),
         session.heard,
-        desk_known.known_lasts(rater),
+        known.known_lasts(plan.rater),
         session.asked,
         names,
         others,
+        # A piece must not cost more than a day may: a character is less than a token.
+        min(pieces.PIECE_CHARS, plan.tokens),
     )
 
 
@@ -221,7 +228,7 @@ def _take(desk: _Desk, name: str, tried: set[str], tell: Callable[[Came], None])
     try:
         if session.transcript is None or not Path(session.transcript).is_file():
             raise FileNotFoundError(session.transcript)
-        piece = pieces.next_piece(asked(desk.known, name, session, desk.plan.rater, desk.playbook.used))
+        piece = pieces.next_piece(asked(desk.known, name, session, desk.plan, desk.playbook.used))
     except OSError as error:
         gone = isinstance(error, FileNotFoundError)
         why = "the transcript is gone" if gone else f"the transcript cannot be read: {disk.reason(error)}"
