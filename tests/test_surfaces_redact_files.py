@@ -136,6 +136,17 @@ def test_what_is_not_ours_is_listed_and_left(here: Project, capsys: pytest.Captu
     assert others == {place: (here.claude / place).read_text() for place in others}
 
 
+def test_checkouts_in_the_agents_folder_are_left_out(here: Project) -> None:
+    """Whole working trees that the agent keeps there are copies like any other; a file that is called so is none."""
+    inside, beside = here.claude / "worktrees" / "one" / "a.txt", here.claude / "agents" / "worktrees" / "a.txt"
+    for path in (inside, beside):
+        path.parent.mkdir(parents=True)
+        path.write_text(TOLD)
+    done = strike(here)
+    assert ((beside,), ()) == (done.erased.foreign, done.erased.unsearched)
+    assert [TOLD, TOLD] == [path.read_text() for path in (inside, beside)]
+
+
 @pytest.mark.skipif(os.name != "posix", reason="links and pipes are made on POSIX")
 def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Links out are named as not searched, those within are searched where they lead, and a pipe holds nothing."""

@@ -29,6 +29,8 @@ _MAX_JSON_BYTES = 16 * 1024 * 1024
 _LAYERS = 3
 # The log is overwritten by the ledger itself; the others hold no text, or are rendered again.
 _APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json"})
+# Where the agent keeps whole checkouts of the repository: copies like any other.
+_CHECKOUTS = "worktrees"
 _OWN = ("ledger/", "metrics/", "diagnostic/", "playbook.json.", ".playbook.json.")
 # A diagnostic quotes a text up to its 80th character; what may follow such a beginning there.
 _CUT_CHARS = 80
@@ -59,11 +61,14 @@ def files(project: Project) -> Iterator[tuple[Path, bool]]:
     """Yield every file in the agent's folder but the log and the playbook, and whether it is Tallybook's.
 
     Folders that cannot be listed and links that lead out of the folder are among them: they cannot be searched.
+    Checkouts are left out: what is Tallybook's in them belongs to another folder.
     """
     claude = project.claude
     closed: list[Path] = []
     for folder, folders, names in os.walk(claude, onerror=lambda error: closed.append(Path(error.filename))):
         linked = [name for name in folders if Path(folder, name).is_symlink()]
+        if Path(folder) == claude:
+            folders[:] = [name for name in folders if name != _CHECKOUTS]
         for name in sorted((*names, *linked)):
             path = Path(folder, name)
             place = path.relative_to(claude).as_posix()
