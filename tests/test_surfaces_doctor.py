@@ -210,6 +210,19 @@ def test_many_findings_of_one_check_are_cut_for_people_alone() -> None:
     assert 20 == len(doctor.findings_json(many)["findings"])
 
 
+def test_what_is_told_stands_before_what_is_merely_fine() -> None:
+    """A fact has its own line although nothing is wrong; a check that found something is not called fine as well."""
+    facts = [Finding("ok", "fine", check="hooks"), Finding("ok", "41 ms", check="hooks", told=True)]
+    spent = [Finding("ok", "fine", check="disk"), Finding("ok", "9 tokens", check="reflection", told=True)]
+    assert [
+        "ok    hooks: 41 ms",
+        "ok    reflection: 9 tokens",
+        "ok    nothing wrong with hooks, disk",
+    ] == list(doctor.lines(facts + spent))
+    ailing = Finding("note", "cancelled", check="hooks")
+    assert ["ok    hooks: 41 ms", "note  hooks: cancelled"] == list(doctor.lines([*facts, ailing]))
+
+
 # The words
 
 

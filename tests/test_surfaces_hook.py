@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import json
 import os
 from pathlib import Path
-import re
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ from projections.surfaces.project import Project
 from projections.surfaces.record import open_log
 from projections.surfaces.settings import Settings
 from reference_model import extraction
-from test_surfaces_doctor import seen
 from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
@@ -334,17 +332,3 @@ def test_what_a_hook_writes_is_what_the_vocabulary_says(kind: str) -> None:
 def test_what_stands_beside_the_playbook_changes_none() -> None:
     """Behind those kinds alone a file is as current as before them."""
     assert set() == {EVENT_TYPES[kind][0] for kind in BESIDE} & set(CHANGES)
-
-
-def test_the_doctor_tells_when_hooks_fired_and_what_one_could_not_do(here: Project) -> None:
-    """By what they wrote; what went wrong is told until somebody has mended it."""
-    assert [("ok", "none has recorded anything yet")] == seen(here, "hooks")
-    call(START)
-    call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"})
-    fired = "a session was told the playbook T ago; an entry was cited T ago"
-    assert [("ok", fired)] == [(level, re.sub(r"\d+ s", "T", message)) for level, message in seen(here, "hooks")]
-    call(b"{")
-    ((level, message),) = seen(here, "hooks")
-    assert ("note", True) == (level, "ValueError: no JSON; a session was told" in message)
-    (here.ledger / "hook-error").unlink()
-    assert ["ok"] == [level for level, _ in seen(here, "hooks")]

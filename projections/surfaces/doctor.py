@@ -139,11 +139,11 @@ def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
 
 def lines(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield findings as lines for people: what is fine in few words, then what is not, in the order of the checks."""
-    for one in findings:
-        if one.level == OK and one.check == FIRST:
-            yield _line(one)
+    said = [one for one in findings if one.level == OK and (one.told or one.check == FIRST)]
+    yield from map(_line, said)
     # Of the others a person wants to hear no more than that nothing is wrong.
-    fine = [one.check for one in findings if one.level == OK and one.check != FIRST]
+    ailing = {one.check for one in findings if one.level != OK}
+    fine = dict.fromkeys(one.check for one in findings if one not in said and one.check not in ailing)
     if fine:
         yield f"{OK:<5} nothing wrong with {', '.join(fine)}"
     printed: dict[str, int] = {}

@@ -36,6 +36,7 @@ class Finding:
         hint: What mends it or tells more; empty where there is nothing to do.
         check: What was looked at, ``spool``; the table of checks names it.
         damage: Whether acknowledged bytes are gone or changed.
+        told: Whether a person wants to hear it although nothing is wrong: how long hooks took, what was spent.
     """
 
     level: str
@@ -43,6 +44,7 @@ class Finding:
     hint: str = ""
     check: str = ""
     damage: bool = False
+    told: bool = False
 
 
 @attrs.frozen
@@ -70,12 +72,17 @@ Check: TypeAlias = Callable[[Patient], Iterator[Finding]]
 
 def age(unix_us: int, now: Now) -> str:
     """Return how long ago a moment was, in the largest unit that it fills: ``3 h``; a later moment is ``0 s``."""
-    passed_s = max(now.unix_us - unix_us, 0) // MICROSECONDS
+    return lasting(now.unix_us - unix_us)
+
+
+def lasting(time_us: int) -> str:
+    """Return a stretch of time, in microseconds, in the largest unit that it fills; less than none is ``0 s``."""
+    time_s = max(time_us, 0) // MICROSECONDS
     for unit_s, name in _UNITS_S:
-        if passed_s >= unit_s:
-            number = passed_s // unit_s
+        if time_s >= unit_s:
+            number = time_s // unit_s
             return f"{number:,} {'day' if number == 1 and name == 'days' else name}"
-    return f"{passed_s} s"
+    return f"{time_s} s"
 
 
 def size(number: int) -> str:

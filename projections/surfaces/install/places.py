@@ -50,8 +50,7 @@ def target(given: str | None, *, user: bool) -> Target:
     if user:
         if given:
             raise BadInputError("--user", "goes without --project", UNCHANGED)
-        claude = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / CLAUDE)
-        return Target(Path(os.path.realpath(claude)))
+        return Target(Path(os.path.realpath(users_folder())))
     folder = working_folder(given)
     claude = Project(folder).claude
     if os.path.lexists(claude) and not claude.is_dir():
@@ -86,13 +85,23 @@ def working_folder(given: str | None) -> Path:
     """
     here = Path.cwd()
     named = given or os.environ.get(FOLDER)
-    folder = here / named if named else _nearest(here, ".git") or _nearest(here, CLAUDE) or here
+    folder = here / named if named else around(here)
     if not folder.is_dir():
         raise BadInputError(str(folder), "is no folder", UNCHANGED)
     if _is_home(folder):
         hint = "go into a project, or give --user for what holds in all of them"
         raise BadInputError(str(folder), "is the home folder and no project", hint)
     return folder
+
+
+def around(here: Path) -> Path:
+    """Return the folder that an agent is most likely started in by who stands here and names none."""
+    return _nearest(here, ".git") or _nearest(here, CLAUDE) or here
+
+
+def users_folder() -> Path:
+    """Return the agent's own folder of this user."""
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / CLAUDE)
 
 
 def _nearest(here: Path, name: str) -> Path | None:

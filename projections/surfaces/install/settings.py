@@ -82,6 +82,12 @@ def own_commands(data: bytes, source: str) -> list[str]:
     return [one for _, _, one in _commands(document.get("hooks")) if calls_us(one)]
 
 
+def own_calls(document: object) -> tuple[tuple[str, str], ...]:
+    """Return event and command line of each hook of ours in settings as JSON gives them, whatever shape they have."""
+    hooks = document.get("hooks") if isinstance(document, dict) else None
+    return tuple((event, command) for (event, _, _), _, command in _commands(hooks) if calls_us(command))
+
+
 def calls_us(command: str) -> bool:
     """Say whether a command line ends by calling our hook."""
     return bool(program_of(command))
