@@ -285,6 +285,7 @@ def test_what_is_unknown_is_noted_and_does_not_matter(here: Project) -> None:
     ] == seen(here, "settings")
 
 
+@pytest.mark.usefixtures("client")
 def test_the_doctor_is_content_with_what_counts_and_writes_nothing(here: Project) -> None:
     """It reads the files themselves, and keeps nothing of them."""
     assert [("ok", "nothing in them but what counts")] == seen(here, "settings")

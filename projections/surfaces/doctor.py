@@ -10,7 +10,7 @@ import attrs
 
 from ledger import clock
 from ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
-from projections.surfaces import ground, health, hook_health, settings_health
+from projections.surfaces import ground, health, hook_health, reflection_health, settings_health
 from projections.surfaces.answers import answer, say
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, Patient
 from projections.surfaces.terminal import harmless
@@ -28,6 +28,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("lock", ground.locks),
     ("spool", health.waiting),
     ("hooks", hook_health.hooks),
+    ("reflection", reflection_health.reflection),
     ("quarantine", health.quarantine),
     ("redaction", health.redaction),
     ("secrets", health.secrets),

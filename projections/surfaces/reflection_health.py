@@ -1,0 +1,150 @@
+"""The doctor's check of reflection: what is owed, what came to nothing and why, and what it has cost."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+import os
+from pathlib import Path
+import shutil
+from typing import TYPE_CHECKING, Final
+
+from ledger import clock
+from projections.reflections import BROKEN_OFF, GONE, NO_RATER
+from projections.surfaces import settings
+from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted, lasting
+from projections.surfaces.reflection import raters, worker
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from projections.reflections import Failure, Reflections, Session
+    from projections.surfaces.findings import Patient
+    from projections.surfaces.project import Project
+    from projections.surfaces.settings import Settings
+
+KEYS: Final = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+"""Variables in which the SDK's key may stand."""
+
+_DAY_US: Final = 24 * 3600 * clock.MICROSECONDS
+_DAYS: Final = 30
+_JUDGES: Final = "`tallybook reflect` judges what is owed now, else the next session does that starts or ends"
+
+
+def reflection(patient: Patient) -> Iterator[Finding]:
+    """Say what is owed and what failed, whether the rater that is chosen can be asked, and what all that has cost."""
+    if not patient.log.exists():
+        return
+    chosen = _chosen(patient.project)
+    known = worker.look(patient.project)
+    if chosen.rater == NO_RATER:
+        yield _unjudged(known)
+    else:
+        yield from _ready(chosen.rater)
+        yield from _owed(patient, known, chosen)
+        yield from _gone(patient, known)
+    yield from _cost(patient, known, chosen)
+
+
+def _chosen(project: Project) -> Settings:
+    """Return the settings in force; to ask in the usual way would write to the cache."""
+    return settings.in_force({path: settings.load(path) for path in settings.files(project)})
+
+
+def _unjudged(known: Reflections) -> Finding:
+    number = sum(one.rated.seen < one.asked for one in known.sessions.values())
+    what = f"{counted(number, 'session')} not judged" if number else "nothing is owed"
+    hint = f"`rater` in the section `[reflection]` of {settings.users_file()} chooses one"
+    return Finding(OK, f"{what}, as no rater is chosen", hint if number else "")
+
+
+def _ready(rater: str) -> Iterator[Finding]:
+    """Say what the rater that is chosen lacks."""
+    another = f"choose another `rater` in {settings.users_file()}"
+    if rater == "claude" and shutil.which("claude") is None:
+        hint = f"install Claude Code, or put the folder of `claude` on PATH; or {another}"
+        yield Finding(BAD, "the rater is claude, and `claude` is not on PATH", hint)
+    if rater == "anthropic" and find_spec("anthropic") is None:
+        hint = f"`pip install 'tallybook[anthropic]'` where Tallybook is installed; or {another}"
+        yield Finding(BAD, "the rater is anthropic, and its SDK is missing", hint)
+    if rater == "anthropic" and not any(map(os.environ.get, KEYS)):
+        what = f"the rater is anthropic, and no key stands in {', '.join(KEYS[:-1])} or {KEYS[-1]}"
+        yield Finding(BAD, what, f"set one where the agent is started; or {another}")
+
+
+def _owed(patient: Patient, known: Reflections, chosen: Settings) -> Iterator[Finding]:
+    owed = {name: one for name, one in known.sessions.items() if one.is_owed(chosen.rater) and _stands(one)}
+    if not owed:
+        yield Finding(OK, "nothing is owed")
+        return
+    failed = {name: failure for name, one in owed.items() if (failure := _failure(patient, one)) is not None}
+    fresh = [one.asked_at for name, one in owed.items() if name not in failed]
+    if fresh:
+        since = age(clock.unix_us(min(fresh)), patient.now)
+        what = (
+            f"{counted(len(fresh), 'session')} owed a reflection, {'' if len(fresh) == 1 else 'the oldest '}for {since}"
+        )
+        yield Finding(NOTE, what, _JUDGES)
+    yield from _failures(patient, failed)
+    spent = known.spent.get(patient.now.at[:10], 0)
+    if spent >= chosen.tokens_per_day:
+        what = f"{worker.SPENT}, {spent:,} of {chosen.tokens_per_day:,}, so what is owed waits for tomorrow (UTC)"
+        hint = f"`tallybook reflect --tokens N` goes on today; `tokens_per_day` in {settings.users_file()} for good"
+        yield Finding(NOTE, what, hint)
+
+
+def _stands(session: Session) -> bool:
+    return session.transcript is not None and Path(session.transcript).is_file()
+
+
+def _failure(patient: Patient, session: Session) -> Failure | None:
+    """Return what came to nothing last; a try that was just begun may be under way."""
+    begun = session.begun
+    if begun is not None and patient.now.unix_us - clock.unix_us(begun.at) < raters.TIMEOUT_S * clock.MICROSECONDS:
+        return session.failure
+    return worker.failure_of(session)
+
+
+def _failures(patient: Patient, failed: Mapping[str, Failure]) -> Iterator[Finding]:
+    for name, failure in failed.items():
+        reason = "its reason was redacted" if failure.reason is None else failure.reason
+        cause = f"{failure.cause}: {reason}" if reason else failure.cause
+        cause = "it was broken off" if failure.cause == BROKEN_OFF else cause
+        tries = "once" if failure.tries == 1 else counted(failure.tries, "time")
+        again_us = worker.next_try_us(failure)
+        if again_us is None:
+            then = "nobody tries again unasked"
+        elif again_us > patient.now.unix_us:
+            then = f"tried again unasked in {lasting(again_us - patient.now.unix_us)} at the earliest"
+        else:
+            then = "tried again when the next session starts or ends"
+        ago = age(clock.unix_us(failure.at), patient.now)
+        what = f"session {name}: nothing came of it, tried {tries}, last {ago} ago: {cause}; {then}"
+        yield Finding(NOTE, what, "`tallybook reflect` tries at once")
+
+
+def _gone(patient: Patient, known: Reflections) -> Iterator[Finding]:
+    """Say how many transcripts went before they were judged; what lies long back is nobody's business any more."""
+    since = clock.moment(patient.now.unix_us - _DAYS * _DAY_US).at
+    failures = [one.failure for one in known.sessions.values() if one.failure is not None]
+    number = sum(one.cause == GONE and one.at >= since for one in failures)
+    number += sum(one.rated.seen < one.asked and not _stands(one) for one in known.sessions.values())
+    if number:
+        what = f"{counted(number, 'transcript')} gone before anybody judged {'it' if number == 1 else 'them'}"
+        hint = (
+            '`"cleanupPeriodDays"` in the agent\'s settings keeps them longer; `tallybook reflect` takes what is left'
+        )
+        yield Finding(NOTE, what, hint)
+
+
+def _cost(patient: Patient, known: Reflections, chosen: Settings) -> Iterator[Finding]:
+    """Say what reflection has cost, where it has."""
+    since = clock.moment(patient.now.unix_us - (_DAYS - 1) * _DAY_US).at[:10]
+    month = sum(tokens for day, tokens in known.spent.items() if day >= since)
+    if not any((*known.spent.values(), *known.models.values())):
+        return
+    today = known.spent.get(patient.now.at[:10], 0)
+    budget = "" if chosen.rater == NO_RATER else f" of {chosen.tokens_per_day:,}"
+    ranked = sorted(known.models.items(), key=lambda one: -one[1])
+    models = ", ".join(f"{model} {tokens:,}" for model, tokens in ranked if tokens)
+    in_all = f"; in all {models}" if models else ""
+    yield Finding(OK, f"{today:,}{budget} tokens today, {month:,} in {_DAYS} days{in_all}", told=True)
