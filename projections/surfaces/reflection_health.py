@@ -9,7 +9,7 @@ import shutil
 from typing import TYPE_CHECKING, Final
 
 from ledger import clock
-from projections.reflections import BROKEN_OFF, GONE, NO_RATER
+from projections.reflections import BROKEN_OFF, GONE, NO_RATER, broken_off
 from projections.surfaces import settings
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted, lasting
 from projections.surfaces.reflection import raters, worker
@@ -76,7 +76,9 @@ def _owed(patient: Patient, known: Reflections, chosen: Settings) -> Iterator[Fi
     if not owed:
         yield Finding(OK, "nothing is owed")
         return
-    failed = {name: failure for name, one in owed.items() if (failure := _failure(patient, one)) is not None}
+    tried = {name: _failure(patient, one) for name, one in owed.items()}
+    # What another rater failed at says nothing of this one.
+    failed = {name: one for name, one in tried.items() if one is not None and one.rater == chosen.rater}
     fresh = [one.asked_at for name, one in owed.items() if name not in failed]
     if fresh:
         since = age(clock.unix_us(min(fresh)), patient.now)
@@ -101,7 +103,7 @@ def _failure(patient: Patient, session: Session) -> Failure | None:
     begun = session.begun
     if begun is not None and patient.now.unix_us - clock.unix_us(begun.at) < raters.TIMEOUT_S * clock.MICROSECONDS:
         return session.failure
-    return worker.failure_of(session)
+    return broken_off(session)
 
 
 def _failures(patient: Patient, failed: Mapping[str, Failure]) -> Iterator[Finding]:
