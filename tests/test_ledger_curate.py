@@ -116,6 +116,7 @@ def test_what_could_not_stand_is_bad_input(wish: Wish, says: str) -> None:
     with pytest.raises(BadInputError) as caught:
         decide_wish(wish, KNOWN)
     assert str(caught.value).startswith(says)
+    assert str(caught.value).endswith("; nothing was recorded")
     assert EXIT_BAD_INPUT == caught.value.exit_code
 
 

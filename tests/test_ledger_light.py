@@ -142,11 +142,20 @@ def test_json_is_read_without_the_c_part_too(without: ModuleType) -> None:
         without.loads("")
 
 
-@pytest.mark.parametrize("bad", ["", " ", "{", "{} x", "[1,]", '"\n"', '{"a"}', "nul", "é"])
-def test_what_is_no_json_is_a_value_error(bad: str) -> None:
-    """Whether the module with the error's class is loaded or not."""
-    with pytest.raises(ValueError, match=r"JSON|line 1"):
+NO_JSON = ["", " ", "{", "{} x", "[1,]", '"\n"', '{"a"}', "nul", "é", "7\xa0"]
+
+
+@pytest.mark.parametrize("bad", NO_JSON)
+def test_what_is_no_json_is_refused(bad: str) -> None:
+    """It says whether there is none, or something behind it; blanks of other alphabets are none of JSON's."""
+    behind = bad in {"{} x", "7\xa0"}
+    with pytest.raises(ValueError, match="^something stands behind the JSON$" if behind else "^no JSON$"):
         light.loads(bad)
+
+
+@pytest.mark.parametrize("bad", NO_JSON)
+def test_what_is_no_json_is_a_value_error(bad: str) -> None:
+    """Also where the module with the error's class is not loaded, and then it is not."""
     code = (
         "import sys\n"
         f"sys.path.insert(0, {str(ROOT)!r})\n"

@@ -104,3 +104,41 @@ def test_nothing_is_told_of_nothing() -> None:
     """An empty playbook fills no template."""
     assert ((), (), 0) == choose([], 100)
     assert "" == fill("before {key_points}", [])
+
+
+LAST = "({} more key points were left out for want of room.)"
+
+
+def test_what_just_fits_is_told_whole() -> None:
+    """Lines and the ends between them, to the character; one less, and something is left out."""
+    entries = entries_of(5)
+    room = len("\n".join(map(line, entries)))
+    assert 0 == choose(entries, room).left_out
+    assert 0 < choose(entries, room - 1).left_out
+
+
+def test_a_line_of_the_longest_kind_is_told_whole() -> None:
+    """One more character, and it is cut to that length."""
+    head = len(line(point("kpt_001", "", 0, 0)))
+    longest, longer = (point("kpt_001", "x" * (MAX_ENTRY_CHARS - head + more), 0, 0) for more in (0, 1))
+    assert (line(longest),) == choose([longest], 2_000).lines
+    assert (line(longer)[: MAX_ENTRY_CHARS - 1] + "…",) == choose([longer], 2_000).lines
+
+
+@pytest.mark.parametrize("counts", [{}, {"helpful": 1}], ids=["untested", "rated"])
+def test_the_room_is_used_to_the_character(counts: dict[str, int]) -> None:
+    """So many lines with their ends as it has room for, beside the line that counts the rest."""
+    entries = entries_of(40, **counts)
+    size = len(line(entries[0])) + 1
+    room = 10 * size + len(LAST.format(40))
+    assert [10, 9] == [len(choose(entries, some).names) for some in (room, room - 1)]
+
+
+@pytest.mark.parametrize("counts", [{"helpful": 1}, {"harmful": 1}], ids=str)
+def test_an_entry_with_one_kind_of_rating_is_tested(counts: dict[str, int]) -> None:
+    """It has no share in the room of those that nobody rated: they come before it there."""
+    tested, untested = entries_of(1, **counts), entries_of(2)[1:]
+    size = len(line(untested[0])) + 1
+    fits = 5 * size + len(LAST.format(12))
+    many = [*untested, *({**tested[0], "name": f"kpt_1{n:02d}"} for n in range(11))]
+    assert "kpt_002" in choose(many, fits).names
