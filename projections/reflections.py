@@ -37,8 +37,12 @@ class Reached:
     seen: int = 0
 
     def through(self, event: TranscriptRead) -> Reached:
-        """Return it with one more stretch."""
-        own = event.seen if not event.file else 0
+        """Return it with one more stretch; one that begins before the last one's end is of another file of its name."""
+        return Reached({**self.end, event.file: event.end}, self.seen if event.file else event.seen)
+
+    def at_least(self, event: TranscriptRead) -> Reached:
+        """Return it with a stretch that somebody else read, who may be behind."""
+        own = 0 if event.file else event.seen
         return Reached({**self.end, event.file: max(event.end, self.end.get(event.file, 0))}, max(own, self.seen))
 
 
@@ -84,6 +88,7 @@ class Session:
         transcript: Its path, None where it was redacted.
         asked: Length up to which it is to be reflected on, in bytes.
         asked_at: When that was asked for last.
+        trigger: The agent's event that asked for it last.
         heard: How far it was searched for citations, by whatever rater.
         rated: How far a model judged it.
         begun: The try that has not ended, None without one.
@@ -93,6 +98,7 @@ class Session:
     transcript: str | None
     asked: int = 0
     asked_at: str = ""
+    trigger: str = ""
     heard: Reached = Reached()
     rated: Reached = Reached()
     begun: Try | None = None
@@ -105,6 +111,11 @@ class Session:
     def is_owed(self, rater: str) -> bool:
         """Say whether anything is left to do for a rater."""
         return self.reached(rater).seen < self.asked
+
+    @property
+    def is_gone(self) -> bool:
+        """Say whether its transcript was not there when it was looked for last."""
+        return self.failure is not None and self.failure.cause == GONE
 
 
 @attrs.define
@@ -141,6 +152,7 @@ def _requested(state: Reflections, event: ReflectionRequested, batch: Batch) -> 
         transcript=event.transcript,
         asked=max(event.end, known.asked),
         asked_at=batch.at,
+        trigger=event.trigger,
     )
 
 
@@ -158,7 +170,8 @@ def _read(state: Reflections, event: TranscriptRead, batch: Batch) -> None:
     known = state.sessions.get(_of(batch), Session(None))
     judged = event.rater != NO_RATER
     rated = known.rated.through(event) if judged else known.rated
-    state.sessions[_of(batch)] = attrs.evolve(known, heard=known.heard.through(event), rated=rated)
+    heard = known.heard.at_least(event) if judged else known.heard.through(event)
+    state.sessions[_of(batch)] = attrs.evolve(known, heard=heard, rated=rated)
     last = {event.last} - {""}
     state.heard_lasts |= last
     state.lasts |= last if judged else set()
@@ -174,11 +187,7 @@ def _failed(state: Reflections, event: ReflectionFailed, batch: Batch) -> None:
     known = state.sessions.get(_of(batch), Session(None))
     _ended(state, known, event, batch)
     failure = Failure(_tries(known.failure, event.rater) + 1, batch.at, event.cause, event.rater, event.reason)
-    heard, rated = known.heard, known.rated
-    if event.cause == GONE:
-        # There is nothing left to be read.
-        heard, rated = attrs.evolve(heard, seen=known.asked), attrs.evolve(rated, seen=known.asked)
-    state.sessions[_of(batch)] = attrs.evolve(known, begun=None, failure=failure, heard=heard, rated=rated)
+    state.sessions[_of(batch)] = attrs.evolve(known, begun=None, failure=failure)
 
 
 def broken_off(session: Session) -> Failure | None:

@@ -17,8 +17,8 @@ from ledger.events import PointAdded, PointNoted, PointRated, ReflectionComplete
 from projections.surfaces import commands, record
 from projections.surfaces.project import Project
 from projections.surfaces.record import open_log
-from projections.surfaces.reflection import raters, worker
-from transcripts import Script, answer, ask_again, asked_for, run, said
+from projections.surfaces.reflection import due, raters, worker
+from transcripts import Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ TEXT = answer("Run the tests first.", kpt_001="helpful", kpt_002="harmful")
 def owed(root: Path) -> Project:
     """Make a project in which a session that cited an entry is to be reflected on."""
     project = begun(root)
-    ask_again(project, Script(root / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    ask_again(project, Script(kept(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     return project
 
 
@@ -72,7 +72,7 @@ def test_a_reflection_that_is_killed_at_any_call_lands_once(
 
 def test_a_worker_that_dies_while_a_model_thinks_is_followed_by_another(project: Path, client: Client) -> None:
     """What it had begun is known to have been broken off, is asked again, and counts once."""
-    script = Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     place = asked_for(project, script)
     commands.add(place, "Name things well", {"rater": "human"})
     client.plans(said(TEXT) | {"dies": True}, TEXT)
@@ -88,32 +88,32 @@ def test_what_keeps_failing_is_tried_less_and_less(
     project: Path, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A worker of a hook waits twice as long after each failure, and gives up after some; a person need not wait."""
-    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it"))
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
     client.plans("no", "no", "no", "no", "no", "no", "no", TEXT)
     now = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
     monkeypatch.setattr(record, "open_log", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
-    plan = worker.Plan("claude", tokens=10**9, patient=True)
+    plan = due.Plan("claude", tokens=10**9, patient=True)
     asked = []
     for _ in range(2 * 24 * 60):
         assert worker.DONE == worker.work(place, plan)
         asked.append(len(client.asked))
-        if asked[-1] == worker.MAX_TRIES:
+        if asked[-1] == due.MAX_TRIES:
             break
         now += 60 * clock.MICROSECONDS
-    waits = [asked.index(number + 1) - asked.index(number) for number in range(1, worker.MAX_TRIES)]
+    waits = [asked.index(number + 1) - asked.index(number) for number in range(1, due.MAX_TRIES)]
     assert [5, 10, 20, 40, 80] == waits
     now += 30 * 24 * 3600 * clock.MICROSECONDS
     worker.work(place, plan)
-    assert worker.MAX_TRIES == len(client.asked)
-    worker.work(place, worker.Plan("claude", tokens=10**9))
-    worker.work(place, worker.Plan("claude", tokens=10**9))
-    assert [worker.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
+    assert due.MAX_TRIES == len(client.asked)
+    worker.work(place, due.Plan("claude", tokens=10**9))
+    worker.work(place, due.Plan("claude", tokens=10**9))
+    assert [due.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
 
 
 def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
     """Another one that finds it at work leaves it alone, and says so to a person."""
-    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it"))
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
     client.plans(TEXT)
     with worker._alone(place) as alone:
         assert alone
@@ -124,7 +124,7 @@ def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
 
 def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """What a model said waits in the spool with the stretch that it was read from, and nobody is asked twice."""
-    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     commands.add(place, "Name things well", {"rater": "human"})
     client.plans(TEXT)
     judge = raters.judge
@@ -137,44 +137,44 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
         return answered
 
     monkeypatch.setattr(raters, "judge", hold)
-    assert worker.HELD == worker.work(place, worker.Plan("claude"))
+    assert worker.HELD == worker.work(place, due.Plan("claude"))
     held[0].__exit__(None, None, None)
-    assert worker.DONE == worker.work(place, worker.Plan("claude"))
+    assert worker.DONE == worker.work(place, due.Plan("claude"))
     assert (ONCE, 1) == (counted(place), len(client.asked))
     assert Project(project).ledger.exists()
 
 
 def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, client: Client) -> None:
     """Whoever chose another has changed what it failed for: citations are kept although the client is not there."""
-    place = asked_for(project, Script(project / "s1.jsonl").agent("As [kpt_001] says."))
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").agent("As [kpt_001] says."))
     client.plans("no")
-    assert worker.DONE == worker.work(place, worker.Plan("claude", patient=True))
-    assert worker.DONE == worker.work(place, worker.Plan("claude", patient=True))
+    assert worker.DONE == worker.work(place, due.Plan("claude", patient=True))
+    assert worker.DONE == worker.work(place, due.Plan("claude", patient=True))
     assert 1 == len(client.asked)
-    worker.work(place, worker.Plan(patient=True))
+    worker.work(place, due.Plan(patient=True))
     assert 1 == counted(place)["PointNoted"]
 
 
 def test_a_small_budget_is_worked_in_small_pieces(project: Path, client: Client) -> None:
     """A day's tokens that a whole piece would exceed pay for a smaller one."""
-    script = Script(project / "s1.jsonl")
+    script = Script(kept(project) / "s1.jsonl")
     for number in range(60):
         script.user(f"{number} " + "x" * 1_000)
     place = asked_for(project, script)
     client.plans(said(answer(), usage={"input_tokens": 0, "output_tokens": 0}))
-    assert worker.DONE == worker.work(place, worker.Plan("claude", tokens=15_000))
+    assert worker.DONE == worker.work(place, due.Plan("claude", tokens=15_000))
     assert 4 < len(client.asked)
     assert all(len(asked["prompt"]) < 20_000 for asked in client.asked)
 
 
 def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:
     """Their marks in the cache go after 30 days, where nothing is owed; later ones stay."""
-    place = asked_for(project, Script(project / "s1.jsonl").user("Hello"))
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Hello"))
     cache = place.ledger / "cache"
     cache.mkdir(exist_ok=True)
     for name, days in (("told-old", 31), ("told-new", 29)):
         (cache / name).touch()
         when = clock.utc_now().unix_us / clock.MICROSECONDS - days * 24 * 3600
         os.utime(cache / name, (when, when))
-    worker.work(place, worker.Plan())
+    worker.work(place, due.Plan())
     assert ["told-new"] == [path.name for path in cache.glob("told-*")]

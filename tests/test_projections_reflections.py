@@ -103,12 +103,22 @@ def test_a_try_that_has_not_ended_was_broken_off_if_another_begins() -> None:
     assert {"2026-11-21": 900, "2026-11-22": 900} == state.spent
 
 
-def test_a_transcript_that_is_gone_is_owed_nothing() -> None:
-    """Unless the session goes on."""
+def test_a_transcript_that_is_gone_is_known_to_be() -> None:
+    """It stays owed, since it may come back; whoever looks first sees whether it is there."""
     gone = ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")
-    state = shown([ASKED], [gone])
-    assert [False, False] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
-    assert shown([ASKED], [gone], [ReflectionRequested(150, "Stop", "/t/s1.jsonl")]).sessions["s1"].is_owed("none")
+    session = shown([ASKED], [gone]).sessions["s1"]
+    assert (True, True) == (session.is_gone, session.is_owed("claude"))
+    assert not shown([ASKED], [gone], [READ, DONE]).sessions["s1"].is_gone
+
+
+def test_another_file_of_the_same_name_begins_anew() -> None:
+    """A stretch that begins before the last one's end says how far the new file was read, for whoever read it."""
+    anew = TranscriptRead("", 0, 40, 40, "v4", "claude")
+    session = shown([ASKED], [READ, DONE], [anew, DONE]).sessions["s1"]
+    assert Reached({"": 40}, 40) == session.reached("claude")
+    heard = TranscriptRead("", 0, 200, 200, "u20", "none")
+    session = shown([ASKED], [heard], [READ, DONE]).sessions["s1"]
+    assert (Reached({"": 200}, 200), Reached({"": 90}, 100)) == (session.reached("none"), session.reached("claude"))
 
 
 @pytest.mark.parametrize("event", [STARTED, READ, DONE, BAD, ASKED])

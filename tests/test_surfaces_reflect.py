@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger.codec import decode
+from ledger.errors import BadInputError
 from ledger.events import (
     PointNoted,
     PointRated,
@@ -26,7 +27,7 @@ from projections.surfaces import commands, compat
 from projections.surfaces.cli import run as run_here
 from projections.surfaces.record import open_log
 from projections.surfaces.reflection.raters import RaterError
-from transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, run, said
+from transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,7 +42,7 @@ NOTHING = answer()
 @pytest.fixture
 def script(project: Path) -> Script:
     """Return the transcript of a session that cited an entry."""
-    return Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    return Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
 
 
 @pytest.fixture
@@ -141,14 +142,14 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
         (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
         (["--from", "{project}/.claude", "--rater", "claude"], "holds no transcript"),
         (["--from", "{project}"], "--from: learns nothing without a rater"),
-        (["--from", "{project}", "--rater", "claude"], "--from: asks before it begins; give --yes"),
+        (["--from", "{kept}", "--rater", "claude"], "--from: asks before it begins; give --yes"),
         (["--tokens", "-1"], "--tokens"),
     ],
 )
 def test_bad_input_is_one_line(owed: Project, capsys: pytest.CaptureFixture[str], words: list[str], what: str) -> None:
     """What, where, and what to do; nothing is recorded and nobody asked."""
     before = events(owed, object)
-    assert 2 == run_here(["reflect", *(word.format(project=owed.root) for word in words)])
+    assert 2 == run_here(["reflect", *(word.format(project=owed.root, kept=kept(owed.root)) for word in words)])
     err = capsys.readouterr().err
     assert what in err
     assert 1 == len([line for line in err.splitlines() if line.startswith("tallybook: ")])
@@ -178,12 +179,14 @@ def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.Cap
     """Nothing is begun that could cost more than is left; what is left stays owed."""
     client.plans(TEXT)
     assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "4000"])
-    assert "note: the day's tokens are spent; what is left stays owed\n" == capsys.readouterr().err
+    assert "note: a day's tokens are too few for a single piece; what is left stays owed\n" == capsys.readouterr().err
     assert ([], []) == (client.asked, events(owed, ReflectionStarted, TranscriptRead))
     assert 0 == run_here(["reflect", "--rater", "claude", "--tokens", "6000"])
-    script = Script(owed.root / "s1.jsonl").user("more")
+    script = Script(kept(owed.root) / "s1.jsonl").user("more")
     ask_again(owed, script)
+    capsys.readouterr()
     assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "5500"])
+    assert "note: the day's tokens are spent; what is left stays owed\n" == capsys.readouterr().err
     assert 1 == len(client.asked)
 
 
@@ -280,7 +283,7 @@ def test_what_was_not_done_is_taken_up_at_the_next_start(owed: Project, client: 
     """The worker died with its session's end; the next session's beginning starts another."""
     choose(rater="claude")
     client.plans(TEXT)
-    assert "" != hook("SessionStart", Script(owed.root / "s2.jsonl", "s2"), source="startup")
+    assert "" != hook("SessionStart", Script(kept(owed.root) / "s2.jsonl", "s2"), source="startup")
     settle(owed, ReflectionCompleted)
     assert [TranscriptRead] == [type(event) for event in events(owed, TranscriptRead)]
     assert script.path.stat().st_size == events(owed, TranscriptRead)[0].seen
@@ -293,7 +296,7 @@ def test_where_nothing_is_owed_no_process_is_started(owed: Project, client: Clie
     run_here(["reflect"])
     settled = owed.ledger / "cache" / "settled"
     assert settled.exists()
-    script = Script(owed.root / "s1.jsonl").agent("more")
+    script = Script(kept(owed.root) / "s1.jsonl").agent("more")
     hook("PreCompact", script, trigger="auto")
     settle(owed, TranscriptRead, 2)
 
@@ -305,7 +308,7 @@ def test_a_span_is_rated_once_whatever_brings_it(owed: Project, client: Client, 
     for event in ("PreCompact", "PreCompact", "SessionEnd", "SessionEnd"):
         hook(event, script)
     settle(owed)
-    resumed = Script(owed.root / "s2.jsonl", "s2")
+    resumed = Script(kept(owed.root) / "s2.jsonl", "s2")
     resumed.path.write_bytes(script.path.read_bytes())
     client.plans(NOTHING)
     resumed.user("Go on from there")
@@ -321,7 +324,7 @@ def test_two_sessions_at_once_lose_nothing(owed: Project, client: Client) -> Non
     client.plans(NOTHING)
     run_here(["reflect"])
     client.plans(answer(kpt_001="helpful"))
-    scripts = [Script(owed.root / f"{name}.jsonl", name).agent("Hello") for name in ("x", "y", "z")]
+    scripts = [Script(kept(owed.root) / f"{name}.jsonl", name).agent("Hello") for name in ("x", "y", "z")]
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     started = [subprocess.Popen([*COMMAND, "hook"], stdin=subprocess.PIPE, env=environment) for _ in scripts]
     for process, script in zip(started, scripts, strict=True):
@@ -366,3 +369,16 @@ def test_undo_means_what_somebody_did_and_no_note(owed: Project, capsys: pytest.
     capsys.readouterr()
     assert 0 == run_here(["undo"])
     assert "kpt_001 rated helpful" in capsys.readouterr().out
+
+
+def test_the_function_of_the_specification_keeps_to_the_days_tokens(owed: Project, client: Client) -> None:
+    """What it cost counts with the rest, what it would cost beyond is not begun, and no secret is sent."""
+    choose(rater="claude", tokens_per_day=6_000)
+    client.plans(TEXT)
+    messages = [{"role": "user", "content": f"my token is ghp_{'a1B2' * 9}"}]
+    compat.extract_keypoints(messages, compat.load_playbook())
+    assert "ghp_" not in client.asked[0]["prompt"]
+    assert [ReflectionCompleted("claude", 1200, 50)] == events(owed, ReflectionCompleted)
+    with pytest.raises(BadInputError, match="tokens_per_day: has too little left"):
+        compat.extract_keypoints([{"role": "user", "content": "x" * 4_000}], compat.load_playbook())
+    assert 1 == len(client.asked)

@@ -135,18 +135,18 @@ def test_what_is_sent_is_what_was_said(agent: Any, here: Project, client: Client
         "User: The export writes order ids as numbers, and leading zeros are lost. Fix it.",
         "Agent: [kpt_001] says to quote ids as strings; I look at the exporter.",
         "Agent used Bash: grep -n order_id export.py",
-        "Find the ids",
+        "  Find the ids",
         "Tool answered: 12:    row[0] = int(order_id)",
         "Agent used Edit: /home/me/shop/export.py",
-        "int(order_id)",
-        "str(order_id)",
+        "  int(order_id)",
+        "  str(order_id)",
         "Tool answered: The file was updated.",
         "Agent used Bash: pytest -q",
         "Tool failed: Exit code 1",
-        "E   ModuleNotFoundError: No module named 'shop'",
+        "  E   ModuleNotFoundError: No module named 'shop'",
         "Agent used Task: Run the tests",
-        "Find out how the tests are run here",
-        "general-purpose",
+        "  Find out how the tests are run here",
+        "  general-purpose",
         "Tool answered: They are run with `make test`; 41 pass.",
         "Subagent: Agent: An older way of telling a subagent",
         "Agent: Ids are strings now, as [kpt_001] has it, and `make test` passes.",
@@ -155,11 +155,9 @@ def test_what_is_sent_is_what_was_said(agent: Any, here: Project, client: Client
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a process's memory is asked for as POSIX has it")
-def test_a_transcript_of_50_mb_is_worked_off_in_little_memory(
-    here: Project, client: Client, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_a_transcript_of_50_mb_is_worked_off_in_little_memory(here: Project, client: Client) -> None:
     """Piece by piece, each as much as is asked at a time: all of it, and none of it kept."""
-    script = Script(tmp_path_factory.mktemp("big") / "big.jsonl", "big")
+    script = Script(Path.home() / ".claude" / "projects" / "-home-me-shop" / "big.jsonl", "big")
     answers = "".join(f"{number:06d} passed\n" for number in range(15_000))
     for number in range(240):
         script.user(f"step {number}").tool("Bash", {"command": "make test"}, answers)

@@ -14,11 +14,11 @@ from projections.surfaces import doctor, record, reflection_health, settings
 from projections.surfaces.cli import run as run_here
 from projections.surfaces.findings import Patient
 from projections.surfaces.project import Project
-from projections.surfaces.reflection import worker
+from projections.surfaces.reflection import due
 from projections.surfaces.requests import Facts, Request
 from test_surfaces_doctor import seen, traces
 from test_surfaces_reflect import choose
-from transcripts import Script, answer, ask_again, asked_for
+from transcripts import Script, answer, ask_again, asked_for, kept
 
 if TYPE_CHECKING:
     from ledger.events import Event
@@ -32,7 +32,7 @@ KEYS = reflection_health.KEYS
 @pytest.fixture
 def script(project: Path) -> Script:
     """Return the transcript of a session that cited an entry."""
-    return Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    return Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def written(project: Project, *events: Event, model: str = "haiku", session: str
 
 def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
-    latest = worker.look(project).latest_batch
+    latest = due.look(project).latest_batch
     now = clock.moment(clock.unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
     return [(one.level, one.message, one.hint) for one in reflection_health.reflection(Patient(project, now))]
 
@@ -80,7 +80,7 @@ def test_what_is_owed_is_told_with_its_age(owed: Project, project: Path) -> None
     first, *_ = found(owed, 2 * HOUR_US)
     assert ("note", "1 session owed a reflection, for 2 h") == first[:2]
     assert first[2].startswith("`tallybook reflect` judges what is owed now, ")
-    ask_again(owed, Script(project / "s2.jsonl", "s2").user("And this"))
+    ask_again(owed, Script(kept(project) / "s2.jsonl", "s2").user("And this"))
     assert "2 sessions owed a reflection, the oldest for 3 h" == found(owed, 3 * HOUR_US)[0][1]
 
 

@@ -13,8 +13,9 @@ import pytest
 from ledger.codec import decode
 from projections.history import row
 from projections.surfaces.record import open_log
-from projections.surfaces.reflection.worker import DONE, Came, Plan, work
-from transcripts import Script, answer, asked_for, said
+from projections.surfaces.reflection.due import Plan
+from projections.surfaces.reflection.worker import DONE, Came, work
+from transcripts import Script, answer, asked_for, kept, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -94,7 +95,7 @@ def problem(status: int, kind: str) -> dict[str, Any]:
 @pytest.fixture
 def owed(project: Path) -> Project:
     """Return a project in which a session that cited an entry is to be reflected on."""
-    script = Script(project / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    script = Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     return asked_for(project, script)
 
 
@@ -111,7 +112,7 @@ def test_both_end_in_the_same_events(owed: Project, project: Path, provider: Pro
     """Through the SDK or through the client: the same batch, but for who was asked."""
     provider.steps = [message(TEXT)]
     client.plans(TEXT)
-    script = Script(project / "other" / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
+    script = Script(kept(project / "other") / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     other = asked_for(project / "other", script)
     first, ours = reflected(owed, "anthropic")
     second, theirs = reflected(other, "claude")

@@ -36,7 +36,7 @@ def test_a_session_reads_as_it_was_said(script: Script) -> None:
         "User: Fix the bug",
         "Agent: I look.",
         "Agent used Bash: ls",
-        "Tool answered: a.py\nb.py",
+        "Tool answered: a.py\n  b.py",
         "Agent used Read: a.py",
         "Tool failed: no such file",
     ] == said(script.path)
@@ -69,7 +69,7 @@ def test_the_playbook_is_taken_out_of_what_stands_around_it(script: Script) -> N
     """Its lines go, whatever stands before and behind them stays, and a citation is none of them."""
     script.user("before\n[kpt_001] helpful=3 harmful=0 :: Use type hints\n<system-reminder>x</system-reminder>after")
     script.agent("as [kpt_001] says")
-    assert ["User: before\n\nafter", "Agent: as [kpt_001] says"] == said(script.path)
+    assert ["User: before\n  \n  after", "Agent: as [kpt_001] says"] == said(script.path)
 
 
 @pytest.mark.parametrize("asked", ["cat .claude/playbook.json", "tallybook show", "grep x .claude/ledger/events.jsonl"])

@@ -6,6 +6,7 @@ from itertools import count
 import json
 import os
 from pathlib import Path
+import re
 import stat
 import subprocess
 import sys
@@ -149,6 +150,11 @@ def client_in(folder: Path) -> Client:
     script.write_text(STAND_IN.format(python=sys.executable, folder=str(folder)), encoding="utf-8")
     script.chmod(script.stat().st_mode | stat.S_IXUSR)
     return Client(folder)
+
+
+def kept(folder: Path) -> Path:
+    """Return where the agent keeps the transcripts of the sessions in a folder."""
+    return Path.home() / ".claude" / "projects" / re.sub("[^A-Za-z0-9]", "-", str(folder))
 
 
 def asked_for(folder: Path, script: Script) -> Project:

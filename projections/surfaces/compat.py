@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ledger import clock, disk
 from ledger.decide import Known, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
-from ledger.events import KeyPoint, PointAdded, PointRated
+from ledger.events import KeyPoint, PointAdded, PointRated, ReflectionCompleted
 from ledger.names import STAMP, generate_keypoint_name, number_of, usable_name
 from ledger.seeds import read_legacy
 from projections import render
@@ -25,7 +25,7 @@ from projections.playbook import Playbook, rated
 from projections.prune import SPEC_POLICY
 from projections.surfaces import playbook_file, record, screen
 from projections.surfaces.project import Project, find_project
-from projections.surfaces.requests import Change, Request, Update
+from projections.surfaces.requests import Change, Facts, Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -306,6 +306,8 @@ def extract_keypoints(
 ) -> dict[str, Any]:
     """Return what the rater of the settings says of a session: an extraction result for ``update_playbook_data``.
 
+    It keeps to the day's tokens, and what it cost is recorded.
+
     Args:
         messages: As ``load_transcript`` returns them.
         playbook: The playbook that the session was told.
@@ -319,16 +321,21 @@ def extract_keypoints(
     """
     from projections.reflections import NO_RATER
     from projections.surfaces import settings
-    from projections.surfaces.reflection import prompt, raters
+    from projections.surfaces.reflection import due, prompt, raters
 
     project = Project(get_project_dir())
     found = settings.read(project)
     if found.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
     pruned = [point.text for point in record.current(record.open_log(project)).gone.values()]
-    said = "\n".join(message["content"] for message in messages)
+    said = "\n".join(screen.mask(message["content"]).text for message in messages)
     asked = prompt.ask(load_template(prompt.TEMPLATE), playbook["key_points"], pruned, said)
+    today = clock.utc_now().at[:10]
+    if due.look(project).spent.get(today, 0) + prompt.tokens(asked) > found.tokens_per_day:
+        raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
     reply, judged = raters.judge(found.rater, found.model, asked)
+    done = Facts((ReflectionCompleted(found.rater, reply.input_tokens, reply.output_tokens),))
+    record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
         save_diagnostic(f"{asked}\n\n{reply.text}", diagnostic_name)
     return judged.payload

@@ -80,8 +80,18 @@ def note(project: Project, error: Exception) -> None:
 def handle(payload: Payload) -> str:
     """Do what is to be done at an event, and return the answer, empty where there is none."""
     project = _project_of(payload.folder)
-    answers = [does(project, payload) for does in EVENTS.get(payload.event, ()) if _lives(project)]
+    answers = [_done(does, project, payload) for does in EVENTS.get(payload.event, ()) if _lives(project)]
     return "".join(answers)
+
+
+def _done(does: Callable[[Project, Payload], str], project: Project, payload: Payload) -> str:
+    """Do one thing, and return its answer; what goes wrong in it is noted, and ends nothing else."""
+    try:
+        return does(project, payload)
+    except Exception as error:  # noqa: BLE001 - as in run
+        with suppress(Exception):
+            note(project, error)
+        return ""
 
 
 def _project_of(folder: str) -> Project:
@@ -122,7 +132,12 @@ def tell_playbook(project: Project, payload: Payload) -> str:
     text = inject.fill(template, choice.lines)
     key = f"injected:{payload.session}" + (f":compact:{clock.utc_now().unix_us // _COMPACTION_US}" if again else "")
     event = hook_record.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
-    new = hook_record.record(project, [event], _by(payload), key)
+    try:
+        new = hook_record.record(project, [event], _by(payload), key)
+    except TallybookError as error:
+        # It could be written nowhere, so that nothing would stop it from being told at every prompt.
+        note(project, error)
+        new = payload.event == "SessionStart"
     # It saves asking the ledger; and where that could not take the event, nothing else says that the session was told.
     with suppress(TallybookError):
         disk.make_folder(marker.parent, durable=False)
@@ -189,7 +204,8 @@ def note_citations(project: Project, payload: Payload) -> str:
     if "[" in payload.said and payload.session:
         from projections.surfaces import hook_record
 
-        names = [entry["name"] for entry in _entries(project) if f"[{entry['name']}]" in payload.said]
+        cited = {piece.partition("]")[0] for piece in payload.said.split("[")[1:]}
+        names = [entry["name"] for entry in _entries(project) if entry["name"] in cited]
         events = [hook_record.draft("point.cited", name=name, where=payload.where) for name in names]
         if events:
             occasion = payload.occasion or _digest(payload.said)
@@ -205,21 +221,25 @@ def owe_reflection(project: Project, payload: Payload) -> str:
     """Record that a session is to be reflected on; it answers nothing."""
     from projections.surfaces import hook_record, hook_worker
 
+    if not payload.session:
+        return ""
     with suppress(OSError):
         end = os.stat(payload.transcript).st_size
         event = hook_record.draft("reflection.requested", end=end, trigger=payload.event, transcript=payload.transcript)
-        if hook_record.record(project, [event], _by(payload), f"reflect:{payload.session}:{end}"):
-            hook_worker.unsettle(project)
-        if not hook_worker.is_settled(project):
-            hook_worker.start(project)
+        # Before it, so that a hook that ends between the two leaves it to be found; and behind it, where a worker that
+        # had found nothing said so meanwhile.
+        hook_worker.unsettle(project)
+        hook_record.record(project, [event], _by(payload), f"reflect:{payload.session}:{end}")
+        hook_worker.unsettle(project)
+        hook_worker.start(project)
     return ""
 
 
 def take_up(project: Project, payload: Payload) -> str:
     """Let somebody see to what was asked for earlier and did not get done; it answers nothing."""
-    from projections.surfaces import hook_worker
+    from projections.surfaces import hook_worker, settings
 
-    if not payload.subagent and not hook_worker.is_settled(project):
+    if not payload.subagent and not hook_worker.is_settled(project, settings.read(project).rater):
         hook_worker.start(project)
     return ""
 

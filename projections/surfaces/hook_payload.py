@@ -58,11 +58,15 @@ def claude(found: Mapping[str, Any]) -> Payload:
 
 
 def _texts(value: object) -> list[str]:
-    """Return every text in a JSON value, keys left out; it was nested no deeper than its reader goes."""
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for one in inner for text in _texts(one)]
+    """Return every text in a JSON value, in order, keys left out."""
+    texts, left = [], [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            texts.append(one)
+        elif isinstance(one, dict | list):
+            left += reversed(list(one.values() if isinstance(one, dict) else one))
+    return texts
 
 
 AGENTS: dict[str, Callable[[Mapping[str, Any]], Payload]] = {"claude": claude}

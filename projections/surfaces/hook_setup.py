@@ -161,7 +161,7 @@ def _state() -> dict[str, Any]:
 
 def state_file() -> Path:
     """Return the file in which the agent notes what it needs to know of folders."""
-    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()) / STATE
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or places.home()) / STATE
 
 
 def is_used() -> bool:

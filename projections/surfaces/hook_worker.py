@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from ledger import clock, disk
+from ledger.errors import TallybookError
 from ledger.light import suppress
 
 TYPE_CHECKING = False
@@ -12,14 +14,19 @@ if TYPE_CHECKING:
     from projections.surfaces.project import Project
 
 SETTLED = "settled"
-"""File in the cache that says that nothing is owed; where it is missing, somebody looks."""
+"""File in the cache that says that a rater has nothing to do; where it is missing or old, somebody looks."""
+SETTLED_S = 3_600
 # Not from the current folder, whose files anybody may have written.
 _COMMAND = ("-P", "-c", "from projections.surfaces.entry import main; main()")
 
 
-def is_settled(project: Project) -> bool:
-    """Say whether it is known that nothing is owed."""
-    return os.path.exists(project.ledger / "cache" / SETTLED)
+def is_settled(project: Project, rater: str) -> bool:
+    """Say whether it was found a short while ago that a rater has nothing to do."""
+    path = project.ledger / "cache" / SETTLED
+    with suppress(OSError, TallybookError):
+        fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
+        return fresh and disk.read_file(path) == rater.encode()
+    return False
 
 
 def unsettle(project: Project) -> None:
@@ -34,7 +41,8 @@ def start(project: Project) -> None:
     Raises:
         OSError: No process could be started.
     """
-    words = [sys.executable, *_COMMAND, "--project", str(project.root), "reflect", "--unattended"]
+    start = str(project.start or project.root)
+    words = [sys.executable, *_COMMAND, "--project", str(project.root), "reflect", "--unattended", "--start", start]
     if hasattr(os, "posix_spawn"):
         nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
         files = [nothing, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]

@@ -12,7 +12,7 @@ from ledger import clock
 from projections.reflections import BROKEN_OFF, GONE, NO_RATER, broken_off
 from projections.surfaces import settings
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted, lasting
-from projections.surfaces.reflection import raters, worker
+from projections.surfaces.reflection import due, raters, worker
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ def reflection(patient: Patient) -> Iterator[Finding]:
     if not patient.log.exists():
         return
     chosen = _chosen(patient.project)
-    known = worker.look(patient.project)
+    known = due.look(patient.project)
     if chosen.rater == NO_RATER:
         yield _unjudged(known)
     else:
@@ -112,7 +112,7 @@ def _failures(patient: Patient, failed: Mapping[str, Failure]) -> Iterator[Findi
         cause = f"{failure.cause}: {reason}" if reason else failure.cause
         cause = "it was broken off" if failure.cause == BROKEN_OFF else cause
         tries = "once" if failure.tries == 1 else counted(failure.tries, "time")
-        again_us = worker.next_try_us(failure)
+        again_us = due.next_try_us(failure)
         if again_us is None:
             then = "nobody tries again unasked"
         elif again_us > patient.now.unix_us:
@@ -129,7 +129,8 @@ def _gone(patient: Patient, known: Reflections) -> Iterator[Finding]:
     since = clock.moment(patient.now.unix_us - _DAYS * _DAY_US).at
     failures = [one.failure for one in known.sessions.values() if one.failure is not None]
     number = sum(one.cause == GONE and one.at >= since for one in failures)
-    number += sum(one.rated.seen < one.asked and not _stands(one) for one in known.sessions.values())
+    unseen = (one for one in known.sessions.values() if not one.is_gone)
+    number += sum(one.rated.seen < one.asked and not _stands(one) for one in unseen)
     if number:
         what = f"{counted(number, 'transcript')} gone before anybody judged {'it' if number == 1 else 'them'}"
         hint = (

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import data
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+from projections.reflections import NO_RATER
 from projections.surfaces import commands, hook_worker
 from projections.surfaces.project import Project
-from projections.surfaces.reflection import worker
+from projections.surfaces.reflection import due, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -47,14 +48,14 @@ def _project(folder: Path, events: int) -> Project:
     project = Project(folder)
     data.build(project.ledger, "alike", events)
     commands.replay(project)
-    worker.work(project, worker.Plan())
+    worker.work(project, due.Plan())
     return project
 
 
 def _wait_for_worker(project: Project) -> None:
     """Wait until the process that the last hook left behind has ended: it is no part of what the agent waits for."""
     for _ in range(WAITS):
-        if hook_worker.is_settled(project):
+        if hook_worker.is_settled(project, NO_RATER):
             break
         sleep(WAIT_S)
     # It looks once more behind that.

@@ -25,7 +25,7 @@ from ledger.errors import EXIT_NOT_WRITTEN
 from projections.surfaces import commands
 from projections.surfaces.entry import run as run_here
 from projections.surfaces.project import Project
-from transcripts import Script, ask_again
+from transcripts import Script, ask_again, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -196,7 +196,7 @@ def unrendered(root: Path) -> Project:
 def cited(root: Path) -> Project:
     """Make a project in which a session that cited an entry is to be reflected on."""
     project = begun(root)
-    ask_again(project, Script(root / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
+    ask_again(project, Script(kept(root) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     return project
 
 

@@ -99,9 +99,17 @@ def around(here: Path) -> Path:
     return _nearest(here, ".git") or _nearest(here, CLAUDE) or here
 
 
+def home() -> Path:
+    """Return the user's home folder; where the system knows none, one that is not there."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path(os.devnull) / "home"
+
+
 def users_folder() -> Path:
     """Return the agent's own folder of this user."""
-    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / CLAUDE)
+    return Path(os.environ.get("CLAUDE_CONFIG_DIR") or home() / CLAUDE)
 
 
 def _nearest(here: Path, name: str) -> Path | None:
@@ -110,7 +118,7 @@ def _nearest(here: Path, name: str) -> Path | None:
 
 
 def _is_home(folder: Path) -> bool:
-    return os.path.realpath(folder) == os.path.realpath(Path.home())
+    return os.path.realpath(folder) == os.path.realpath(home())
 
 
 def settings_file(place: Target) -> Path:
@@ -121,7 +129,7 @@ def settings_file(place: Target) -> Path:
     """
     path = place.claude / "settings.json"
     real = Path(os.path.realpath(path))
-    within = [os.path.realpath(folder) for folder in (Path.home(), place.folder) if folder is not None]
+    within = [os.path.realpath(folder) for folder in (home(), place.folder) if folder is not None]
     if path.is_symlink() and not any(map(real.is_relative_to, within)):
         raise CannotWriteError(path, f"leads to {real}, out of your home and the project", UNCHANGED)
     if os.path.lexists(path) and not (real.exists() and stat.S_ISREG(real.stat().st_mode)):

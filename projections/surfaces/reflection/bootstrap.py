@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +15,7 @@ from ledger.events import ReflectionRequested
 from projections.reflections import NO_RATER, Session
 from projections.surfaces import commands, record
 from projections.surfaces.findings import counted
-from projections.surfaces.reflection import pieces, transcript, worker
+from projections.surfaces.reflection import due, pieces, transcript, worker
 from projections.surfaces.reflection import prompt as prompts
 from projections.surfaces.requests import Facts, Request
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from projections.playbook import Playbook
     from projections.reflections import Reflections
     from projections.surfaces.project import Project
-    from projections.surfaces.reflection.worker import Plan
+    from projections.surfaces.reflection.due import Plan
 
 TRIGGER: Final = "tallybook reflect --from"
 _HEAD_LINES: Final = 100
@@ -62,12 +63,14 @@ def transcripts(folder: Path, known: Reflections, rater: str) -> dict[str, Sessi
         name: attrs.evolve(known.sessions.get(name, Session(None)), transcript=str(path), asked=size)
         for name, (path, size) in found.items()
     }
-    return {name: session for name, session in sessions.items() if session.is_owed(rater)}
+    return {name: session for name, session in sessions.items() if due.has_more(session, rater)}
 
 
 def _begun(path: Path) -> tuple[str, str]:
     """Return when a session began, by its first line that says so, and its name."""
-    return next((line.at for line in islice(transcript.lines(path), _HEAD_LINES) if line.at), ""), path.name
+    with suppress(OSError):
+        return next((line.at for line in islice(transcript.lines(path), _HEAD_LINES) if line.at), ""), path.name
+    return "", path.name
 
 
 def request(project: Project, found: Mapping[str, Session]) -> None:
@@ -87,8 +90,8 @@ def request(project: Project, found: Mapping[str, Session]) -> None:
 
 def owed(project: Project, plan: Plan) -> list[Ask]:
     """Return what would be asked of the sessions that are owed a reflection."""
-    known = worker.look(project)
-    found = {name: session for name, session in known.sessions.items() if session.is_owed(plan.rater)}
+    known = due.look(project)
+    found = {name: one for name, one in known.sessions.items() if name and due.has_more(one, plan.rater)}
     return asks(found, known, commands.now(project), plan)
 
 
@@ -103,10 +106,12 @@ def asks(found: Mapping[str, Session], known: Reflections, playbook: Playbook, p
 def _asks(name: str, session: Session, known: Reflections, playbook: Playbook, plan: Plan) -> Iterable[Ask]:
     if not session.transcript or not Path(session.transcript).is_file():
         return
-    for piece in pieces.all_pieces(worker.asked(known, name, session, plan, playbook.used)):
-        if piece.text:
-            prompt = worker.prompt_for(piece, playbook)
-            yield Ask(name, prompts.tokens(prompt), prompt)
+    # One that cannot be read is told when it is its turn.
+    with suppress(OSError):
+        for piece in pieces.all_pieces(worker.asked(known, name, plan, session, playbook)):
+            if piece.text:
+                prompt = worker.prompt_for(piece.text, playbook)
+                yield Ask(name, prompts.tokens(prompt), prompt)
 
 
 def estimate(asks: list[Ask], plan: Plan, spent: int = 0) -> str:

@@ -112,6 +112,8 @@ def _gather(gathered: _Gathered, asked: Asked, file: str, path: Path) -> bool:
     size = path.stat().st_size
     begin = _begin(asked, file, path, size)
     end, last, ended = begin, "", True
+    heard = asked.heard.end.get(file, 0)
+    heard = heard if heard <= size else 0
     for line in transcript.lines(path, begin):
         told = [] if asked.rater == NO_RATER else _told(line, file)
         length = sum(map(len, told)) + len(told)
@@ -120,7 +122,7 @@ def _gather(gathered: _Gathered, asked: Asked, file: str, path: Path) -> bool:
             break
         gathered.room -= length
         gathered.told += told
-        if line.begin >= asked.heard.end.get(file, 0):
+        if line.begin >= heard:
             _keep_quotes(gathered, line, asked.names)
         gathered.at = _moment(line.at) or gathered.at
         end, last = line.end, line.uuid or last
@@ -151,7 +153,7 @@ def _read_elsewhere(asked: Asked, path: Path) -> Iterator[str]:
     first = _first_uuid(path)
     for other, end in asked.others.items():
         with suppress(OSError):
-            if first and end and other != path and _first_uuid(other) == first:
+            if first and end and other != path and other.is_file() and _first_uuid(other) == first:
                 yield from (line.uuid for line in transcript.lines(other) if line.uuid and line.end <= end)
 
 

@@ -24,11 +24,14 @@ PRUNED_SHOWN: Final = 50
 """Entries that are gone, the latest, that a model is told not to bring back."""
 PRUNED_CHARS: Final = 300
 QUOTE_CHARS: Final = 200
+MAX_NEW: Final = 20
+"""New key points that an answer may bring; it is asked for five."""
 ANSWER_TOKENS: Final = 4_000
 """What an answer may have."""
 RATINGS: Final = frozenset({"helpful", "harmful", "neutral"})
 
 _PLACES: Final = re.compile(r"\{(playbook|pruned|transcript)\}")
+_ENDS: Final = re.compile(r"<\s*/\s*(playbook|pruned|transcript)", re.IGNORECASE)
 _NOTHING: Final = "(nothing)"
 _BYTES_A_TOKEN: Final = 3.5
 
@@ -76,7 +79,7 @@ def ask(template: str, entries: Sequence[Mapping[str, Any]], pruned: Sequence[st
         "transcript": said,
     }
     # What is data must not end the place that says so.
-    return _PLACES.sub(lambda place: told[place[1]].replace(f"</{place[1]}", f"< /{place[1]}") or _NOTHING, template)
+    return _PLACES.sub(lambda place: _ENDS.sub(r"< /\1", told[place[1]]) or _NOTHING, template)
 
 
 def tokens(prompt: str) -> int:
@@ -131,6 +134,8 @@ def judged(value: Any) -> Judged:
         UnusableError: It is not of the shape that was asked for.
     """
     texts, evaluations = (_list(value, field) for field in ("new_key_points", "evaluations"))
+    if len(texts) > MAX_NEW:
+        raise UnusableError(f"brings {len(texts)} new key points, at most {MAX_NEW} are taken")
     for index, text in enumerate(texts):
         if not isinstance(text, str) or not text.strip():
             raise UnusableError(f"has no text as new_key_points[{index}]")
@@ -146,6 +151,12 @@ def judged(value: Any) -> Judged:
             notes.append(PointNoted(name, f"{rating}: “{words}”"))
     ratings = [{"name": one["name"], "rating": one["rating"]} for one in evaluations]
     return Judged({"new_key_points": texts, "evaluations": ratings}, tuple(notes))
+
+
+def without(judged: Judged, gone: Sequence[str]) -> Judged:
+    """Return what an answer says without the texts of entries that are gone: it was told not to bring them back."""
+    texts = [text for text in judged.payload["new_key_points"] if text not in set(gone)]
+    return attrs.evolve(judged, payload=judged.payload | {"new_key_points": texts})
 
 
 def _list(value: Any, field: str) -> list[Any]:

@@ -12,6 +12,7 @@ import attrs
 
 from ledger.errors import TallybookError
 from projections.reflections import NO_RATER
+from projections.surfaces import screen
 from projections.surfaces.hook import INSIDE
 from projections.surfaces.reflection import prompt as prompts
 
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 
 TIMEOUT_S: Final = 300
 """Seconds that a model has for its answer; the variable TALLYBOOK_TIMEOUT_S says otherwise."""
+MAX_TIMEOUT_S: Final = 86_400
 _REASON_CHARS: Final = 300
+_MAX_TOKENS: Final = 10**12
 
 UNAVAILABLE: Final = "unavailable"
 REFUSED: Final = "refused"
@@ -50,11 +53,17 @@ class RaterError(TallybookError):
     """Nothing came of asking."""
 
     def __init__(self, cause: str, reason: str, input_tokens: int = 0, output_tokens: int = 0, model: str = "") -> None:
-        """Keep what ``reflection.failed`` says of it."""
-        self.cause, self.model = cause, model
-        self.reason = " ".join(reason.split())[:_REASON_CHARS]
+        """Keep what ``reflection.failed`` says of it; what a provider says may hold anything."""
+        self.cause, self.model = cause, _clean(model)
+        # Masked before it is cut: half of a secret is not known for one.
+        self.reason = " ".join(screen.mask(_clean(reason)).text.split())[:_REASON_CHARS]
         self.input_tokens, self.output_tokens = input_tokens, output_tokens
         super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
+
+
+def _clean(text: object) -> str:
+    """Return a text as the ledger can carry it, empty where it is none."""
+    return text.encode("utf-8", "replace").decode() if isinstance(text, str) else ""
 
 
 @attrs.frozen
@@ -117,9 +126,17 @@ def _claude_reply(done: subprocess.CompletedProcess[bytes], model: str) -> Reply
     if done.returncode or found.get("is_error") or not isinstance(text, str):
         what = text if isinstance(text, str) else str(found.get("subtype"))
         raise RaterError(UNAVAILABLE, f"claude ended with {done.returncode}: {what}", *spent, model=model)
-    if found.get("stop_reason") == "refusal":
-        raise RaterError(REFUSED, text, *spent, model=model)
-    return Reply(text, model, *spent)
+    return _reply(text, found.get("stop_reason"), model, spent)
+
+
+def _reply(text: str, stop: object, model: object, spent: tuple[int, int]) -> Reply:
+    """Return an answer, unless the model says that it is none."""
+    named = _clean(model)
+    if stop == "refusal":
+        raise RaterError(REFUSED, text or "it refused", *spent, model=named)
+    if stop == "max_tokens":
+        raise RaterError(UNUSABLE, "the answer was cut off", *spent, model=named)
+    return Reply(_clean(text), named, *spent)
 
 
 def _spent(usage: object) -> tuple[int, int]:
@@ -127,7 +144,7 @@ def _spent(usage: object) -> tuple[int, int]:
     fields: Mapping[str, Any] = usage if isinstance(usage, dict) else {}
     sent = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     numbers = [value if type(value := fields.get(field)) is int else 0 for field in (*sent, "output_tokens")]
-    return max(sum(numbers[:-1]), 0), max(numbers[-1], 0)
+    return min(max(sum(numbers[:-1]), 0), _MAX_TOKENS), min(max(numbers[-1], 0), _MAX_TOKENS)
 
 
 def _anthropic(model: str, prompt: str) -> Reply:
@@ -144,9 +161,12 @@ def _anthropic(model: str, prompt: str) -> Reply:
             api_key=_first("AGENTIC_CONTEXT_API_KEY"),
             base_url=_first("AGENTIC_CONTEXT_BASE_URL"),
             timeout=_timeout_s(),
+            # The work has a patience of its own, and counts what each call may have cost.
+            max_retries=0,
         )
         with client:
-            answer = client.messages.create(
+            # As it came: what answers under a wrong address need not be a message.
+            answer = client.messages.with_raw_response.create(
                 model=wanted,
                 max_tokens=prompts.ANSWER_TOKENS,
                 messages=[{"role": "user", "content": prompt}],
@@ -156,20 +176,31 @@ def _anthropic(model: str, prompt: str) -> Reply:
     except (anthropic.AnthropicError, TypeError, ValueError) as error:
         # The SDK says TypeError where there is no key at all.
         raise RaterError(UNAVAILABLE, f"{type(error).__name__}: {error}", model=wanted) from error
-    spent = _spent(answer.usage.model_dump())
-    text = "".join(block.text for block in answer.content if block.type == "text")
-    if answer.stop_reason == "refusal":
-        raise RaterError(REFUSED, text or "it refused", *spent, model=answer.model)
-    if answer.stop_reason == "max_tokens":
-        raise RaterError(UNUSABLE, "the answer was cut off", *spent, model=answer.model)
-    return Reply(text, answer.model, *spent)
+    return _message(answer.http_response.content, wanted)
+
+
+def _message(data: bytes, wanted: str) -> Reply:
+    """Return the answer in what a provider sent."""
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError):
+        found = None
+    blocks = found.get("content") if isinstance(found, dict) else None
+    if not isinstance(found, dict) or not isinstance(blocks, list):
+        raise RaterError(UNAVAILABLE, "what came back is no message of the provider's", model=wanted)
+    said = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+    text = "".join(one for one in said if isinstance(one, str))
+    return _reply(text, found.get("stop_reason"), found.get("model") or wanted, _spent(found.get("usage")))
 
 
 def _timeout_s() -> float:
+    """Return how long a model has, 1 s to a day."""
     try:
-        return max(float(os.environ.get("TALLYBOOK_TIMEOUT_S") or TIMEOUT_S), 1.0)
+        asked = float(os.environ.get("TALLYBOOK_TIMEOUT_S") or TIMEOUT_S)
     except ValueError:
         return TIMEOUT_S
+    # Which is false of what is no number at all.
+    return asked if 1 <= asked <= MAX_TIMEOUT_S else TIMEOUT_S
 
 
 def judge(rater: str, model: str, prompt: str) -> tuple[Reply, Judged]:

@@ -33,6 +33,8 @@ _OUR_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ :
 _OURS: Final = re.compile(r"playbook\.json|\btallybook\b|\.claude[\\/]+ledger")
 # How much more than is shown is looked through: what lies further from the cut leaves nothing of itself.
 _SCREENED: Final = 8
+_SHOWS_OURS: Final = re.compile(r"playbook\.json|\.claude[\\/]+ledger|\"helpful\"\s*:\s*\d+\s*,\s*\"harmful\"\s*:")
+_LOOKED_BACK_BYTES: Final = 256 * 1024
 _LEFT_OUT: Final = "(the playbook, left out)"
 
 
@@ -93,8 +95,8 @@ def lines(path: Path, begin: int = 0) -> Iterator[Line]:
     Raises:
         OSError: It cannot be read.
     """
-    ours: set[str] = set()
     with path.open("rb") as file:
+        ours = _asked_for_ours(file, begin)
         file.seek(begin)
         at = begin
         while data := file.readline(MAX_LINE_BYTES):
@@ -106,6 +108,15 @@ def lines(path: Path, begin: int = 0) -> Iterator[Line]:
             end = at + len(data)
             yield _line(data, at, end, ours)
             at = end
+
+
+def _asked_for_ours(file: Any, begin: int) -> set[str]:
+    """Return which tools were asked for what shows the playbook, shortly before: their answers may come behind."""
+    ours: set[str] = set()
+    file.seek(max(begin - _LOOKED_BACK_BYTES, 0))
+    for data in file.read(begin - file.tell()).splitlines(keepends=True):
+        _line(data, 0, 0, ours)
+    return ours
 
 
 def _rest(file: Any) -> bytes:
@@ -126,7 +137,7 @@ def _line(data: bytes, begin: int, end: int, ours: set[str]) -> Line:
         return Line(begin, end)
     if not isinstance(found, dict):
         return Line(begin, end)
-    uuid, at = (value if isinstance(value := found.get(field), str) else "" for field in ("uuid", "timestamp"))
+    uuid, at = (_whole(value) if isinstance(value := found.get(field), str) else "" for field in ("uuid", "timestamp"))
     message = found.get("message")
     said = found.get("type") in {"user", "assistant"} and not any(found.get(mark) for mark in _UNSAID)
     turns = tuple(_turns(message, str(found["type"]), ours)) if said and isinstance(message, dict) else ()
@@ -148,16 +159,17 @@ def _turn(block: Mapping[str, Any], role: str, ours: set[str]) -> Turn | None:
     """Return what one block says, None for thoughts, pictures and kinds that are not known."""
     kind = block.get("type")
     if kind == "text" and isinstance(text := block.get("text"), str):
-        said = unreminded(text)
+        said = unreminded(_whole(text))
         return Turn(role, _shown(said, SAID_CHARS), whole=said if role == "assistant" else "")
     if kind == "tool_use":
         asked = "\n".join(_texts(block.get("input")))
         if _OURS.search(asked):
             ours.add(str(block.get("id")))
-        return Turn("use", _shown(asked, TOOL_CHARS), str(block.get("name") or "a tool"), asked)
+        return Turn("use", _shown(asked, TOOL_CHARS), _whole(str(block.get("name") or "a tool"))[:100], asked)
     if kind == "tool_result":
         answered = "\n".join(_texts(block.get("content")))
-        shown = _LEFT_OUT if str(block.get("tool_use_id")) in ours else _shown(unreminded(answered), TOOL_CHARS)
+        is_ours = str(block.get("tool_use_id")) in ours or _SHOWS_OURS.search(answered)
+        shown = _LEFT_OUT if is_ours else _shown(unreminded(answered), TOOL_CHARS)
         return Turn("error" if block.get("is_error") else "tool", shown)
     return None
 
@@ -165,12 +177,17 @@ def _turn(block: Mapping[str, Any], role: str, ours: set[str]) -> Turn | None:
 def _texts(value: object) -> list[str]:
     """Return the texts in a tool's input or answer, in order; pictures and other data are left out."""
     if isinstance(value, str):
-        return [value]
+        return [_whole(value)]
     if isinstance(value, dict):
         if value.get("type") in {"image", "document"}:
             return []
         return [text for field, one in value.items() if field != "type" for text in _texts(one)]
     return [text for one in value for text in _texts(one)] if isinstance(value, list) else []
+
+
+def _whole(text: str) -> str:
+    """Return a text as UTF-8 can carry it: agents cut emoji in two."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def unreminded(text: str) -> str:
@@ -204,6 +221,7 @@ SAID: Final = {
 
 
 def told(turn: Turn, *, subagent: bool = False) -> str:
-    """Return a turn as a model reads it."""
+    """Return a turn as a model reads it; its further lines are set in, so that none looks like another's turn."""
     who = SAID[turn.role].format(turn.where)
-    return f"{'Subagent: ' if subagent else ''}{who}: {turn.text}"
+    text = "\n  ".join(turn.text.splitlines())
+    return f"{'Subagent: ' if subagent else ''}{who}: {text}"

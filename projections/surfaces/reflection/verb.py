@@ -17,19 +17,27 @@ from projections.reflections import NO_RATER
 from projections.surfaces import commands, hook, settings
 from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json
-from projections.surfaces.reflection import bootstrap, worker
+from projections.surfaces.project import Project
+from projections.surfaces.reflection import bootstrap, due, worker
 from projections.surfaces.reflection.raters import RATERS
 from projections.surfaces.terminal import harmless
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from projections.surfaces.project import Project
     from projections.surfaces.reflection.bootstrap import Ask
-    from projections.surfaces.reflection.worker import Came, Plan
+    from projections.surfaces.reflection.due import Plan
+    from projections.surfaces.reflection.worker import Came
 
+_OWN_FILES, _MANY_FILES = 3, 1024
 SETTINGS_NAME: Final = "tallybook.toml"
-ENDED: Final = {worker.DONE: 0, worker.SPENT: EXIT_NO, worker.BUSY: EXIT_NO, worker.HELD: EXIT_NOT_WRITTEN}
+ENDED: Final = {
+    worker.DONE: 0,
+    worker.SPENT: EXIT_NO,
+    worker.TOO_FEW: EXIT_NO,
+    worker.BUSY: EXIT_NO,
+    worker.HELD: EXIT_NOT_WRITTEN,
+}
 """How the work ended → the exit code."""
 
 
@@ -41,6 +49,7 @@ ENDED: Final = {worker.DONE: 0, worker.SPENT: EXIT_NO, worker.BUSY: EXIT_NO, wor
 @click.option("--model", help="Which model; else what the settings say.")
 @click.option("--tokens", type=click.IntRange(0), help="What a day may cost; else what the settings say.")
 @click.option("--unattended", is_flag=True, hidden=True)
+@click.option("--start", hidden=True)
 @as_json
 @click.pass_obj
 def reflect(project: Project, /, **options: Any) -> int:
@@ -48,6 +57,9 @@ def reflect(project: Project, /, **options: Any) -> int:
 
     Without a rater it costs nothing and keeps the words in which entries were cited.
     """
+    if options["start"]:
+        # Where the agent was started: that folder's settings win over the project's.
+        project = Project(project.root, Path(options["start"]))
     plan = _plan(project, options)
     if options["unattended"]:
         return _unattended(project, attrs.evolve(plan, patient=True))
@@ -67,14 +79,17 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
     if rater not in RATERS:
         raise BadInputError(f"--rater {rater}", "is none that is known", f"it takes {', '.join(RATERS)}")
     tokens = found.tokens_per_day if options["tokens"] is None else options["tokens"]
-    return worker.Plan(rater, options["model"] or found.model, tokens)
+    return due.Plan(rater, options["model"] or found.model, tokens)
 
 
 def _unattended(project: Project, plan: Plan) -> int:
     """Work as the process that a hook started: nobody reads what it says, so what goes wrong is noted."""
     with suppress(OSError, AttributeError):
         os.setsid()
+    # What the agent had open when it called the hook is none of ours.
+    os.closerange(_OWN_FILES, _MANY_FILES)
     try:
+        due.wait_for_writers(project, plan)
         worker.work(project, plan)
     except Exception as error:  # noqa: BLE001 - whatever it is, `doctor` is the one that tells
         with suppress(Exception):
@@ -147,7 +162,7 @@ def _shown(asks: list[Ask], plan: Plan, *, as_json: bool) -> int:
 
 def _from(project: Project, plan: Plan, options: dict[str, Any]) -> int:
     """Ask for reflections on the transcripts of a folder, and work them off."""
-    known = worker.look(project)
+    known = due.look(project)
     found = bootstrap.transcripts(Path(options["source"]), known, plan.rater)
     asks = bootstrap.asks(found, known, commands.now(project), plan)
     if options["dry_run"]:
@@ -162,6 +177,7 @@ def _from(project: Project, plan: Plan, options: dict[str, Any]) -> int:
             raise BadInputError("--from", "asks before it begins", "give --yes where nobody can answer")
         click.confirm("Begin?", abort=True, err=True)
     bootstrap.request(project, found)
+    plan = attrs.evolve(plan, folders=(Path(options["source"]),))
     return _worked(project, plan, as_json=options["as_json"], pieces=len(asks))
 
 

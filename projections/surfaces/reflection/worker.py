@@ -14,18 +14,16 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ledger import clock, disk
-from ledger.codec import decode
-from ledger.errors import CannotWriteError, LockHeldError
+from ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
-from ledger.line import START
-from projections.fold import fold
-from projections.reflections import GONE, NO_RATER, REFLECTIONS, Failure, Reflections, Session, broken_off
+from projections.reflections import GONE, NO_RATER, Reflections, Session
 from projections.render import entry
-from projections.surfaces import compat, record, screen
+from projections.surfaces import compat, record
 from projections.surfaces.answers import MAX_BY_CHARS
 from projections.surfaces.hook_worker import SETTLED
 from projections.surfaces.reflection import pieces, raters
 from projections.surfaces.reflection import prompt as prompts
+from projections.surfaces.reflection.due import Plan, due, kept_by_agent, look, outside
 from projections.surfaces.requests import Facts, Request, Update
 
 if TYPE_CHECKING:
@@ -35,38 +33,23 @@ if TYPE_CHECKING:
     from projections.playbook import Playbook
     from projections.surfaces.project import Project
     from projections.surfaces.reflection.pieces import Piece
+    from projections.surfaces.reflection.prompt import Judged
+    from projections.surfaces.reflection.raters import Reply
     from projections.surfaces.requests import What
 
 LOCK: Final = "reflect.lock"
-FIRST_WAIT_S: Final = 300
-MAX_WAIT_S: Final = 24 * 3600
-MAX_TRIES: Final = 6
-"""After so many in a row nobody tries again by himself; `tallybook reflect` does."""
-
 KEPT_DAYS: Final = 30
 """After so many days an agent's transcript is gone, and its session goes on no more."""
 
 DONE: Final = "done"
 BUSY: Final = "another process reflects already"
 SPENT: Final = "the day's tokens are spent"
+TOO_FEW: Final = "a day's tokens are too few for a single piece"
+OUTSIDE: Final = "outside"
+"""Cause of a failure: the transcript lies neither where the agent keeps them nor where a person said."""
+REPEATED: Final = "this stretch was recorded before"
+_UUID_CHARS: Final = 100
 HELD: Final = "another process holds the ledger"
-
-
-@attrs.frozen
-class Plan:
-    """How the work is to be done.
-
-    Attributes:
-        rater: Key of RATERS.
-        model: Which model, empty for the rater's usual one.
-        tokens: What all of a day's reflections may cost, in tokens, in and out.
-        patient: Whether what failed waits before it is tried again; a person's own asking does not.
-    """
-
-    rater: str = NO_RATER
-    model: str = ""
-    tokens: int = 500_000
-    patient: bool = False
 
 
 @attrs.frozen
@@ -106,12 +89,6 @@ class _StopError(Exception):
     """The work cannot go on; it says why."""
 
 
-def look(project: Project, before: Reflections | None = None) -> Reflections:
-    """Return what reflection has done and has to do; with what was seen before, only what came since is read."""
-    after = START if before is None else record.mark_of(before)
-    return fold(REFLECTIONS, decode(record.open_log(project).read(after)), before)
-
-
 def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: None) -> str:
     """Reflect on everything that is owed and due.
 
@@ -128,13 +105,14 @@ def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: 
                 if not alone:
                     return BUSY
                 desk = _desk(project, plan)
-                while (due := next(_due(desk, tried), None)) is not None:
-                    _take(desk, due, tried, tell)
+                _check_budget(desk)
+                while (name := next(due(desk.known, plan, tried), None)) is not None:
+                    _take(desk, name, tried, tell)
                     desk = _desk(project, plan, desk.known)
                 _settle(desk)
             # What was asked for while this one held the lock found it busy.
             desk = attrs.evolve(desk, known=look(project, desk.known))
-            if next(_due(desk, tried), None) is None:
+            if next(due(desk.known, plan, tried), None) is None:
                 return DONE
     except _StopError as stop:
         return str(stop)
@@ -147,9 +125,11 @@ def _alone(project: Project) -> Iterator[bool]:
     path = project.ledger / LOCK
     fd = disk.open_file(path, write=True, create=True)
     try:
-        yield disk.try_lock(fd)
-    except OSError as error:
-        raise CannotWriteError(path, disk.reason(error)) from error
+        try:
+            alone = disk.try_lock(fd)
+        except OSError as error:
+            raise CannotWriteError(path, disk.reason(error)) from error
+        yield alone
     finally:
         os.close(fd)
 
@@ -162,13 +142,19 @@ def _desk(project: Project, plan: Plan, before: Reflections | None = None) -> _D
     return _Desk(project, plan, look(project, before), report.state)
 
 
+def _check_budget(desk: _Desk) -> None:
+    if desk.plan.rater != NO_RATER and overhead(desk.playbook) >= desk.plan.tokens:
+        raise _StopError(TOO_FEW)
+
+
 def _settle(desk: _Desk) -> None:
     """Let the next session's hook know that there is nothing to take up."""
-    if not any(session.is_owed(desk.plan.rater) for session in desk.known.sessions.values()):
+    rater = desk.plan.rater
+    if not any(session.is_owed(rater) and not session.is_gone for session in desk.known.sessions.values()):
         with suppress(OSError, CannotWriteError):
             marker = desk.project.ledger / "cache" / SETTLED
             disk.make_folder(marker.parent, durable=False)
-            disk.store(marker, b"")
+            disk.store(marker, rater.encode())
             _tidy(marker.parent)
 
 
@@ -180,29 +166,12 @@ def _tidy(cache: Path) -> None:
             path.unlink()
 
 
-def next_try_us(failure: Failure) -> int | None:
-    """Return when a failure is tried again unasked, in microseconds since 1970; None for never."""
-    if failure.tries >= MAX_TRIES:
-        return None
-    wait_s: int = min(FIRST_WAIT_S * 2 ** (failure.tries - 1), MAX_WAIT_S)
-    return clock.unix_us(failure.at) + wait_s * clock.MICROSECONDS
+def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> pieces.Asked:
+    """Return what of a session is to be read.
 
-
-def _due(desk: _Desk, tried: set[str]) -> Iterator[str]:
-    """Yield the sessions whose turn it is, the one first asked for first."""
-    now_us = clock.utc_now().unix_us
-    for name, session in desk.known.sessions.items():
-        if name in tried or not session.is_owed(desk.plan.rater):
-            continue
-        failure = broken_off(session) if desk.plan.patient else None
-        # Whoever chose another rater since has changed what it failed for.
-        again_us = now_us if failure is None or failure.rater != desk.plan.rater else next_try_us(failure)
-        if again_us is not None and again_us <= now_us:
-            yield name
-
-
-def asked(known: Reflections, name: str, session: Session, plan: Plan, names: set[str]) -> pieces.Asked:
-    """Return what of a session is to be read."""
+    Raises:
+        BadInputError: The prompt's template has no place for it.
+    """
     others = {
         Path(other.transcript): other.reached(plan.rater).end.get("", 0)
         for one, other in known.sessions.items()
@@ -215,47 +184,72 @@ def asked(known: Reflections, name: str, session: Session, plan: Plan, names: se
         session.heard,
         known.known_lasts(plan.rater),
         session.asked,
-        names,
+        playbook.used,
         others,
-        # A piece must not cost more than a day may: a character is less than a token.
-        min(pieces.PIECE_CHARS, plan.tokens),
+        # A character is at most a token.
+        min(pieces.PIECE_CHARS, plan.tokens - overhead(playbook)) if plan.rater != NO_RATER else pieces.PIECE_CHARS,
     )
+
+
+def overhead(playbook: Playbook) -> int:
+    """Return what a piece costs without its text, in tokens."""
+    return prompts.tokens(prompt_for("", playbook))
 
 
 def _take(desk: _Desk, name: str, tried: set[str], tell: Callable[[Came], None]) -> None:
     """Reflect on the next piece of a session, and record what came of it."""
-    session = desk.known.sessions[name]
     try:
-        if session.transcript is None or not Path(session.transcript).is_file():
-            raise FileNotFoundError(session.transcript)
-        piece = pieces.next_piece(asked(desk.known, name, session, desk.plan, desk.playbook.used))
+        came = _piece(desk, name, desk.known.sessions[name])
+    except BadInputError as error:
+        # Whatever is odd in one session, the others have their turn.
+        came = Came(name, failed=str(error))
+    if came is None or came.failed:
+        tried.add(name)
+    if came is not None:
+        tell(came)
+
+
+def _piece(desk: _Desk, name: str, session: Session) -> Came | None:
+    """Return what came of a session's next piece, None where there is none."""
+    path = Path(session.transcript or os.devnull)
+    try:
+        if not path.is_file():
+            raise FileNotFoundError(path)
+        if not kept_by_agent(path, desk.plan):
+            return _fail(desk, name, raters.RaterError(OUTSIDE, outside(path)))
+        piece = pieces.next_piece(asked(desk.known, name, desk.plan, session, desk.playbook))
     except OSError as error:
         gone = isinstance(error, FileNotFoundError)
         why = "the transcript is gone" if gone else f"the transcript cannot be read: {disk.reason(error)}"
-        came = _fail(desk, name, raters.RaterError(GONE if gone else raters.UNAVAILABLE, why))
-    else:
-        came = _judge(desk, name, piece) if piece.text else _keep(desk, name, piece)
-    if came.failed:
-        tried.add(name)
-    tell(came)
+        return _fail(desk, name, raters.RaterError(GONE if gone else raters.UNAVAILABLE, why))
+    if not piece.stretches:
+        return None
+    return _judge(desk, name, piece) if piece.text else _keep(desk, name, piece)
 
 
 def _keep(desk: _Desk, name: str, piece: Piece) -> Came:
     """Record what was read without asking anybody."""
-    _write(desk, name, Facts((*piece.quotes, *piece.stretches)), piece)
-    return Came(name, quotes=len(piece.quotes))
+    outcome = _write(desk, name, Facts((*piece.quotes, *piece.stretches)), piece)
+    return Came(name, quotes=len(piece.quotes), failed=REPEATED if outcome.repeated else "")
 
 
-def prompt_for(piece: Piece, playbook: Playbook) -> str:
-    """Return what a model is asked about a piece."""
+def prompt_for(text: str, playbook: Playbook) -> str:
+    """Return what a model is asked about what was said.
+
+    Raises:
+        BadInputError: The prompt's template has no place for it.
+    """
     entries = [entry(point) for point in playbook.points.values()]
-    gone = [point.text for point in playbook.gone.values()]
-    return prompts.ask(compat.load_template(prompts.TEMPLATE), entries, gone, piece.text)
+    return prompts.ask(compat.load_template(prompts.TEMPLATE), entries, _gone(playbook), text)
+
+
+def _gone(playbook: Playbook) -> list[str]:
+    return [point.text for point in playbook.gone.values()]
 
 
 def _judge(desk: _Desk, name: str, piece: Piece) -> Came:
     """Ask about a piece, and record what the answer says."""
-    plan, prompt = desk.plan, prompt_for(piece, desk.playbook)
+    plan, prompt = desk.plan, prompt_for(piece.text, desk.playbook)
     expected = prompts.tokens(prompt)
     if desk.known.spent.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
@@ -263,21 +257,31 @@ def _judge(desk: _Desk, name: str, piece: Piece) -> Came:
     _write(desk, name, Facts((ReflectionStarted(plan.rater, expected),)))
     try:
         reply, judged = raters.judge(plan.rater, plan.model, prompt)
+        return _took_in(desk, name, piece, reply, prompts.without(judged, _gone(desk.playbook)))
     except raters.RaterError as error:
         return _fail(desk, name, error)
+
+
+def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged) -> Came:
+    """Record what an answer says, with the stretches that it was read from."""
     spent = (reply.input_tokens, reply.output_tokens)
-    done = ReflectionCompleted(plan.rater, *spent)
+    done = ReflectionCompleted(desk.plan.rater, *spent)
     beside: tuple[Event, ...] = (*piece.quotes, *judged.notes, *piece.stretches, done)
-    outcome = _write(desk, name, Update(judged.payload, beside=beside), piece, reply.model)
+    try:
+        outcome = _write(desk, name, Update(judged.payload, beside=beside), piece, reply.model)
+    except BadInputError as error:
+        what = f"the answer cannot be recorded: {error}"
+        raise raters.RaterError(raters.UNUSABLE, what, *spent, model=reply.model) from error
     rated = len(judged.payload["evaluations"])
-    return Came(name, sum(spent), outcome.added, rated, outcome.pruned, len(piece.quotes))
+    failed = REPEATED if outcome.repeated else ""
+    return Came(name, sum(spent), outcome.added, rated, outcome.pruned, len(piece.quotes), failed)
 
 
 def _fail(desk: _Desk, name: str, error: raters.RaterError) -> Came:
-    reason = screen.mask(error.reason).text
     spent = (error.input_tokens, error.output_tokens)
-    _write(desk, name, Facts((ReflectionFailed(desk.plan.rater, error.cause, *spent, reason),)), model=error.model)
-    return Came(name, sum(spent), failed=reason)
+    failed = ReflectionFailed(desk.plan.rater, error.cause, *spent, error.reason)
+    _write(desk, name, Facts((failed,)), model=error.model)
+    return Came(name, sum(spent), failed=error.reason)
 
 
 def _write(desk: _Desk, name: str, what: What, piece: Piece | None = None, model: str = "") -> record.Outcome:
@@ -288,7 +292,9 @@ def _write(desk: _Desk, name: str, what: What, piece: Piece | None = None, model
         first = piece.stretches[0]
         place = f"{first.file or 'transcript'}:{first.begin}-{first.end}"
         by["place"] = place
-        key = f"{'heard' if desk.plan.rater == NO_RATER else 'reflected'}:{name}:{place}"
+        # The last line tells a file from another of its name.
+        what_for = "heard" if desk.plan.rater == NO_RATER else "reflected"
+        key = f"{what_for}:{name}:{place}:{first.last[:_UUID_CHARS]}"
     try:
         (outcome,) = record.write(desk.project, [Request(what, by, key, piece.at if piece else None)]).outcomes
     except LockHeldError as error:
