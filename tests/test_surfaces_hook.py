@@ -63,7 +63,7 @@ def here(project: Path) -> Project:
         commands.add(made, text, HUMAN)
     # Nothing is owed, and that is known: no process is left behind that would go on beside the test.
     (made.ledger / "cache").mkdir(exist_ok=True)
-    (made.ledger / "cache" / "settled").touch()
+    (made.ledger / "cache" / "settled").write_text("none", encoding="utf-8")
     return made
 
 

@@ -204,7 +204,7 @@ def settled(root: Path) -> Project:
     """Make a project in which nothing is owed, so that a hook leaves no process behind."""
     project = begun(root)
     (project.ledger / "cache").mkdir(exist_ok=True)
-    (project.ledger / "cache" / "settled").touch()
+    (project.ledger / "cache" / "settled").write_text("none", encoding="utf-8")
     return project
 
 
