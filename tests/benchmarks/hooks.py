@@ -64,7 +64,8 @@ def _wait_for_worker(project: Project) -> None:
 
 def _payloads(project: Project) -> dict[str, dict[str, Any]]:
     """Return for each hook what an agent sends it; the session is another each time."""
-    transcript = project.root / "transcript.jsonl"
+    transcript = project.root / ".claude" / "projects" / "p" / "transcript.jsonl"
+    transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.write_text("{}\n", encoding="utf-8")
     return {
         "injection of 200 entries": {"hook_event_name": "SessionStart", "source": "startup"},
@@ -84,7 +85,8 @@ def rows(setting: Setting) -> Iterator[Row]:
         project = _project(setting.folder / f"hook-{events}", events)
         # An agent has no reason to keep Python from remembering what it compiled.
         kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        environment = kept | {"CLAUDE_PROJECT_DIR": str(project.root)}
+        # The agent's own folder is the project's here: nothing of whoever measures is read.
+        environment = kept | {"CLAUDE_PROJECT_DIR": str(project.root), "CLAUDE_CONFIG_DIR": str(project.claude)}
         for what, payload in _payloads(project).items():
 
             def given(payload: dict[str, Any] = payload, project: Project = project) -> bytes:

@@ -84,6 +84,13 @@ def next_try_us(failure: Failure) -> int | None:
     return clock.unix_us(failure.at) + wait_s * clock.MICROSECONDS
 
 
+def is_given_up(session: Session, rater: str) -> bool:
+    """Say whether nobody tries a session again unasked: it failed too often, or its transcript is not there."""
+    failure = broken_off(session)
+    failed = failure is not None and failure.rater == rater and next_try_us(failure) is None
+    return failed or session.is_gone
+
+
 def has_more(session: Session, rater: str) -> bool:
     """Say whether there is anything to read: what is owed, or what an agent wrote behind its session's end."""
     if session.transcript is None:

@@ -23,7 +23,7 @@ from projections.surfaces.answers import MAX_BY_CHARS
 from projections.surfaces.hook_worker import SETTLED
 from projections.surfaces.reflection import pieces, raters
 from projections.surfaces.reflection import prompt as prompts
-from projections.surfaces.reflection.due import Plan, due, kept_by_agent, look, outside
+from projections.surfaces.reflection.due import Plan, due, is_given_up, kept_by_agent, look, outside
 from projections.surfaces.requests import Facts, Request, Update
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _check_budget(desk: _Desk) -> None:
 def _settle(desk: _Desk) -> None:
     """Let the next session's hook know that there is nothing to take up."""
     rater = desk.plan.rater
-    if not any(session.is_owed(rater) and not session.is_gone for session in desk.known.sessions.values()):
+    if not any(session.is_owed(rater) and not is_given_up(session, rater) for session in desk.known.sessions.values()):
         with suppress(OSError, CannotWriteError):
             marker = desk.project.ledger / "cache" / SETTLED
             disk.make_folder(marker.parent, durable=False)
