@@ -7,13 +7,13 @@ from pathlib import Path
 from shlex import quote
 import shutil
 import stat
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 from ledger import disk
 from ledger.errors import LockHeldError
 from ledger.line import MAX_BATCH_BYTES
+from projections.surfaces import git as asking
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, named, size
 from projections.surfaces.playbook_file import RENDER_WAIT_MS
 
@@ -40,8 +40,6 @@ _WITHOUT_MODES = frozenset({"9p", "drvfs", "exfat", "fuseblk", "msdos", "ntfs3",
 _GETFLAGS = 0x80086601 if sys.maxsize > 1 << 32 else 0x80046601
 _IMMUTABLE = 0x10
 _APPEND_ONLY = 0x20
-
-_GIT_TIMEOUT_S = 5
 
 
 def _tree(project: Project) -> Iterator[tuple[Path, int]]:
@@ -253,16 +251,14 @@ def _flags(path: Path) -> int:
 def git(patient: Patient) -> Iterator[Finding]:
     """Look whether git keeps what it is told to leave alone."""
     project = patient.project
-    program = shutil.which("git")
     within = any((folder / ".git").exists() for folder in (project.root, *project.root.parents))
-    if program is None or not within or not project.ledger.exists():
+    if shutil.which("git") is None or not within or not project.ledger.exists():
         return
     try:
-        ledgers = [name for name in _tracked(program, project, project.ledger) if not name.endswith(".gitignore")]
-        playbooks = _tracked(program, project, project.playbook, "--ignored", "--exclude-standard")
-    except (OSError, subprocess.SubprocessError) as error:
-        said = getattr(error, "stderr", None) or type(error).__name__
-        yield Finding(NOTE, f"git could not be asked: {said.strip().partition(chr(10))[0]}")
+        ledgers = [name for name in _tracked(project, project.ledger) if not name.endswith(".gitignore")]
+        playbooks = _tracked(project, project.playbook, "--ignored", "--exclude-standard")
+    except asking.FAILURES as error:
+        yield Finding(NOTE, f"git could not be asked: {asking.said(error)}")
         return
     if ledgers:
         what = f"git tracks {named(ledgers)}: a checkout or a merge changes it, which is damage"
@@ -274,24 +270,11 @@ def git(patient: Patient) -> Iterator[Finding]:
         yield Finding(OK, "nothing of the ledger is tracked")
 
 
-def _tracked(program: str, project: Project, path: Path, *options: str) -> list[str]:
+def _tracked(project: Project, path: Path, *options: str) -> list[str]:
     """Return the files at a path that git tracks, as it names them from the project.
 
     Raises:
         OSError, SubprocessError: Git cannot be run, does not answer in time, or refuses.
     """
-    # A hook of git's own sets variables that mean another repository; and a look must not change its index.
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environment |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0"}
-    command = [program, "-c", "core.fsmonitor=", "-C", str(project.root), "ls-files", "-z", "--cached", *options]
-    done = subprocess.run(  # noqa: S603 - git itself, and no word of its command comes from outside
-        [*command, "--", str(path)],
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=True,
-        timeout=_GIT_TIMEOUT_S,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-    )
-    return [name for name in done.stdout.split("\0") if name]
+    words = ["ls-files", "-z", "--cached", *options, "--", str(path)]
+    return [name for name in asking.ask(project.root, *words).decode(errors="replace").split("\0") if name]
