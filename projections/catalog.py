@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from projections.audit import audit_view
+from projections.diff import departures_view
 from projections.playbook import playbook_view
 from projections.reflections import reflections_view
 
@@ -33,6 +34,7 @@ class Listed:
 
 VIEWS: dict[str, Listed] = {
     "playbook": Listed("the key points that stand, with their counts", playbook_view),
+    "departures": Listed("the playbook, and how each entry that is out of it left", departures_view),
     "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
     "reflections": Listed("which sessions are owed a reflection, and what reflection has cost", reflections_view),
 }

@@ -43,7 +43,7 @@ from ledger.events import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from ledger.events import Event
     from ledger.recorded import Batch, By, Recorded
@@ -52,34 +52,60 @@ QUOTE_CHARS: Final = 60
 """Characters of a text that a summary quotes, the mark of the cut included."""
 
 
-def rows(batch: Batch, name: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield each event of a batch as a JSON-ready row, in order.
+@attrs.frozen
+class Wanted:
+    """Which events are asked for: those that every field lets through.
+
+    Attributes:
+        name: They concern this entry; None for whatever they concern.
+        session: They come from this session; None for any.
+        rater: They come from this rater; None for any.
+        kinds: They are of one of these kinds, ``point.rated``, or of the family ``point.*``; none for all.
+        since: They come behind this sequence number.
+        until: They come up to this sequence number, and with it; None to the end.
+    """
+
+    name: str | None = None
+    session: str | None = None
+    rater: str | None = None
+    kinds: tuple[str, ...] = ()
+    since: int = 0
+    until: int | None = None
+
+    def takes(self, record: Recorded) -> bool:
+        """Say whether an event is asked for."""
+        return (
+            record.seq > self.since
+            and (self.until is None or record.seq <= self.until)
+            and (self.name is None or about(record.event, self.name))
+            and self.session in {None, record.by.session}
+            and self.rater in {None, record.by.rater}
+            and (not self.kinds or any(is_of_kind(kind_of(record.event)[0], kind) for kind in self.kinds))
+        )
+
+
+def is_of_kind(kind: str, wanted: str) -> bool:
+    """Say whether a kind is the one that is asked for, or of the family: ``point.*``."""
+    return kind == wanted or (wanted.endswith(".*") and kind.startswith(wanted[:-1]))
+
+
+def chosen(batch: Batch, wanted: Wanted) -> Iterator[Recorded]:
+    """Yield the events of a batch that are asked for, in order."""
+    # Heads are decoded only where there is something to show of the batch.
+    if wanted.name is None or any(about(event, wanted.name) for event in batch.events):
+        yield from filter(wanted.takes, batch.records)
+
+
+def brief(record: Recorded, undone_by: int | None = None, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Return an event as ``{seq, at, by, summary, undone_by}``, for people.
 
     Args:
-        batch: What was appended at once.
-        name: Only events that concern this entry; None for all.
+        record: The event.
+        undone_by: Sequence number of what made it void, None where it stands.
+        seqs: As for ``summary``.
     """
-    for record in _chosen(batch, name):
-        yield row(record)
-
-
-def briefs(batch: Batch, name: str | None = None) -> Iterator[dict[str, Any]]:
-    """Yield each event of a batch as ``{seq, at, by, summary}``, for people; arguments as for ``rows``."""
-    for record in _chosen(batch, name):
-        yield {
-            "seq": record.seq,
-            "at": record.at,
-            "by": by_json(record.by),
-            "summary": summary(record.event),
-        }
-
-
-def _chosen(batch: Batch, name: str | None) -> Iterator[Recorded]:
-    # Heads are decoded only where there is something to show of the batch.
-    if name is None or any(about(event, name) for event in batch.events):
-        for record in batch.records:
-            if name is None or about(record.event, name):
-                yield record
+    told = {"seq": record.seq, "at": record.at, "by": by_json(record.by), "summary": summary(record.event, seqs)}
+    return told | {"undone_by": undone_by}
 
 
 def about(event: Event, name: str) -> bool:
@@ -136,8 +162,15 @@ def _fields(event: Event, *, free: bool) -> dict[str, Any]:
     )
 
 
-def summary(event: Event) -> str:
-    """Return one event as one line for people, without who and when."""
+def summary(event: Event, seqs: Mapping[str, int] | None = None) -> str:
+    """Return one event as one line for people, without who and when.
+
+    Args:
+        event: The event.
+        seqs: Id of an event → its sequence number, as far as known: what is taken back is told by its number then.
+    """
+    if seqs and isinstance(event, EventsVoided):
+        return _one_line(_voided(event, seqs))
     return _one_line(SUMMARIES[type(event)](event))
 
 
@@ -189,13 +222,27 @@ def _tokens(event: ReflectionCompleted | ReflectionFailed) -> str:
     return f"{event.input_tokens + event.output_tokens:,} tokens"
 
 
-def _voided(event: EventsVoided) -> str:
-    """Say what is taken back: a session, or how many events, or the one."""
+def _voided(event: EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
+    """Say what is taken back: a session, or which events as far as their numbers are known, else how many."""
+    known = [] if seqs is None else sorted(seqs[one] for one in event.ids if one in seqs)
     if event.session is not None:
         what = f"session {event.session}"
+    elif known and len(known) == len(event.ids):
+        what = f"{'event' if len(known) == 1 else 'events'} {_ranges(known)}"
     else:
         what = f"event {event.ids[0]}" if len(event.ids) == 1 else f"{len(event.ids)} events"
     return f"{what} taken back{_why(event.reason)}"
+
+
+def _ranges(seqs: Sequence[int]) -> str:
+    """Return rising numbers with those that follow on each other as one: ``4 to 6, 9``."""
+    told: list[list[int]] = []
+    for seq in seqs:
+        if told and seq == told[-1][-1] + 1:
+            told[-1].append(seq)
+        else:
+            told.append([seq])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in told)
 
 
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {

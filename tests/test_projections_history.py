@@ -41,7 +41,7 @@ from ledger.events import (
     UnknownEvent,
 )
 from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.history import QUOTE_CHARS, SUMMARIES, about, briefs, row, rows, summary
+from projections.history import QUOTE_CHARS, SUMMARIES, Wanted, about, brief, chosen, is_of_kind, row, summary
 
 AT = "2026-11-21T20:17:03.123456Z"
 EXAMPLES: list[Any] = [
@@ -247,7 +247,7 @@ def test_an_event_is_about_a_name_if_it_has_it_or_places_it(event: Any, expected
     assert expected == about(event, "kpt_001")
 
 
-def test_rows_are_chosen_by_name_without_decoding_other_batches() -> None:
+def test_events_are_chosen_by_name_without_decoding_other_batches() -> None:
     """A batch that does not name the entry is not asked for who and when."""
 
     def refuse(*_: object) -> list[Recorded]:
@@ -255,19 +255,62 @@ def test_rows_are_chosen_by_name_without_decoding_other_batches() -> None:
 
     other = Batch(9, "", [PointRated("kpt_002", "helpful")], refuse)
     mixed = batch_of(recorded(PointRated("kpt_002", "helpful")), recorded(PointRated("kpt_001", "harmful")))
-    assert [] == list(rows(other, "kpt_001"))
-    assert [{"name": "kpt_001", "rating": "harmful"}] == [told["body"] for told in rows(mixed, "kpt_001")]
+    assert [] == list(chosen(other, Wanted("kpt_001")))
+    assert [PointRated("kpt_001", "harmful")] == [one.event for one in chosen(mixed, Wanted("kpt_001"))]
 
 
-def test_briefs_tell_people_who_when_and_what() -> None:
-    """A brief is the summary with its moment and its rater, for all events of a batch in order."""
-    batch = batch_of(recorded(PointRated("kpt_001", "helpful")), recorded(PlaybookUpdated(0, 1, 0)))
-    head = {"seq": 812, "at": AT, "by": {"rater": "reflector", "session": "s1"}}
-    expected = [head | {"summary": "kpt_001 rated helpful"}, head | {"summary": "update closed: 1 rated"}]
-    assert expected == list(briefs(batch))
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        (Wanted(), True),
+        (Wanted(name="kpt_001", session="s1", rater="reflector", kinds=("point.rated",), since=811, until=812), True),
+        (Wanted(name="kpt_002"), False),
+        (Wanted(session="s"), False),
+        (Wanted(rater="human"), False),
+        (Wanted(kinds=("point.added", "point.*")), True),
+        (Wanted(kinds=("point.added",)), False),
+        (Wanted(since=812), False),
+        (Wanted(until=811), False),
+    ],
+)
+def test_an_event_is_chosen_if_every_filter_lets_it_through(wanted: Wanted, expected: bool) -> None:
+    """Filters are combined; of several kinds one is enough."""
+    batch = batch_of(recorded(PointRated("kpt_001", "helpful")))
+    assert expected == bool(list(chosen(batch, wanted)))
 
 
-def test_briefs_are_chosen_by_name() -> None:
-    """With a name, only what concerns that entry is told."""
-    batch = batch_of(recorded(PointRated("kpt_002", "helpful")), recorded(PointRated("kpt_001", "harmful")))
-    assert ["kpt_001 rated harmful"] == [told["summary"] for told in briefs(batch, "kpt_001")]
+@pytest.mark.parametrize(
+    ("kind", "wanted", "expected"),
+    [
+        ("point.rated", "point.rated", True),
+        ("point.rated", "point.*", True),
+        ("pointless.rated", "point.*", False),
+        ("point.rated", "point.rate", False),
+        ("point.rated", "point.", False),
+        ("point.rated", "*", False),
+    ],
+)
+def test_a_kind_is_named_whole_or_by_its_family(kind: str, wanted: str, expected: bool) -> None:
+    """Only ``.*`` stands for more than itself."""
+    assert expected == is_of_kind(kind, wanted)
+
+
+def test_a_brief_tells_people_who_when_and_what() -> None:
+    """A brief is the summary with its moment and its rater, and with what took the event back."""
+    told = {"seq": 812, "at": AT, "by": {"rater": "reflector", "session": "s1"}, "summary": "kpt_001 rated helpful"}
+    one = recorded(PointRated("kpt_001", "helpful"))
+    assert [told | {"undone_by": None}, told | {"undone_by": 900}] == [brief(one), brief(one, 900)]
+
+
+@pytest.mark.parametrize(
+    ("ids", "expected"),
+    [
+        (("a",), 'event 4 taken back: "misread"'),
+        (("c", "a", "b", "d"), 'events 4 to 6, 9 taken back: "misread"'),
+        (("a", "unknown"), '2 events taken back: "misread"'),
+        (("unknown",), 'event unknown taken back: "misread"'),
+    ],
+)
+def test_what_is_taken_back_is_told_by_number(ids: tuple[str, ...], expected: str) -> None:
+    """Where the numbers of all events are known, people read those and no ids."""
+    assert expected == summary(EventsVoided(ids, None, "misread"), {"a": 4, "b": 5, "c": 6, "d": 9})

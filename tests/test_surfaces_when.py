@@ -1,4 +1,4 @@
-"""WHEN: a sequence number, an ISO date or time, or an age, each as the last line recorded by then."""
+"""WHEN: numbers, times, ages and sessions, each as the last line recorded by then, and what is said beside it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ import pytest
 
 from ledger.backends.memory import MemoryLog
 from ledger.clock import Now, moment, unix_us
+from ledger.codec import decode, encode
 from ledger.errors import BadInputError
+from ledger.events import EventsVoided
 from ledger.line import Draft
-from projections.surfaces.when import resolve
+from projections.playbook import PLAYBOOK
+from projections.surfaces.when import Moment, _find, _Question, as_of, resolve
+from projections.voids import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +36,11 @@ def log_at(minutes: Sequence[int]) -> MemoryLog:
         with log.transaction() as tx:
             tx.append([ADDED, ADDED], {"rater": "test"})
     return log
+
+
+def of(log: MemoryLog, when: str) -> Moment:
+    """Return the moment of a log."""
+    return _find(_Question(log, when, NOW, None, "--at"))
 
 
 # Line 1 opens the ledger, at minute 1.
@@ -119,8 +128,162 @@ def test_an_empty_ledger_has_one_moment() -> None:
     assert [0, 0, 0] == [resolve(log, when, NOW) for when in ("0", "1d", "2026-11-20")]
 
 
-def test_a_clock_that_ran_back_a_little_hides_nothing() -> None:
-    """As-of a time is the largest line recorded at or before it, even where the clock was set back by hours."""
+@pytest.mark.parametrize(("when", "seq"), [("~0", 9), ("~1", 8), ("~9", 0)])
+def test_events_are_counted_back_from_the_end(when: str, seq: int) -> None:
+    """So many events back from the last; as many as there are lead before the first."""
+    assert seq == resolve(LOG, when, NOW)
+
+
+@pytest.mark.parametrize("when", ["~10", f"~{'9' * 5000}"], ids=len)
+def test_more_events_back_than_there_are_is_refused(when: str) -> None:
+    """The line says how far back one can go."""
+    with pytest.raises(BadInputError, match=r"the ledger has 9 events; the furthest back is ~9, before the first$"):
+        resolve(LOG, when, NOW)
+
+
+def test_a_date_without_dashes_is_a_number() -> None:
+    """What is a number only is an event's, and the line says how a date is written."""
+    with pytest.raises(BadInputError, match=r"ends at seq 9; the date is written 2026-11-20$"):
+        resolve(LOG, "20261120", NOW)
+
+
+# Times
+
+
+def test_a_clock_that_ran_back_hides_nothing_and_is_told() -> None:
+    """As-of a time is the largest line recorded at or before it, and the later times among those are counted."""
     log = log_at([500, 7])
     assert 5 == resolve(log, "2026-11-20T00:07", NOW)
     assert 0 == resolve(log, "2026-11-20T00:06", NOW)
+    moment_ = of(log, "2026-11-20T00:07")
+    assert ("the clock ran back: 3 events up to event 5 have a later time than 2026-11-20 00:07 UTC",) == moment_.notes
+
+
+@given(minutes=st.lists(st.integers(0, 300), max_size=8), minute=st.integers(0, 300))
+def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute: int) -> None:
+    """Whatever the clock did, it is what the definition says, counted event by event."""
+    log = log_at(minutes)
+    at = moment(BEGIN + minute * MINUTE_US).at
+    recorded = [one for batch in decode(log.read()) for one in batch.records]
+    assert max((one.seq for one in recorded if one.at <= at), default=0) == resolve(log, at, NOW)
+
+
+def test_an_hour_that_comes_twice_is_told_apart_by_its_zone() -> None:
+    """When clocks are set back, the same reading in summer and in winter time names two moments, an hour apart."""
+    start = unix_us("2026-10-25T00:00:00.000000Z")
+    log = log_at([(start - BEGIN) // MINUTE_US + minute for minute in (30, 90)])
+    assert [3, 5] == [resolve(log, f"2026-10-25T02:30{zone}", NOW) for zone in ("+02:00", "+01:00")]
+    assert 0 == resolve(log, "2026-10-25T00:29", NOW)
+
+
+def test_equal_times_are_one_moment() -> None:
+    """Everything recorded at the very same time is taken in at once."""
+    assert [3, 7] == [resolve(LOG, f"2026-11-20T00:0{minute}", NOW) for minute in (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("when", "notes"),
+    [
+        ("2026-11-20T00:05", ()),
+        ("2026-11-20T00:10", ()),
+        ("1d", ("1d is before the ledger's first event, 2026-11-20 00:01 UTC",)),
+        ("2027-01-01", ("2027-01-01 has not come yet; the ledger's last event is 9, 2026-11-20 00:07 UTC",)),
+    ],
+)
+def test_a_time_outside_of_the_ledgers_life_says_so(when: str, notes: tuple[str, ...]) -> None:
+    """It is answered, and the nearest event is named."""
+    assert notes == of(LOG, when).notes
+
+
+def test_an_empty_ledger_has_nothing_to_say_of_times() -> None:
+    """There is no event to name."""
+    assert () == of(MemoryLog(), "2027-01-01").notes
+
+
+# Sessions
+
+
+def sessions(*ids: str) -> MemoryLog:
+    """Return a log with a batch of two events for each session, in order; line 1 opens it."""
+    log = MemoryLog(lambda: NOW)
+    for id_ in ids:
+        with log.transaction() as tx:
+            tx.append([ADDED, ADDED], {"rater": "test", "session": id_} if id_ else {"rater": "test"})
+    return log
+
+
+BUSY = sessions("abc-1", "", "abd", "abc-1", "ab", 'q"\\ü')
+
+
+@pytest.mark.parametrize(
+    ("when", "seq"),
+    [
+        ("session:abc-1", 1),
+        ("session:abc-1+", 9),
+        ("session:abc", 1),
+        ("session:abd", 5),
+        ("session:abd+", 7),
+        ("session:ab", 9),
+        ("session:ab+", 11),
+        ('session:q"\\', 11),
+        ('session:q"\\ü+', 13),
+    ],
+)
+def test_a_session_is_before_its_first_or_behind_its_last_event(when: str, seq: int) -> None:
+    """The whole id counts before the beginning of another; signs that JSON escapes are no matter."""
+    assert seq == resolve(BUSY, when, NOW)
+
+
+@pytest.mark.parametrize(
+    ("when", "message"),
+    [
+        ("session:a", "several sessions have an id that begins so: 'abc-1', 'abd', 'ab'; give more of it"),
+        ("session:abc-2", "no session has an id that begins so; the nearest is 'abc-1', events 2 to 9"),
+        ("session:zzz", "no session has an id that begins so; the last is 'q\"\\\\ü', events 12 to 13"),
+        ("session:", "names no session; the last is 'q\"\\\\ü', events 12 to 13"),
+    ],
+)
+def test_a_session_that_is_none_or_several_is_refused(when: str, message: str) -> None:
+    """The line lists what it may be, or names the nearest."""
+    with pytest.raises(BadInputError) as caught:
+        resolve(BUSY, when, NOW)
+    assert f"--at {when}: {message}" == str(caught.value)
+
+
+def test_a_session_in_a_ledger_without_any() -> None:
+    """Where nothing has a session, the line says so."""
+    with pytest.raises(BadInputError, match=r"begins so; no event in this ledger has a session$"):
+        resolve(LOG, "session:abc", NOW)
+
+
+def test_what_an_event_says_of_a_session_is_not_its_own() -> None:
+    """An undoing that names a session is no event of that session."""
+    log = sessions("abc")
+    with log.transaction() as tx:
+        tx.append([encode(EventsVoided((), "abc", ""))], {"rater": "human"})
+    assert 3 == resolve(log, "session:abc+", NOW)
+
+
+# What an answer says of it
+
+
+@pytest.mark.parametrize(
+    ("when", "told"),
+    [
+        ("0", "the beginning, before any event"),
+        ("3", "event 3, 2026-11-20 00:01 UTC"),
+        ("2026-11-20T00:05", "event 7, 2026-11-20 00:03 UTC"),
+        ("4", "event 3, 2026-11-20 00:01 UTC (event 4 is inside a batch, which counts as a whole)"),
+    ],
+)
+def test_an_answer_says_which_moment_it_shows(when: str, told: str) -> None:
+    """Number and time of the last event that it takes in, also where another was named."""
+    found = of(LOG, when)
+    assert told == as_of(found, fold_history(PLAYBOOK, found.history, found.seq))
+
+
+def test_an_answer_says_which_session_was_meant() -> None:
+    """The whole id stands there, however little of it was typed."""
+    found = of(BUSY, "session:abc")
+    state = fold_history(PLAYBOOK, found.history, found.seq)
+    assert "event 1, 2026-11-20 00:10 UTC, before session abc-1 began" == as_of(found, state)

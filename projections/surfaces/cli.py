@@ -10,8 +10,8 @@ import click
 
 from ledger import strict
 from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
-from projections import history
-from projections.surfaces import answers, commands, hand, verdicts
+from projections.render import playbook_dict
+from projections.surfaces import answers, commands, diff, hand, log, verdicts
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
 from projections.surfaces.install import verbs as installing
 from projections.surfaces.options import as_json, at_when, delivery, said
@@ -118,25 +118,34 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
     """Rebuild playbook.json from the ledger; with --at, print it as it stood, or write it to --output."""
     if checking and not (when is None and output is None):
         raise BadInputError("--check", "goes with neither --at nor --output")
+    then = stood(project, when)
     if checking:
         commands.check(project)
         told_path(project.playbook, "is what the ledger says", as_json=as_json)
     elif output == "-" or (when is not None and output is None):
-        sys.stdout.buffer.write(commands.replay_bytes(project, when))
+        sys.stdout.buffer.write(commands.replay_bytes(project, then))
     elif output is not None:
-        commands.write_replay(project, when, Path(output))
-        told_path(Path(output), "written", as_json=as_json)
+        commands.write_replay(project, then, Path(output))
+        told_path(Path(output), "written", as_json=as_json, beside="" if then is None else f", as of {then.told}")
     else:
         commands.replay(project)
         told_path(project.playbook, "written", as_json=as_json)
 
 
-def told_path(path: Path, what: str, *, as_json: bool) -> None:
-    """Print what became of a file."""
+def stood(project: Project, when: str | None) -> commands.Then | None:
+    """Return the playbook at a moment, None without one; what a person should hear of it goes to standard error."""
+    then = None if when is None else commands.at(project, when)
+    for line in () if then is None else then.notes:
+        note(line)
+    return then
+
+
+def told_path(path: Path, what: str, *, as_json: bool, beside: str = "") -> None:
+    """Print what became of a file, and to a person also what else there is to say of it."""
     if as_json:
         answer({"path": str(path), "result": what})
     else:
-        click.echo(f"{path} {what}")
+        click.echo(f"{path} {what}{beside}")
 
 
 @tallybook.command(epilog="Example: tallybook show --at 2026-11-01")
@@ -145,7 +154,8 @@ def told_path(path: Path, what: str, *, as_json: bool) -> None:
 @click.pass_obj
 def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """Show the playbook, now or as it stood."""
-    playbook = commands.show(project, when)
+    then = stood(project, when)
+    playbook = commands.show(project) if then is None else playbook_dict(then.playbook)
     if waits := commands.waiting(project):
         note(waits)
     if as_json:
@@ -153,7 +163,7 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
         return
     from projections.surfaces import terminal
 
-    terminal.playbook_table(console(), playbook["key_points"], playbook["last_updated"], when)
+    terminal.playbook_table(console(), playbook["key_points"], playbook["last_updated"], then and then.told)
 
 
 @tallybook.command(epilog="Example: tallybook why kpt_003")
@@ -175,21 +185,6 @@ def why(project: Project, /, *, name: str, when: str | None, as_json: bool) -> i
     if story["status"] == "unknown" and when is None and name in commands.now(project).points:
         note("it stands in playbook.json, where a hand put it; the next command that writes takes it in")
     return EXIT_NO if story["status"] == "unknown" else 0
-
-
-@tallybook.command(epilog="Example: tallybook log kpt_003 --json")
-@click.argument("name", required=False)
-@as_json
-@click.pass_obj
-def log(project: Project, /, *, name: str | None, as_json: bool) -> None:
-    """List the events of the ledger, newest last; with a NAME, those that concern it."""
-    if as_json:
-        for row in commands.log(project, name):
-            answer(row)
-        return
-    from projections.surfaces import terminal
-
-    terminal.log_rows(console(), commands.log(project, name, history.briefs))
 
 
 @tallybook.command(epilog="Example: tallybook verify --json")
@@ -271,7 +266,7 @@ def hook_(agent: str) -> int:
     return hook.run([agent])
 
 
-for verb in (*hand.VERBS, *reflection.VERBS, *installing.VERBS):
+for verb in (*diff.VERBS, *hand.VERBS, *log.VERBS, *reflection.VERBS, *installing.VERBS):
     tallybook.add_command(verb)
 
 

@@ -25,6 +25,7 @@ from ledger.verify import verify as verify_log
 from projections import audit, history
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
+from projections.surfaces import log as listing
 from projections.surfaces import playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
@@ -161,15 +162,31 @@ def now(project: Project) -> Playbook:
     return playbook_file.with_found(state, found, log.now().at)
 
 
-def at(project: Project, when: str) -> Playbook:
+@attrs.frozen
+class Then:
+    """The playbook as it stood at a moment.
+
+    Attributes:
+        playbook: What stood.
+        told: Which moment that is, for people: "event 812, 2026-11-21 20:17 UTC".
+        notes: What they should hear beside it, a line each.
+    """
+
+    playbook: Playbook
+    told: str
+    notes: tuple[str, ...]
+
+
+def at(project: Project, when: str) -> Then:
     """Return the playbook as it stood at a moment."""
-    log = recording.open_log(project)
-    return recording.current(log, moments.resolve(log, when, log.now()))
+    moment = moments.find(project, when)
+    state = fold_history(PLAYBOOK, moment.history, moment.seq)
+    return Then(state, moments.as_of(moment, state), moment.notes)
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
     """Return the playbook in the specification's format, now or at a moment."""
-    return playbook_dict(now(project) if when is None else at(project, when))
+    return playbook_dict(now(project) if when is None else at(project, when).playbook)
 
 
 def replay(project: Project) -> Playbook:
@@ -185,12 +202,14 @@ def replay(project: Project) -> Playbook:
     return report.state
 
 
-def replay_bytes(project: Project, when: str | None) -> bytes:
+def replay_bytes(project: Project, when: str | Then | None) -> bytes:
     """Return the bytes that ``playbook.json`` has at a moment, writing nothing."""
-    return playbook_bytes(recording.current(recording.open_log(project)) if when is None else at(project, when))
+    if when is None:
+        return playbook_bytes(recording.current(recording.open_log(project)))
+    return playbook_bytes((at(project, when) if isinstance(when, str) else when).playbook)
 
 
-def write_replay(project: Project, when: str | None, output: Path) -> None:
+def write_replay(project: Project, when: str | Then | None, output: Path) -> None:
     """Write the playbook of a moment to another file than the project's own."""
     if output.resolve() == project.playbook.resolve():
         raise BadInputError(str(output), "always shows the ledger's end", "give another file")
@@ -230,9 +249,11 @@ def drift(project: Project) -> str | None:
 
 def why(project: Project, name: str, when: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the whole story of an entry: the stable answer, and what is told beside it to people."""
-    log = recording.open_log(project)
-    until = None if when is None else moments.resolve(log, when, log.now())
-    story = fold_history(audit.audit_view(name), lambda: decode(log.read()), until)
+    if when is None:
+        story = fold_history(audit.audit_view(name), lambda: batches(project))
+    else:
+        moment = moments.find(project, when)
+        story = fold_history(audit.audit_view(name), moment.history, moment.seq)
     return audit.story_json(story), audit.story_extras(story)
 
 
@@ -241,20 +262,13 @@ def batches(project: Project) -> Iterator[Batch]:
     return decode(recording.open_log(project).read())
 
 
-def log(
-    project: Project, name: str | None = None, render: Callable[..., Iterator[dict[str, Any]]] = history.rows
-) -> Iterator[dict[str, Any]]:
+def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield the events of the ledger, newest last; with a name, those that concern it.
 
     Raises:
         UnknownPointError: No event names it.
     """
-    row = None
-    for batch in batches(project):
-        for row in render(batch, name):
-            yield row
-    if name is not None and row is None:
-        raise UnknownPointError(name)
+    return map(history.row, listing.events(recording.open_log(project), history.Wanted(name)))
 
 
 def waiting(project: Project) -> str:

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FAILURES: Final = (OSError, subprocess.SubprocessError)
 """What ``ask`` raises where git is missing, does not answer in time, or refuses; ``said`` puts it into words."""
 
+RefusedError = subprocess.CalledProcessError
+"""What ``ask`` raises where git answered, and said no."""
+
 # A file of hundreds of megabytes is unpacked and written within the second.
 _TIMEOUT_S = 5
 _COPY_TIMEOUT_S = 60

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from ledger.events import Event, KeyPoint
     from ledger.line import RawBatch
+    from ledger.recorded import Batch
     from ledger.seeds import LegacyItem
     from projections.surfaces.project import Project
 
@@ -249,10 +250,12 @@ def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
 
 def with_found(state: Playbook, found: Found, at: str) -> Playbook:
     """Return the playbook as it would stand if what was found were taken in; ``state`` is changed."""
-    if not found.events:
-        return state
-    records = tuple(Recorded(state.seq + index, at, event) for index, event in enumerate(found.events, 1))
-    return fold(PLAYBOOK, [batch_of(*records)], state)
+    return fold(PLAYBOOK, [batch_of_found(state, found, at)], state) if found.events else state
+
+
+def batch_of_found(state: Playbook, found: Found, at: str) -> Batch:
+    """Return what was found as the batch that it would be, were it taken in behind a state; there must be something."""
+    return batch_of(*(Recorded(state.seq + index, at, event) for index, event in enumerate(found.events, 1)))
 
 
 def render(project: Project, state: Playbook, found: Found, at: str, catch_up: Callable[[Playbook], Playbook]) -> bool:

@@ -286,11 +286,34 @@ def log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
 
     Args:
         console: Where to print.
-        briefs: Events as ``{seq, at, by, summary}``.
+        briefs: Events as ``{seq, at, by, summary}``, with ``undone_by`` where one was taken back.
     """
     for brief in briefs:
         line = f"{brief['seq']:>6}  {moment(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
-        console.print(_text(console, line), soft_wrap=True)
+        undone = brief.get("undone_by")
+        if undone is not None:
+            line += f" (undone by event {undone})"
+        console.print(_text(console, line, "" if undone is None else "dim"), soft_wrap=True)
+
+
+def changes(console: Console, before: str, after: str, lines: Sequence[tuple[str, str]], total: str) -> None:
+    """Print what changed between two moments.
+
+    Args:
+        console: Where to print.
+        before: Which moment the first is.
+        after: Which the second is.
+        lines: What changed, as (sign, line); without a sign a line belongs to the one above it.
+        total: All of it in a line, empty where nothing changed.
+    """
+    _say(console, f"{before}, {after}:", style="dim")
+    for sign, line in lines:
+        text = _text(console, f"{sign} {line}" if sign else line, _SIGNS[sign])
+        console.print(text if sign else Padding(text, (0, 0, 0, 2), expand=False))
+    _say(console, f"{total}." if total else "Nothing changed in the playbook.")
+
+
+_SIGNS: Final = {"+": "green", "-": "red", "~": "yellow", "": ""}
 
 
 def problems(console: Console, found: Iterable[Mapping[str, Any]]) -> None:

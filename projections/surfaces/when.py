@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _AGE = re.compile(r"([0-9]{1,9})([smhdw])")
 _BACK = re.compile(r"~([0-9]+)")
-_DAY = re.compile(r"(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])")
+_DAY = re.compile(r"((?:19|20)[0-9]{2})(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
 _SESSION: Final = "session:"
 _COMMIT: Final = "git:"
 _SEQ_DIGITS = 18
@@ -126,7 +126,7 @@ def find(project: Project, when: str, option: str = "--at") -> Moment:
     return _find(_Question(log, when, log.now(), project, option))
 
 
-def seq_of(project: Project, when: str, option: str = "--at") -> int:
+def find_here(project: Project, when: str, option: str) -> Moment:
     """Return the moment of the project's own ledger that a WHEN names, as ``find``.
 
     Raises:
@@ -136,7 +136,7 @@ def seq_of(project: Project, when: str, option: str = "--at") -> int:
     if moment.commit:
         what = f"the ledger in commit {moment.commit} has another history than this one"
         raise BadInputError(f"{option} {when}", what, "give the commit's date and time")
-    return moment.seq
+    return moment
 
 
 def resolve(log: Log, when: str, now: clock.Now) -> int:
@@ -177,7 +177,8 @@ def _end(log: Log) -> int:
 def _numbered(question: _Question, seq: int) -> Moment:
     log = question.log
     if seq > log.head().seq and seq > (end := _end(log)):
-        hint = "a date is written 2026-11-20" if _DAY.fullmatch(question.when) else ""
+        day = _DAY.fullmatch(question.when)
+        hint = f"the date is written {'-'.join(day.groups())}" if day else ""
         raise question.refusal(f"the ledger ends at seq {end}", hint)
     return Moment(seq, log.read)
 
@@ -186,7 +187,7 @@ def _counted_back(question: _Question, digits: str) -> Moment:
     end = _end(question.log)
     number = int(digits[: _SEQ_DIGITS + 1])
     if number > end:
-        raise question.refusal(f"the ledger has {end} events", f"~{end} is before the first")
+        raise question.refusal(f"the ledger has {end} events", f"the furthest back is ~{end}, before the first")
     return Moment(end - number, question.log.read)
 
 
@@ -264,7 +265,8 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
     if beginning in spans:
         return spans[beginning]
     if not beginning or not spans:
-        raise BadInputError(where, "no session has an id that begins so", _nearest(log, beginning))
+        what = "no session has an id that begins so" if beginning else "names no session"
+        raise BadInputError(where, what, _nearest(log, beginning))
     if len(spans) > 1:
         more = f" and {len(spans) - _NAMED} more" if len(spans) > _NAMED else ""
         names = f"{', '.join(map(repr, list(spans)[:_NAMED]))}{more}"
@@ -325,7 +327,8 @@ def _committed(question: _Question) -> Moment:
                 return _in_copy(question, copy, commit)
     except git.FAILURES as error:
         why = git.said(error).removeprefix("fatal: ")
-        raise question.refusal(f"git names no such commit: {why}", "give a time or a number") from error
+        refused = "git names no such commit: " if isinstance(error, git.RefusedError) else ""
+        raise question.refusal(refused + why, "give a time or a number") from error
     named = f"the last before commit {commit.name} of {_minute(clock.moment(commit.unix_us).at)}"
     return _as_of_time(question, commit.unix_us, named)
 
