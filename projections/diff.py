@@ -157,11 +157,6 @@ class Diff:
     order: tuple[str, ...] | None = None
     top: Mapping[str, Any] | None = None
 
-    @property
-    def says_nothing(self) -> bool:
-        """Say whether all entries are the same, in the same order."""
-        return not (self.added or self.gone or self.changed or self.order)
-
 
 def diff(first: Departures, second: Departures) -> Diff:
     """Return what makes one playbook of another."""

@@ -1,0 +1,150 @@
+"""The difference of two playbooks: applied to the first it gives the second, and it says how each entry left."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import (
+    EventsVoided,
+    KeyPoint,
+    PlaybookEdited,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointRated,
+    PointRemoved,
+    PointRestored,
+    PointRetired,
+)
+from projections.diff import DEPARTURES, Came, Changed, Departures, Diff, Gone, Left, apply, diff
+from projections.playbook import PLAYBOOK
+from projections.render import playbook_dict
+from projections.voids import fold_history
+from test_projections_laws import FUTURES, history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ledger.recorded import Batch
+
+CLOSE = PlaybookUpdated(0, 0, 0)
+BEGIN = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("kpt_003", "c"), CLOSE]
+HARMFUL = [PointRated("kpt_001", "harmful")] * 3
+A, B, C = (KeyPoint(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
+
+
+def at(batches: Sequence[Batch], seq: int | None = None) -> Departures:
+    """Return the playbook at a moment of a history, and what left it."""
+    return fold_history(DEPARTURES, lambda: batches, seq)
+
+
+def between(*stretches: list[Any]) -> Diff:
+    """Return what changed from the first batch, BEGIN, to the end of these."""
+    batches = history([BEGIN, *stretches])
+    return diff(at(batches, len(BEGIN)), at(batches))
+
+
+def document(state: Departures) -> str:
+    """Return a playbook as JSON, in which the order of keys and entries counts."""
+    return json.dumps(playbook_dict(state))
+
+
+@given(stretches=FUTURES)
+def test_what_changed_leads_from_any_moment_to_any_other(stretches: list[list[Any]]) -> None:
+    """For all pairs of moments, forwards and back, the difference applied to one playbook is the other."""
+    batches = history(stretches)
+    states = [at(batches, seq) for seq in [0, *(batch.last for batch in batches)]]
+    for first in states:
+        for second in states:
+            assert document(second) == json.dumps(apply(diff(first, second), playbook_dict(first)))
+
+
+@given(stretches=FUTURES)
+def test_nothing_changes_from_a_moment_to_itself(stretches: list[list[Any]]) -> None:
+    """The difference of a playbook and itself is empty."""
+    state = at(history(stretches))
+    assert Diff() == diff(state, state)
+
+
+@given(stretches=FUTURES)
+def test_what_left_is_noted_beside_the_playbook(stretches: list[list[Any]]) -> None:
+    """The playbook is that of the plain view, and each entry that stood and does not has left it somehow."""
+    batches = history(stretches)
+    state, plainly = at(batches), fold_history(PLAYBOOK, lambda: batches)
+    assert (plainly.points, plainly.gone, plainly.stamp) == (state.points, state.gone, state.stamp)
+    assert state.gone.keys() == state.left.keys() - state.points.keys()
+    for name, left in state.left.items():
+        if name not in state.points:
+            point = state.gone[name]
+            assert (point.helpful, point.harmful) == (left.helpful, left.harmful)
+
+
+@pytest.mark.parametrize(
+    ("stretches", "left"),
+    [
+        ([[*HARMFUL, CLOSE]], Left("pruned", 8, 0, 3)),
+        ([HARMFUL, [CLOSE]], Left("pruned", 8, 0, 3)),
+        ([[PointRetired("kpt_001", "old")]], Left("retired", 5, 0, 0)),
+        ([[PointRemoved("kpt_001"), PlaybookEdited(None, None, "")]], Left("removed", 5, 0, 0)),
+        ([[PointMerged("kpt_002", ("kpt_001",), "")]], Left("merged", 5, 0, 0, "kpt_002")),
+        ([[PointRetired("kpt_001", "")], [PointRestored("kpt_001", "")], [*HARMFUL, CLOSE]], Left("pruned", 10, 0, 3)),
+        ([[EventsVoided(("id-1",), None, "")]], None),
+        ([[PointRetired("kpt_001", "")], [EventsVoided(("id-1",), None, "")]], None),
+    ],
+)
+def test_an_entry_that_is_gone_says_how(stretches: list[list[Any]], left: Left | None) -> None:
+    """Pruned, retired, removed or merged, at which event and with which counts; what never came did not leave."""
+    assert (Gone(A, left),) == between(*stretches).gone
+
+
+def test_an_entry_that_came_back_says_what_it_was() -> None:
+    """New entries and those that were out of the playbook at the first moment are told apart."""
+    batches = history(
+        [BEGIN, [PointRetired("kpt_001", "")], [PointRestored("kpt_001", ""), PointAdded("kpt_004", "d")]]
+    )
+    expected = (Came(A, Left("retired", 5, 0, 0)), Came(KeyPoint("kpt_004", "d")))
+    assert expected == diff(at(batches, 5), at(batches)).added
+
+
+def test_going_back_turns_it_round() -> None:
+    """What was added since is gone, and took no leave; what was pruned since is there again, and had not left."""
+    batches = history([BEGIN, [*HARMFUL, PointAdded("kpt_004", "d"), CLOSE]])
+    found = diff(at(batches), at(batches, 4))
+    assert (Gone(KeyPoint("kpt_004", "d")),) == found.gone
+    assert (Came(A, Left("pruned", 9, 0, 3)),) == found.added
+    assert ("kpt_001", "kpt_002", "kpt_003") == found.order
+
+
+def test_counts_and_texts_that_changed_are_told_once() -> None:
+    """An entry that stands in both is told as it was and as it is, and one that is the same is not told."""
+    found = between([PointRated("kpt_002", "helpful"), PointEdited("kpt_003", 0, 2, "C"), CLOSE])
+    assert (Changed(B, KeyPoint("kpt_002", "b", 1, 0)), Changed(C, KeyPoint("kpt_003", "C", 0, 2))) == found.changed
+    assert ((), (), None) == (found.added, found.gone, found.order)
+
+
+def test_an_order_is_told_where_it_does_not_follow() -> None:
+    """What stays keeps its place and what is new stands at the end, unless a hand moved it."""
+    new = [PointAdded("kpt_004", "d"), CLOSE]
+    assert between(new).order is None
+    assert ("kpt_003", "kpt_001", "kpt_002", "kpt_004") == between(
+        [PlaybookOrdered(("kpt_003",)), PlaybookEdited(None, None, "")], new
+    ).order
+
+
+@given(stretches=FUTURES, data=st.data())
+def test_a_difference_does_not_change_what_it_is_applied_to(stretches: list[list[Any]], data: st.DataObject) -> None:
+    """The first playbook is as it was."""
+    batches = history(stretches)
+    last = batches[-1].last if batches else 0
+    first, second = (at(batches, data.draw(st.integers(0, last))) for _ in range(2))
+    before = document(first)
+    given_ = playbook_dict(first)
+    apply(diff(first, second), given_)
+    assert [before] * 2 == [document(first), json.dumps(given_)]

@@ -1,0 +1,245 @@
+"""A commit as a moment: the time it was made at, or the ledger that it has, with a real git."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.errors import BadInputError
+from projections.playbook import REDACTED
+from projections.render import playbook_dict
+from projections.surfaces import commands, redact, when
+from projections.surfaces.project import Project
+from reference_model import extraction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+
+HUMAN = {"rater": "human"}
+
+
+def git(folder: Path, *words: str, **environment: str) -> str:
+    """Run git in a folder."""
+    who = {f"GIT_{who}_{field}": "me@here" for who in ("AUTHOR", "COMMITTER") for field in ("NAME", "EMAIL")}
+    done = subprocess.run(
+        ["git", "-C", str(folder), *words],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | who | {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull} | environment,
+    )
+    return done.stdout.strip()
+
+
+def commit(here: Project, **environment: str) -> str:
+    """Commit everything that is not ignored, and return the commit's id."""
+    git(here.root, "add", "--all")
+    git(here.root, "commit", "--quiet", "--allow-empty", "--message", "one", **environment)
+    return git(here.root, "rev-parse", "HEAD")
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project in a repository, with one entry (events 1 to 3)."""
+    git(project, "init", "--quiet")
+    commands.add(Project(project), "one", HUMAN)
+    return Project(project)
+
+
+@pytest.fixture
+def tracked(here: Project) -> Project:
+    """Return the same where git tracks the ledger."""
+    (here.ledger / ".gitignore").unlink()
+    return here
+
+
+def texts(then: commands.Then) -> list[str]:
+    """Return the texts of a playbook's entries."""
+    return [point["text"] for point in playbook_dict(then.playbook)["key_points"]]
+
+
+def keep(here: Project) -> Callable[[], None]:
+    """Return what puts the ledger back as it is now."""
+    kept = {path: path.read_bytes() for path in (here.ledger / "events.jsonl", here.ledger / "head")}
+
+    def put_back() -> None:
+        for path, data in kept.items():
+            path.write_bytes(data)
+        shutil.rmtree(here.ledger / "cache", ignore_errors=True)
+        here.playbook.unlink(missing_ok=True)
+        (here.ledger / "rendered").unlink(missing_ok=True)
+
+    return put_back
+
+
+# A ledger that git does not track
+
+
+def test_a_commit_is_the_last_event_before_it(here: Project) -> None:
+    """Where the ledger ignores itself, the commit's time counts, in whatever zone it was made."""
+    at = next(commands.batches(here)).at
+    early = commit(here, GIT_COMMITTER_DATE="2001-01-01T12:00:00+0900")
+    late = commit(here, GIT_COMMITTER_DATE="2099-01-01T00:00:00+0000")
+    commands.add(here, "two", HUMAN)
+    then = commands.at(here, f"git:{early}")
+    assert [] == texts(then)
+    assert (f"git:{early} is before the ledger's first event, {at[:16].replace('T', ' ')} UTC",) == then.notes
+    assert ["one", "two"] == texts(commands.at(here, "git:HEAD"))
+    assert f"the last before commit {late[:12]} of 2099-01-01 00:00 UTC" in commands.at(here, "git:HEAD").told
+
+
+def test_every_name_that_git_knows_will_do(here: Project) -> None:
+    """Branches, tags, short ids and ways back from them."""
+    first = commit(here)
+    git(here.root, "tag", "--annotate", "v1", "--message", "v1")
+    commit(here)
+    told = {when.find(here, f"git:{name}").named for name in (first, first[:8], "v1", "HEAD~1", "HEAD^")}
+    assert {first[:12]} == {one.split()[4] for one in told}
+
+
+@pytest.mark.parametrize("name", ["nope", "", "--all", "-h", "HEAD:README", "HEAD..", "a b", "\udcff"])
+def test_what_git_does_not_know_is_one_line(here: Project, name: str) -> None:
+    """Nothing that is typed is an option of git's."""
+    commit(here)
+    with pytest.raises(BadInputError, match="git names no such commit: "):
+        when.find(here, f"git:{name}")
+
+
+def test_without_a_repository_git_says_so(project: Path) -> None:
+    """Its own words are told."""
+    with pytest.raises(BadInputError, match="git names no such commit: not a git repository"):
+        when.find(Project(project), "git:HEAD")
+
+
+def test_without_git_the_line_says_so(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What names a moment without it is told beside."""
+    monkeypatch.setenv("PATH", str(here.claude))
+    with pytest.raises(BadInputError, match=r"^--at git:HEAD: git is not installed; give a time or a number$"):
+        when.find(here, "git:HEAD")
+
+
+def test_a_repository_that_a_hook_of_git_names_is_not_asked(
+    here: Project, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The repository is the one around the project, whatever the environment says."""
+    name = commit(here)
+    other = tmp_path_factory.mktemp("other")
+    git(other, "init", "--quiet")
+    monkeypatch.setenv("GIT_DIR", str(other / ".git"))
+    assert name[:12] in when.find(here, "git:HEAD").named
+
+
+# A ledger that git tracks
+
+
+def test_a_commit_that_has_the_ledger_is_its_end(tracked: Project) -> None:
+    """What was appended since does not belong to it, however little later it came."""
+    name = commit(tracked)
+    commands.add(tracked, "two", HUMAN)
+    then = commands.at(tracked, "git:HEAD")
+    assert ["one"] == texts(then)
+    assert then.told.endswith(f", the end of the ledger in commit {name[:12]}")
+    assert ["kpt_002"] == [row["body"]["name"] for row in since(tracked, "git:HEAD") if row["kind"] == "point.added"]
+
+
+def since(here: Project, moment: str) -> list[dict[str, Any]]:
+    """Return the events behind a moment of the project's own ledger."""
+    seq = when.find_here(here, moment, "--since").seq
+    return [row for row in commands.log(here) if row["seq"] > seq]
+
+
+def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> None:
+    """Where two branches went their own ways, each commit shows what its own ledger says."""
+    put_back = keep(tracked)
+    commands.add(tracked, "their second", HUMAN)
+    commands.record(tracked, extraction(("kpt_001", "helpful")), {"rater": "reflector"})
+    name = commit(tracked)
+    put_back()
+    commands.add(tracked, "our second", HUMAN)
+    then = commands.at(tracked, "git:HEAD")
+    assert ["one", "their second"] == texts(then)
+    assert f"event 7, {then.playbook.last_updated[:16].replace('T', ' ')} UTC" == then.told.partition(", the")[0]
+    assert then.told.endswith(f"the end of the ledger in commit {name[:12]}, which has another history than this one")
+    story, _ = commands.why(tracked, "kpt_001", "git:HEAD")
+    assert (1, 0) == (story["helpful"], story["harmful"])
+    assert ["one", "our second"] == [point["text"] for point in commands.show(tracked)["key_points"]]
+    with pytest.raises(BadInputError, match="has another history than this one; give the commit's date and time"):
+        when.find_here(tracked, "git:HEAD", "--since")
+
+
+def test_what_was_redacted_since_is_gone_from_a_commits_ledger(tracked: Project) -> None:
+    """Git keeps the bytes; nobody is shown them here."""
+    put_back = keep(tracked)
+    commands.add(tracked, "two", HUMAN)
+    commit(tracked)
+    put_back()
+    redact.apply(tracked, redact.Target("2", None), "private", HUMAN)
+    assert [REDACTED, "two"] == texts(commands.at(tracked, "git:HEAD"))
+
+
+def test_an_empty_ledger_in_a_commit_is_the_beginning(tracked: Project) -> None:
+    """A file without a byte has no event."""
+    put_back = keep(tracked)
+    (tracked.ledger / "events.jsonl").write_bytes(b"")
+    commit(tracked)
+    put_back()
+    assert [] == texts(commands.at(tracked, "git:HEAD"))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"version https://git-lfs.example/v1\n", "is none that Tallybook wrote"),
+        (b"<<<<<<< ours\n", "is damaged: events.jsonl:1"),
+    ],
+)
+def test_what_is_no_ledger_in_a_commit_is_refused(tracked: Project, data: bytes, message: str) -> None:
+    """A pointer to a large file, or a merge that went wrong: the line names the commit and its time."""
+    put_back = keep(tracked)
+    path = tracked.ledger / "events.jsonl"
+    path.write_bytes(data if b"version" in data else data + path.read_bytes())
+    name = commit(tracked, GIT_COMMITTER_DATE="2026-11-22T00:00:00+0000")
+    put_back()
+    expected = f"the ledger in commit {name[:12]} {message}.*; give the time it was committed at, 2026-11-22T00:00:00"
+    with pytest.raises(BadInputError, match=expected):
+        when.find(tracked, "git:HEAD")
+
+
+def test_a_torn_end_in_a_commit_is_left_out(tracked: Project) -> None:
+    """A commit that was made just as somebody wrote has what was whole by then."""
+    put_back = keep(tracked)
+    with (tracked.ledger / "events.jsonl").open("ab") as file:
+        file.write(b'{"crc":"0000')
+    commit(tracked)
+    put_back()
+    assert ["one"] == texts(commands.at(tracked, "git:HEAD"))
+
+
+def test_a_subfolders_ledger_is_found_in_the_commit(project: Path) -> None:
+    """The project need not be the top of the repository."""
+    git(project, "init", "--quiet")
+    own = Project(project / "part [1]")
+    own.claude.mkdir(parents=True)
+    commands.add(own, "one", HUMAN)
+    (own.ledger / ".gitignore").unlink()
+    commit(own)
+    commands.add(own, "two", HUMAN)
+    assert "the end of the ledger in commit" in commands.at(own, "git:HEAD").told
+
+
+def test_a_linked_worktree_asks_its_own_branch(tracked: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """HEAD is that of the folder where the command was typed, the ledger the one that all worktrees share."""
+    commit(tracked)
+    linked = tmp_path_factory.mktemp("linked") / "tree"
+    git(tracked.root, "worktree", "add", "--quiet", "--detach", str(linked))
+    commands.add(tracked, "two", HUMAN)
+    commit(tracked)
+    assert ["one"] == texts(commands.at(tracked._replace(start=linked), "git:HEAD"))
+    assert ["one", "two"] == texts(commands.at(tracked, "git:HEAD"))
