@@ -1,0 +1,301 @@
+"""`log`: filters that are combined, little that is decoded for nothing, and following what is appended."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.backends.memory import MemoryLog
+from ledger.codec import decode, encode
+from ledger.errors import UnknownPointError
+from ledger.events import PointAdded, PointRated
+from projections.history import Wanted
+from projections.surfaces import commands, curate, entry, log, record
+from projections.surfaces.project import Project
+from reference_model import extraction
+from test_projections_laws import KNOWN
+from transcripts import COMMAND, ROOT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ledger.recorded import Recorded
+
+HUMAN = {"rater": "human"}
+IDS = ["s1", "s2", "s\"'é"]
+SAID = st.fixed_dictionaries(
+    {"rater": st.sampled_from(["human", "reflector"])}, optional={"session": st.sampled_from(IDS)}
+)
+BATCHES = st.lists(st.tuples(SAID, st.lists(KNOWN, min_size=1, max_size=4)), max_size=6)
+NAMES = st.sampled_from(["kpt_001", "kpt_010", "pat-001", "never"])
+KINDS = st.lists(st.sampled_from(["point.*", "point.rated", "playbook.updated", "events.*", "nothing.*"]), max_size=2)
+
+
+class Answer(NamedTuple):
+    """What a command came to: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Return what runs the command line in this process."""
+
+    def run_(*arguments: str) -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+        capfd.readouterr()
+        code = entry.run(list(arguments))
+        return Answer(code, *capfd.readouterr())
+
+    return run_
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with two entries (2 to 3, 4 to 5), the first rated harmful in session s-one (6 to 8)."""
+    made = Project(project)
+    for text in ("one", "two"):
+        commands.add(made, text, HUMAN)
+    rated = extraction(("kpt_001", "harmful"), ("kpt_002", "helpful"))
+    commands.record(made, rated, {"rater": "reflector", "session": "s-one"})
+    return made
+
+
+def log_of(batches: list[tuple[dict[str, str], list[Any]]]) -> MemoryLog:
+    """Return a log of these batches, each with who says so; line 1 opens it."""
+    made = MemoryLog()
+    for by, events in batches:
+        with made.transaction() as tx:
+            tx.append([encode(event) for event in events], by)
+    return made
+
+
+def seqs(answer: Answer) -> list[int]:
+    """Return the numbers of the events that a command listed as JSON."""
+    return [json.loads(line)["seq"] for line in answer.out.splitlines()]
+
+
+# What is chosen
+
+
+@settings(max_examples=200)
+@given(
+    batches=BATCHES,
+    name=st.none() | NAMES,
+    session=st.none() | st.sampled_from(IDS),
+    rater=st.none() | st.sampled_from(["human", "nobody"]),
+    kinds=KINDS,
+    bounds=st.tuples(st.integers(0, 20), st.none() | st.integers(0, 20)),
+)
+def test_what_is_listed_is_what_every_filter_lets_through(  # noqa: PLR0913, PLR0917 - one for each filter
+    batches: list[tuple[dict[str, str], list[Any]]],
+    name: str | None,
+    session: str | None,
+    rater: str | None,
+    kinds: list[str],
+    bounds: tuple[int, int | None],
+) -> None:
+    """Choosing batches by their bytes leaves out nothing that a look at every single event would find."""
+    made = log_of(batches)
+    wanted = Wanted(name, session, rater, tuple(kinds), *bounds)
+    every = [one for batch in decode(made.read()) for one in batch.records]
+    expected = [one for one in every if wanted.takes(one)]
+    known = name is None or any(Wanted(name).takes(one) for one in every)
+    if known:
+        assert expected == list(log.events(made, wanted))
+    else:
+        with pytest.raises(UnknownPointError):
+            list(log.events(made, wanted))
+
+
+def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches without the name, session, rater or kind that is asked for are passed over as bytes."""
+    made = log_of([
+        ({"rater": "human", "session": "s1"}, [PointAdded("kpt_001", "a")]),
+        ({"rater": "human", "session": "s2"}, [PointRated("kpt_002", "helpful")]),
+        ({"rater": "agent", "session": "s2"}, [PointRated("kpt_003", "helpful")]),
+    ])  # fmt: skip
+    decoded: list[int] = []
+
+    def noting(batches: Any) -> Iterator[Any]:
+        for batch in decode(batches):
+            decoded.append(batch.last)
+            yield batch
+
+    monkeypatch.setattr(log, "decode", noting)
+    for wanted, expected in (
+        (Wanted("kpt_002"), [3]),
+        (Wanted(session="s2"), [3, 4]),
+        (Wanted(session="s2", rater="agent"), [4]),
+        (Wanted(kinds=("point.added",)), [2]),
+        (Wanted(since=2, until=3), [3]),
+        (Wanted(), [1, 2, 3, 4]),
+    ):
+        decoded.clear()
+        list(log.events(made, wanted))
+        assert expected == decoded
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["kpt_001"], [2, 6]),
+        (["--since", "3", "--until", "6"], [4, 5, 6]),
+        (["--since", "~2"], [7, 8]),
+        (["--since", "session:s-one", "--until", "session:s-one+"], [6, 7, 8]),
+        (["--since", "2000-01-01", "--until", "0s"], [1, 2, 3, 4, 5, 6, 7, 8]),
+        (["--session", "s-o"], [6, 7, 8]),
+        (["--rater", "human", "--kind", "point.*"], [2, 4]),
+        (["--kind", "point.added", "--kind", "ledger.opened"], [1, 2, 4]),
+        (["kpt_001", "--since", "2", "--session", "s-one", "--rater", "reflector", "--kind", "point.rated"], [6]),
+        (["kpt_001", "--since", "6"], []),
+        (["--rater", "nobody"], []),
+    ],
+)
+def test_options_choose_events(run: Callable[..., Answer], words: list[str], expected: list[int]) -> None:
+    """Each option narrows the list, and none of them is an error where nothing is left."""
+    answer = run("log", *words, "--json")
+    assert (0, expected) == (answer.code, seqs(answer))
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["kpt_404"], 1, "kpt_404: no entry ever had this name"),
+        (["kpt_404", "--since", "3"], 1, "kpt_404: no entry ever had this name"),
+        (["--since", "99"], 2, "--since 99: the ledger ends at seq 8"),
+        (["--until", "soon"], 2, "--until soon: is no moment"),
+        (["--session", "s-two"], 2, "--session s-two: no session has an id that begins so; the nearest is 's-one'"),
+        (["--kind", "point.ratd"], 0, "note: --kind point.ratd: no kind that this Tallybook knows"),
+        (["--since", "1d"], 0, "note: 1d is before the ledger's first event"),
+    ],
+)
+def test_what_an_option_cannot_mean_is_told(
+    run: Callable[..., Answer], words: list[str], code: int, message: str
+) -> None:
+    """A mistake is one line that names the option; what is merely odd is a note beside the answer."""
+    answer = run("log", *words)
+    assert (code, 1) == (answer.code, answer.err.count("\n"))
+    assert message in answer.err
+
+
+def test_a_person_sees_what_was_undone(here: Project, run: Callable[..., Answer]) -> None:
+    """An event that was taken back is marked with what did it, and that names it by its number."""
+    curate.undo(here, "6", None, "misread", HUMAN)
+    curate.undo(here, None, "s-one", "", HUMAN)
+    lines = [line.split("  ", 3)[3] for line in run("log", "--since", "5").out.splitlines()]
+    assert [
+        "kpt_001 rated harmful (undone by event 9)",
+        "kpt_002 rated helpful (undone by event 10)",
+        "update closed: 2 rated (undone by event 10)",
+        'event 6 taken back: "misread"',
+        "session s-one taken back",
+    ] == [line.split("  ")[-1] for line in lines]
+    curate.undo(here, "9", None, "", HUMAN)
+    assert "kpt_001 rated harmful (undone by event 10)" in run("log", "--session", "s-one").out
+    assert "event 9 taken back\n" in run("log", "--since", "10").out
+
+
+# What is appended
+
+
+def test_a_log_that_grows_is_read_on(here: Project) -> None:
+    """Each stretch begins behind the one before, whatever was filtered out of that, and the end is the listener's."""
+    made = record.open_log(here)
+    told: list[list[int]] = []
+
+    def wait() -> bool:
+        commands.rate(here, "kpt_002", "helpful", HUMAN)
+        return len(told) < 3
+
+    for _, records in log.stretches(made, Wanted("kpt_002"), wait):
+        told.append([one.seq for one in records])
+    assert [[4, 7], [9], [11]] == told
+
+
+def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
+    """Neither a ledger nor an entry needs to be there at first."""
+    place = Project(project)
+    seen: list[Recorded] = []
+
+    def wait() -> bool:
+        commands.add(place, "one", HUMAN)
+        return not seen
+
+    for _, records in log.stretches(record.open_log(place), Wanted("kpt_001"), wait):
+        seen += records
+    assert [2] == [one.seq for one in seen]
+
+
+def test_what_has_an_end_is_not_followed(here: Project) -> None:
+    """With --until nothing more can come."""
+
+    def wait() -> bool:
+        raise AssertionError
+
+    stretches = log.stretches(record.open_log(here), Wanted(until=3), wait)
+    assert [[1, 2, 3]] == [[one.seq for one in records] for _, records in stretches]
+
+
+@contextmanager
+def following(*words: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Give a process that follows the ledger; it is ended where it has not ended by itself."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        [*COMMAND, "log", "--follow", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def line_of(process: subprocess.Popen[bytes]) -> str:
+    """Return the next line that a process prints."""
+    assert process.stdout is not None
+    return process.stdout.readline().decode()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
+@pytest.mark.parametrize("words", [[], ["--json"]], ids=["lines", "json"])
+def test_following_shows_what_comes_and_ends_at_an_interrupt(here: Project, words: list[str]) -> None:
+    """What is appended is printed at once, an undoing with its number; Ctrl-C is no error and leaves no trace."""
+    with following("--since", "7", *words) as process:
+        line_of(process)
+        commands.rate(here, "kpt_001", "helpful", HUMAN)
+        assert "helpful" in line_of(process)
+        line_of(process)
+        curate.undo(here, "9", None, "", HUMAN)
+        told = line_of(process)
+        assert ("events.voided" if words else "event 9 taken back") in told
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+        assert (0, b"") == (process.returncode, err)
+
+
+@pytest.mark.skipif(not hasattr(__import__("select"), "poll"), reason="nothing tells of a closed pipe here")
+def test_following_ends_when_nobody_reads_any_more(here: Project) -> None:
+    """A pipe whose reader is gone ends it, even if nothing is ever appended."""
+    del here
+    with following("--since", "7") as process:
+        line_of(process)
+        assert process.stdout is not None
+        process.stdout.close()
+        process.wait()
+        assert process.stderr is not None
+        assert (0, b"") == (process.returncode, process.stderr.read())

@@ -1,0 +1,301 @@
+"""The past as it is answered: every number of a long history, undone and redacted events, and what was decided when."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+import copy
+from functools import partial
+import io
+import json
+from random import Random
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import attrs
+import pytest
+
+from ledger.backends.memory import MemoryLog
+from ledger.clock import moment
+from ledger.codec import decode, encode
+from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
+from projections.fold import View, fold
+from projections.playbook import PLAYBOOK, REDACTED, Playbook
+from projections.surfaces import commands, curate, entry, redact, when
+from projections.surfaces.project import Project
+from projections.voids import fold_history
+from reference_model import extraction
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ledger.events import Event
+    from ledger.recorded import Batch
+
+HUMAN = {"rater": "human"}
+EVENTS = 10_000
+UNDONE = 25
+"""So many events before the end something is undone; each later moment then takes two folds from the beginning."""
+CHECKPOINT_BATCHES = 25
+
+
+class Answer(NamedTuple):
+    """What a command came to: its exit code and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Return what runs the command line in this process."""
+
+    def run_(*arguments: str) -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
+        capfd.readouterr()
+        code = entry.run(list(arguments))
+        return Answer(code, *capfd.readouterr())
+
+    return run_
+
+
+# Every number
+
+
+def stretch(chance: Random, number: int) -> list[Event]:
+    """Return an update: an entry now and then, ratings of the latest ones, most of them harmful, and citations."""
+    names = [f"kpt_{one:03d}" for one in range(max(1, number // 3 - 8), number // 3 + 2)]
+    added = [PointAdded(f"kpt_{number // 3 + 1:03d}", f"text {number}")] if number % 3 == 0 else []
+    rated = [PointRated(chance.choice(names), chance.choice(("helpful", "harmful", "harmful"))) for _ in range(3)]
+    cited = [PointCited(chance.choice(names), "message")] * chance.randrange(3)
+    return [*cited, *added, *rated, PlaybookUpdated(len(added), len(rated), 0)]
+
+
+def long_history() -> MemoryLog:
+    """Return a log of EVENTS events and a few more, in which UNDONE events before the end some of the first are undone.
+
+    A second lies between two batches.
+    """
+    chance = Random(5)  # noqa: S311 - the same history in every run, and no secret
+    seconds = iter(range(1_700_000_000, 1_800_000_000))
+    log = MemoryLog(lambda: moment(next(seconds) * 1_000_000))
+    number = 0
+    is_undone = False
+    while log.head().seq < EVENTS:
+        with log.transaction() as tx:
+            if log.head().seq > EVENTS - UNDONE and not is_undone:
+                is_undone = True
+                ids = [one.id for batch in decode(log.batches[5:9]) for one in batch.records]
+                tx.append([encode(EventsVoided(tuple(ids), None, ""))], HUMAN)
+            tx.append(list(map(encode, stretch(chance, number))), {"rater": "reflector", "session": f"s{number // 9}"})
+            number += 1
+    return log
+
+
+def shown(state: Playbook) -> tuple[Any, ...]:
+    """Return what a playbook shows."""
+    return tuple(state.points.values()), state.last_updated, state.stamp
+
+
+def copied(state: Playbook) -> Playbook:
+    """Return a state that can be folded on while the other stays."""
+    held = {field.name: getattr(state, field.name) for field in attrs.fields(Playbook)}
+    fresh: dict[str, Any] = {
+        name: copy.copy(value) for name, value in held.items() if isinstance(value, dict | set | list)
+    }
+    return attrs.evolve(state, **fresh)
+
+
+def answers(batches: list[Batch]) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield each number and what a fold up to it shows.
+
+    Up to the undoing it sets out from the moment, folded from the beginning, at which its stretch of the history
+    begins; that a fold in two stretches is a fold at once is a law of its own.
+    """
+    undoing = next(batch.last for batch in batches if EventsVoided in map(type, batch.events))
+    last = 0
+    for first in range(0, len(batches), CHECKPOINT_BATCHES):
+        window = batches[first : first + CHECKPOINT_BATCHES]
+        begun = fold_history(PLAYBOOK, lambda: batches, last)
+        view = View(partial(copied, begun), PLAYBOOK.table, PLAYBOOK.settle)
+        for seq in range(last, window[-1].last):
+            yield (
+                seq,
+                shown(fold(view, window, until=seq) if seq < undoing else fold_history(PLAYBOOK, lambda: batches, seq)),
+            )
+        last = window[-1].last
+
+
+def first_of(batches: list[Batch]) -> dict[int, tuple[Any, ...]]:
+    """Return what the first batches show, without what is undone in them, by the number of the last of them."""
+    running = PLAYBOOK.start()
+    found = {0: shown(running)}
+    undone = False
+    for count, batch in enumerate(batches, 1):
+        undone = undone or EventsVoided in map(type, batch.events)
+        first = batches[:count]
+        running = fold_history(PLAYBOOK, partial(iter, first)) if undone else fold(PLAYBOOK, [batch], running)
+        found[batch.last] = shown(running)
+    return found
+
+
+def test_every_number_shows_what_the_first_events_give(project: Path) -> None:
+    """For each number of a long history: what the whole batches up to it give; `show --at` answers so."""
+    log = long_history()
+    batches = list(decode(log.read()))
+    expected = first_of(batches)
+    lasts = sorted(expected)
+    wanted = [expected[lasts[bisect_right(lasts, seq) - 1]] for seq in range(lasts[-1] + 1)]
+    assert list(enumerate(wanted[:-1])) == list(answers(batches))
+    place = Project(project)
+    place.ledger.mkdir()
+    (place.ledger / "events.jsonl").write_bytes(b"".join(raw.raw for raw in log.read()))
+    for seq in (*range(0, lasts[-1], 499), *lasts[-3:]):
+        assert wanted[seq] == shown(commands.at(place, str(seq)).playbook)
+
+
+# What was undone or redacted
+
+
+def test_a_moment_before_an_undoing_shows_what_stood_then() -> None:
+    """As-of a time before it nothing is undone yet, as-of its own time it is."""
+    seconds = iter(range(1_700_000_000, 1_800_000_000))
+    log = MemoryLog(lambda: moment(next(seconds) * 1_000_000))
+    said: list[list[Event]] = [
+        [PointAdded("kpt_001", "a"), PlaybookUpdated(1, 0, 0)],
+        [PointRated("kpt_001", "helpful")],
+    ]
+    for events in said:
+        with log.transaction() as tx:
+            tx.append(list(map(encode, events)), HUMAN)
+    (rated,) = list(decode(log.read()))[-1].records
+    with log.transaction() as tx:
+        tx.append([encode(EventsVoided((rated.id,), None, ""))], HUMAN)
+    undoing = list(decode(log.read()))[-1]
+    for at, helpful in ((rated.at, 1), (undoing.at, 0)):
+        seq = when.resolve(log, at, log.now())
+        state = fold_history(PLAYBOOK, lambda: decode(log.read()), seq)
+        assert helpful == state.points["kpt_001"].helpful
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with an entry (2 to 3) that was pruned (4 to 7), and another (8 to 9)."""
+    made = Project(project)
+    commands.add(made, "one", HUMAN)
+    commands.record(made, extraction(*[("kpt_001", "harmful")] * 3), {"rater": "reflector", "session": "s1"})
+    commands.add(made, "two", HUMAN)
+    return made
+
+
+def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Callable[..., Answer]) -> None:
+    """The entry stands where it stood, with its counts, and its text is nowhere."""
+    redact.apply(here, redact.Target("2", None), "private", HUMAN)
+    for seq in (3, 6):
+        (point,) = json.loads(run("show", "--at", str(seq), "--json").out)["key_points"]
+        assert (REDACTED, 0) == (point["text"], point["harmful"])
+    assert REDACTED in run("diff", "3", "7").out
+
+
+def test_show_says_which_moment_it_shows(here: Project, run: Callable[..., Answer]) -> None:
+    """Number and time of the last event stand below the entries; what is odd about a WHEN is a note beside them."""
+    at = commands.at(here, "3").playbook.last_updated
+    told = " ".join(run("show", "--at", "session:s1").out.split())
+    assert told.endswith(f"as of event 3, {at[:16].replace('T', ' ')} UTC, before session s1 began")
+    answer = run("show", "--at", "1d")
+    assert answer.err.startswith("note: 1d is before the ledger's first event, ")
+    assert "The playbook was empty at the beginning, before any event." in " ".join(answer.out.split())
+    assert [] == json.loads(run("show", "--at", "1d", "--json").out)["key_points"]
+
+
+def test_replay_to_a_file_says_which_moment_it_wrote(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+    """The file's name is told with the moment, in words; in JSON the answer stays as it is."""
+    words = ("replay", "--at", "3", "--output", str(tmp_path / "then.json"))
+    at = commands.at(here, "3").playbook.last_updated
+    assert f"then.json written, as of event 3, {at[:16].replace('T', ' ')} UTC\n" in run(*words).out
+    assert {"path": str(tmp_path / "then.json"), "result": "written"} == json.loads(run(*words, "--json").out)
+
+
+# What changed
+
+
+def difference(answer: Answer) -> dict[str, Any]:
+    """Return what a `diff` answered as JSON."""
+    found: dict[str, Any] = json.loads(answer.out)
+    return found
+
+
+def test_diff_answers_both_moments_and_what_changed(here: Project, run: Callable[..., Answer]) -> None:
+    """The stable shape: both ends, entries that came and went, changes, order, and what stands beside the entries."""
+    answer = difference(run("diff", "3", "9", "--json"))
+    assert ["from", "to", "added", "gone", "changed", "order", "top"] == list(answer)
+    assert [3, 9] == [answer[end]["seq"] for end in ("from", "to")]
+    two = {"name": "kpt_002", "text": "two", "helpful": 0, "harmful": 0}
+    assert [two | {"was": None}] == answer["added"]
+    left = {"how": "pruned", "seq": 7, "helpful": 0, "harmful": 3, "into": None}
+    assert [two | {"name": "kpt_001", "text": "one", "left": left}] == answer["gone"]
+    assert ([], None) == (answer["changed"], answer["order"])
+    assert commands.show(here)["last_updated"] == answer["top"]["last_updated"] == answer["to"]["at"]
+
+
+def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Callable[..., Answer]) -> None:
+    """What a hand changed in the file belongs to now, as `show` shows it, and is said to."""
+    assert difference(run("diff", "3", "9", "--json")) == difference(run("diff", "3", "--json"))
+    changed = json.loads(here.playbook.read_bytes())
+    changed["key_points"] = []
+    here.playbook.write_text(json.dumps(changed), encoding="utf-8")
+    answer = run("diff", "9")
+    assert "now, with what was changed in playbook.json" in " ".join(answer.out.split())
+    assert "- kpt_002  removed at event 10, with 0 helpful and 0 harmful\n" in answer.out
+    assert commands.at(here, "~0").playbook.seq == 9
+
+
+def test_diff_reads_as_lines(here: Project, run: Callable[..., Answer]) -> None:
+    """A sign, a name and what became of it, the text below, and the sum of it last."""
+    commands.rate(here, "kpt_002", "helpful", HUMAN)
+    curate.undo(here, "2", None, "", HUMAN)
+    lines = run("diff", "3").out.split(":\n", 1)[1].splitlines()
+    assert [
+        "+ kpt_002  1 helpful and 0 harmful",
+        "  two",
+        "- kpt_001  what brought it was undone, with 0 helpful and 0 harmful",
+        "  one",
+        "1 added, 1 gone.",
+    ] == lines
+    back = run("diff", "11", "3").out.split(":\n", 1)[1].splitlines()
+    assert [
+        "+ kpt_001  0 helpful and 0 harmful, back: it was pruned at event 7",
+        "  one",
+        "- kpt_002  not there yet, with 1 helpful and 0 harmful",
+        "  two",
+        "1 added, 1 gone.",
+    ] == back
+    assert "~ kpt_002  helpful 0 to 1\n1 changed.\n" in run("diff", "9", "11").out
+    assert "Nothing changed in the playbook.\n" in run("diff", "9", "9").out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["diff", "99"], "diff 99: the ledger ends at seq 9"),
+        (["diff", "1", "soon"], "diff soon: is no moment; give"),
+        (["diff", "session:s2", "1"], "diff session:s2: no session has an id that begins so; the last is 's1', events"),
+        (["diff"], "Missing argument 'A'."),
+    ],
+)
+def test_a_moment_that_is_none_is_one_line(
+    here: Project, run: Callable[..., Answer], words: list[str], message: str
+) -> None:
+    """It names the moment as it was typed, and nothing is answered."""
+    del here
+    answer = run(*words)
+    assert (2, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert message in answer.err
+
+
+def test_no_text_of_an_entry_steers_the_terminal(here: Project, run: Callable[..., Answer]) -> None:
+    """Escapes in a text, as somebody else may have written it, are shown as what they are."""
+    commands.add(here, "red \x1b[31m and\nnext", HUMAN)
+    out = run("diff", "9").out
+    assert ("\x1b" not in out, r"red \x1b[31m and\nnext" in out) == (True, True)
