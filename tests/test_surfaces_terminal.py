@@ -60,10 +60,17 @@ PRUNED: dict[str, Any] = {
 KEPT = PRUNED | {"status": "kept", "rule": None, "decided_by": None, "trail": PRUNED["trail"][:5], "ignored": []}
 BRIEF = {"seq": 812, "at": AT, "by": BY, "summary": 'learned kpt_004 "Write tests…"'}
 
+CHANGES = [
+    ("+", "kpt_004  0 helpful and 0 harmful"),
+    ("-", "kpt_003  pruned at event 812"),
+    ("", f"Write tests… {'x' * 90}"),
+]
+
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.playbook_table(console, POINTS, AT),
     "story": lambda console: terminal.story(console, PRUNED, {"same_text": ["kpt_009"]}),
     "log": lambda console: terminal.log_rows(console, [BRIEF]),
+    "changes": lambda console: terminal.changes(console, "From 3", "to 9", CHANGES, "1 gone"),
     "problems": lambda console: terminal.problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),
 }
 screens = pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
@@ -83,7 +90,7 @@ def words(text: str) -> str:
 
 
 @WIDTHS
-@pytest.mark.parametrize("name", ["playbook", "story"])
+@pytest.mark.parametrize("name", ["playbook", "story", "changes"])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     """Tables and stories wrap, at 40 columns too."""
     assert max(map(cell_len, shown(SCREENS[name], width).splitlines())) <= width
@@ -106,7 +113,7 @@ def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], 
 
 
 @pytest.mark.parametrize("no_color", [True, False])
-@pytest.mark.parametrize("name", ["playbook", "story"])
+@pytest.mark.parametrize("name", ["playbook", "story", "changes"])
 def test_a_terminal_gets_colour_unless_it_wants_none(name: str, no_color: bool) -> None:
     """Good and bad are green and red on a terminal, and plain with NO_COLOR."""
     stream = StringIO()

@@ -70,9 +70,9 @@ def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = No
         raise FileNotFoundError("git is not installed")
     # A hook of git's own sets variables that mean another repository. A look must not change its index, nor fetch.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environment |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_NO_LAZY_FETCH": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+    environment |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     done = subprocess.run(  # noqa: S603 - git itself, and no shell reads its words
-        [program, "-c", "core.fsmonitor=", "-C", os.fspath(folder), *words],
+        [program, "-c", "core.fsmonitor=", "-c", "protocol.allow=never", "-C", os.fspath(folder), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if into is None else into,
         stderr=subprocess.PIPE,
