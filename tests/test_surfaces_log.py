@@ -20,7 +20,7 @@ from ledger.codec import decode, encode
 from ledger.errors import UnknownPointError
 from ledger.events import PointAdded, PointRated
 from projections.history import Wanted
-from projections.surfaces import commands, curate, entry, log, record
+from projections.surfaces import commands, curate, entry, listing, record
 from projections.surfaces.project import Project
 from reference_model import extraction
 from test_projections_laws import KNOWN
@@ -115,10 +115,10 @@ def test_what_is_listed_is_what_every_filter_lets_through(  # noqa: PLR0913, PLR
     expected = [one for one in every if wanted.takes(one)]
     known = name is None or any(Wanted(name).takes(one) for one in every)
     if known:
-        assert expected == list(log.events(made, wanted))
+        assert expected == list(listing.events(made, wanted))
     else:
         with pytest.raises(UnknownPointError):
-            list(log.events(made, wanted))
+            list(listing.events(made, wanted))
 
 
 def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,7 +135,7 @@ def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> No
             decoded.append(batch.last)
             yield batch
 
-    monkeypatch.setattr(log, "decode", noting)
+    monkeypatch.setattr(listing, "decode", noting)
     for wanted, expected in (
         (Wanted("kpt_002"), [3]),
         (Wanted(session="s2"), [3, 4]),
@@ -145,7 +145,7 @@ def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> No
         (Wanted(), [1, 2, 3, 4]),
     ):
         decoded.clear()
-        list(log.events(made, wanted))
+        list(listing.events(made, wanted))
         assert expected == decoded
 
 
@@ -223,7 +223,7 @@ def test_a_log_that_grows_is_read_on(here: Project) -> None:
         commands.rate(here, "kpt_002", "helpful", HUMAN)
         return len(told) < 3
 
-    for _, records in log.stretches(made, Wanted("kpt_002"), wait):
+    for _, records in listing.stretches(made, Wanted("kpt_002"), wait):
         told.append([one.seq for one in records])
     assert [[4, 7], [9], [11]] == told
 
@@ -237,7 +237,7 @@ def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
         commands.add(place, "one", HUMAN)
         return not seen
 
-    for _, records in log.stretches(record.open_log(place), Wanted("kpt_001"), wait):
+    for _, records in listing.stretches(record.open_log(place), Wanted("kpt_001"), wait):
         seen += records
     assert [2] == [one.seq for one in seen]
 
@@ -248,7 +248,7 @@ def test_what_has_an_end_is_not_followed(here: Project) -> None:
     def wait() -> bool:
         raise AssertionError
 
-    stretches = log.stretches(record.open_log(here), Wanted(until=3), wait)
+    stretches = listing.stretches(record.open_log(here), Wanted(until=3), wait)
     assert [[1, 2, 3]] == [[one.seq for one in records] for _, records in stretches]
 
 

@@ -25,8 +25,7 @@ from ledger.verify import verify as verify_log
 from projections import audit, history
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
-from projections.surfaces import log as listing
-from projections.surfaces import playbook_file
+from projections.surfaces import listing, playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
 from projections.surfaces.requests import Import, Request, Update

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from functools import lru_cache
 import json
 import re
@@ -21,7 +20,6 @@ from ledger.codec import decode
 from ledger.errors import BadInputError
 from ledger.head_form import head_form
 from ledger.line import SECTION, dumps, head_field, lines_of
-from projections.surfaces import git
 from projections.surfaces.record import open_log
 
 if TYPE_CHECKING:
@@ -276,6 +274,8 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
 
 def _nearest(log: Log, beginning: str) -> str:
     """Name the session that comes nearest: the one that is written much like it, or else the last."""
+    from difflib import get_close_matches
+
     spans = _spans(log.read(), "")
     if not spans:
         return "no event in this ledger has a session"
@@ -320,6 +320,8 @@ def _committed(question: _Question) -> Moment:
     project = question.project
     if project is None:
         raise question.refusal("there is no repository to look in", _HINT)
+    from projections.surfaces import git
+
     try:
         commit = git.commit_of(project.start or project.root, question.when.removeprefix(_COMMIT))
         with git.ledger_in(commit, project) as copy:
