@@ -10,6 +10,7 @@ from projections.audit import audit_view
 from projections.diff import departures_view
 from projections.playbook import playbook_view
 from projections.reflections import reflections_view
+from projections.standing import standing_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +37,7 @@ VIEWS: dict[str, Listed] = {
     "playbook": Listed("the key points that stand, with their counts", playbook_view),
     "departures": Listed("the playbook, and how each entry that is out of it left", departures_view),
     "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
+    "standing": Listed("how every name that ever was stands, and the event that last changed it", standing_view),
     "reflections": Listed("which sessions are owed a reflection, and what reflection has cost", reflections_view),
 }
 """Name → the view. To add one: a module beside this, and a row here."""

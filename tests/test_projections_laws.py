@@ -47,6 +47,7 @@ from ledger.recorded import Batch, By, Recorded, batch_of
 from projections.catalog import VIEWS
 from projections.fold import State, View, fold
 from projections.playbook import PLAYBOOK
+from projections.standing import Place
 from projections.surfaces import record
 from projections.surfaces.requests import Import, Request, Update
 from projections.voids import Voided, fold_history
@@ -128,8 +129,8 @@ def plain(value: Any) -> Any:
     """Return a value as lists and texts that compare by what they say: order counts, random ids and chains do not."""
     if isinstance(value, Batch):
         return value.at
-    if isinstance(value, Recorded):
-        return attrs.evolve(value, id="")
+    if isinstance(value, Recorded | Place):
+        return attrs.evolve(value.record if isinstance(value, Place) else value, id="")
     if isinstance(value, dict):
         return [[key, plain(child)] for key, child in value.items()]
     if isinstance(value, list | tuple | set):

@@ -1,0 +1,180 @@
+"""The standing view: who stands since which event, who is gone and why, and how sure the counts are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import (
+    EventsVoided,
+    PlaybookEdited,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRemoved,
+    PointRetired,
+    PointReworded,
+)
+from projections.confidence import interval, needs_ratings
+from projections.fold import fold
+from projections.inject import lower_bound
+from projections.playbook import PLAYBOOK, REDACTED
+from projections.prune import Policy
+from projections.standing import Standing, blame, graveyard, standing_view
+from projections.voids import fold_history
+from projections.voids import history as retold
+from test_projections_laws import HISTORIES, history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLOSED = PlaybookUpdated(0, 0, 0)
+LEARNED = [PointAdded("kpt_001", "Use types"), PointAdded("kpt_002", "Mock time"), CLOSED]
+HARMED = [*[PointRated("kpt_001", "harmful")] * 3, CLOSED]
+
+
+def standing(*stretches: Sequence[Any], policy: Policy | None = None) -> Standing:
+    """Return how every name stands behind these batches."""
+    batches = history(stretches)
+    return fold_history(standing_view(*[policy] if policy else []), lambda: batches)
+
+
+def seqs(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """Return name → the event that a row names."""
+    return {row["name"]: row["event"]["seq"] for row in rows}
+
+
+@pytest.mark.parametrize(
+    ("events", "seq"),
+    [
+        ([PointRated("kpt_001", "helpful")], 4),
+        ([PointRated("kpt_001", "neutral")], 1),
+        ([PointReworded("kpt_001", "", "Use all types")], 4),
+        ([PointPinned("kpt_001", "")], 1),
+        ([PointEdited("kpt_001", 0, 0, "Use types")], 1),
+        ([PointEdited("kpt_001", 0, 1, "Use types")], 4),
+        ([PointMerged("kpt_001", ("kpt_002",), ""), PointRated("kpt_002", "helpful")], 5),
+    ],
+)
+def test_blame_names_what_last_changed_counts_text_or_standing(events: list[Any], seq: int) -> None:
+    """What leaves an entry as it was is not to blame; a rating of what went into it is."""
+    assert seq == seqs(blame(standing(LEARNED, events)))["kpt_001"]
+
+
+def test_blame_tells_entry_and_event() -> None:
+    """A row has the entry's four keys, and the event with who, when and what `log` says of it."""
+    row = blame(standing(LEARNED, [PointRated("kpt_002", "harmful"), CLOSED]))[1]
+    event = {"seq": 4, "id": "id-4", "at": "1970-01-01T00:00:01.000000Z", "by": {"rater": "test", "session": "s1"}}
+    expected = {"name": "kpt_002", "text": "Mock time", "helpful": 0, "harmful": 1}
+    assert expected | {"event": event | {"summary": "kpt_002 rated harmful"}} == row
+
+
+@settings(max_examples=40)
+@given(HISTORIES)
+def test_blame_is_right_about_every_entry(stretches: list[list[Any]]) -> None:
+    """Folded up to the batch of the event an entry stands as it does now, and before that batch otherwise or not."""
+    batches = list(retold(lambda: history(stretches)))
+    now = fold(PLAYBOOK, batches).points
+    for name, seq in seqs(blame(fold(standing_view(), batches))).items():
+        (place,) = [index for index, batch in enumerate(batches) if seq in {one.seq for one in batch.records}]
+        assert now[name] == fold(PLAYBOOK, batches[: place + 1]).points[name]
+        assert all(now[name] == fold(PLAYBOOK, batches[:k]).points[name] for k in range(place + 1, len(batches) + 1))
+
+
+@given(HISTORIES)
+def test_every_name_stands_or_lies_in_the_graveyard(stretches: list[list[Any]]) -> None:
+    """No name that was ever used is missing from both, and none is in both."""
+    state = fold_history(standing_view(), lambda: history(stretches))
+    book = fold_history(PLAYBOOK, lambda: history(stretches))
+    assert [*book.points] == [row["name"] for row in blame(state)]
+    graves = [row["name"] for row in graveyard(state)]
+    assert book.used == {*book.points, *graves}
+    assert len(book.used) == len(book.points) + len(graves)
+
+
+def test_a_pruned_entry_lies_there_with_its_rule_and_counts() -> None:
+    """By which event it went, with which counts, by which rule of which policy."""
+    (row,) = graveyard(standing(LEARNED, HARMED))
+    assert ("kpt_001", 0, 3, "pruned", None, None) == tuple(
+        row[key] for key in ("name", "helpful", "harmful", "status", "reason", "into")
+    )
+    assert ("harmful >= 3 AND harmful > helpful", 7) == (row["rule"], row["event"]["seq"])
+    (row,) = graveyard(standing(LEARNED, HARMED[:1], [CLOSED], policy=Policy("strict", 1, 1)))
+    assert "harmful >= 1 AND harmful > helpful" == row["rule"]
+
+
+@pytest.mark.parametrize(
+    ("events", "status", "reason", "into"),
+    [
+        ([PointRetired("kpt_001", "stale")], "retired", "stale", None),
+        ([PointRetired("kpt_001", None)], "retired", None, None),
+        ([PointRemoved("kpt_001"), PlaybookEdited(None, None, "")], "retired", None, None),
+        ([PointMerged("kpt_002", ("kpt_001",), "the same")], "merged", "the same", "kpt_002"),
+        ([EventsVoided(("id-1",), None, "misread")], "undone", "misread", None),
+        ([EventsVoided((), "s0", "")], "undone", None, None),
+    ],
+)
+def test_what_a_hand_took_out_lies_there_with_its_reason(
+    events: list[Any], status: str, reason: str | None, into: str | None
+) -> None:
+    """Retired, removed, merged and undone entries say why, where somebody said so, and keep their text."""
+    row = next(row for row in graveyard(standing(LEARNED, events)) if row["name"] == "kpt_001")
+    assert (status, reason, into, 4) == (row["status"], row["reason"], row["into"], row["event"]["seq"])
+    assert ("Use types", None) == (row["text"], row["rule"])
+
+
+def test_an_undone_entry_whose_text_is_redacted_says_so() -> None:
+    """There is no text to show, and no empty one."""
+    (row,) = graveyard(standing([PointAdded("kpt_001", None)], [EventsVoided(("id-1",), None, "")]))
+    assert REDACTED == row["text"]
+
+
+def test_what_came_back_lies_there_no_more() -> None:
+    """A hand that revives an entry takes it out of the graveyard."""
+    revived = [PointEdited("kpt_001", 1, 0, "Use types"), PlaybookEdited(None, None, "")]
+    assert [] == graveyard(standing(LEARNED, HARMED, revived))
+
+
+def test_the_newest_grave_is_the_last() -> None:
+    """Whatever the order of the names."""
+    rows = graveyard(standing(LEARNED, [PointRetired("kpt_002", "")], HARMED))
+    assert ["kpt_002", "kpt_001"] == [row["name"] for row in rows]
+
+
+# How sure counts are
+
+
+@pytest.mark.parametrize(
+    ("helpful", "harmful", "low", "high"),
+    [(0, 0, 0.0, 1.0), (1, 0, 0.2065, 1.0), (0, 1, 0.0, 0.7935), (8, 2, 0.4902, 0.9433), (50, 50, 0.4038, 0.5962)],
+)
+def test_an_interval_is_that_of_wilson(helpful: int, harmful: int, low: float, high: float) -> None:
+    """As tables of the score interval at 95 % have it; an unrated entry can be anything."""
+    assert (low, high) == pytest.approx(interval(helpful, harmful), abs=5e-5)
+
+
+@given(st.integers(0, 10**6), st.integers(0, 10**6))
+def test_an_interval_holds_the_share_and_mirrors(helpful: int, harmful: int) -> None:
+    """It lies within 0 and 1 around the share, begins where entries are ranked, and turns over with the counts."""
+    low, high = interval(helpful, harmful)
+    share = helpful / (helpful + harmful) if helpful + harmful else 0.5
+    assert 0 <= low <= share + 1e-12
+    assert share - 1e-12 <= high <= 1
+    assert lower_bound(helpful, harmful) == low
+    assert (1 - high, 1 - low) == pytest.approx(interval(harmful, helpful), abs=1e-9)
+
+
+def test_entries_of_which_ratings_say_least_come_first() -> None:
+    """Unrated ones first, the older of equals before the newer, and the surest last."""
+    added = [PointAdded(f"kpt_00{number}", "x") for number in range(1, 5)]
+    rated = [*[PointRated("kpt_001", "helpful")] * 5, PointRated("kpt_003", "harmful")]
+    rows = needs_ratings(fold(PLAYBOOK, history([added, rated])))
+    assert ["kpt_002", "kpt_004", "kpt_003", "kpt_001"] == [row["name"] for row in rows]
+    assert [row["high"] - row["low"] for row in rows] == [row["width"] for row in rows]
+    assert [] == needs_ratings(PLAYBOOK.start())
