@@ -9,17 +9,15 @@ import attrs
 from ledger.events import (
     KIND_OF,
     EventRedacted,
+    EventsVoided,
     KeyPoint,
+    PlaybookInjected,
     PlaybookUpdated,
-    PointAdded,
-    PointEdited,
+    PointCited,
     PointMerged,
     PointNoted,
     PointPinned,
     PointRated,
-    PointRemoved,
-    PointRetired,
-    PointReworded,
     PointSeeded,
     PointUnpinned,
 )
@@ -27,21 +25,14 @@ from projections.fold import State, View
 from projections.history import by_json
 from projections.playbook import CHANGES, Playbook, rated, settle
 from projections.prune import SPEC_POLICY, Policy
+from projections.standing import GONE, Place, Standing, hear
 from projections.voids import Voided
 
 if TYPE_CHECKING:
     from ledger.recorded import Batch, Recorded
 
-GONE: Final[dict[type[Any], str]] = {
-    PlaybookUpdated: "pruned",
-    PointRemoved: "retired",
-    PointRetired: "retired",
-    PointMerged: "merged",
-}
-"""What took an entry out of the playbook → the status it has since."""
-
 _JUDGED: Final = (PointPinned, PointUnpinned)
-_TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)
+_USES: Final = (PlaybookInjected, PointCited)
 
 
 @attrs.frozen
@@ -73,13 +64,26 @@ class Ignored:
     reason: str
 
 
+@attrs.frozen
+class Uses:
+    """How often something was done with the entry.
+
+    Attributes:
+        count: How often, 0 or more.
+        last: Where it was done last, None where it never was.
+    """
+
+    count: int = 0
+    last: Place | None = None
+
+
 @attrs.define
 class Story(State):
     """What became of one name.
 
     Attributes:
         name: The name.
-        book: The whole playbook as it stood: what an event does to one entry may lie with another.
+        standing: How every name stands: what an event does to one entry may lie with another.
         last: The entry as it stood last, None where it never did.
         decided: What took it out; None while it stands, and where it never did.
         rule: The rule by which it was pruned, None where it was not.
@@ -87,11 +91,15 @@ class Story(State):
         original: The item of that file where it differs from what was read, empty elsewhere; None once redacted.
         trail: What counted, in order.
         ignored: What changed nothing, in order.
-        texts: The latest text of every name: one text under two names is one piece of guidance that came back.
+        told: How often a session was told of it.
+        cited: How often an agent cited it.
+        ended: What took it out at the last moment that was without it behind one that had it; None while it stands,
+            and where it stood at no moment: what comes and goes in one batch was never in the playbook.
+        undoing: The last batch in which something was taken back, None without one: before it, history was another.
     """
 
     name: str = ""
-    book: Playbook = attrs.field(factory=Playbook)
+    standing: Standing = attrs.field(factory=Standing)
     last: KeyPoint | None = None
     decided: Recorded | None = None
     rule: str | None = None
@@ -99,7 +107,15 @@ class Story(State):
     original: str | None = None
     trail: list[Step] = attrs.field(factory=list)
     ignored: list[Ignored] = attrs.field(factory=list)
-    texts: dict[str, str] = attrs.field(factory=dict)
+    told: Uses = Uses()
+    cited: Uses = Uses()
+    ended: Recorded | None = None
+    undoing: Batch | None = None
+
+    @property
+    def book(self) -> Playbook:
+        """Return the whole playbook."""
+        return self.standing.book
 
     @property
     def point(self) -> KeyPoint | None:
@@ -113,22 +129,16 @@ class Story(State):
             return "kept"
         return GONE[type(self.decided.event)] if self.decided is not None else "unknown"
 
-    @property
-    def same_text(self) -> list[str]:
-        """Return the other names that the same guidance has had, in the order they came."""
-        if self.last is None or self.name not in self.texts:
-            return []
-        return [name for name, text in self.texts.items() if text == self.texts[self.name] and name != self.name]
-
 
 def _names(story: Story, event: Any) -> bool:
     """Say whether an event is about the entry: by its name, or by one that went into it."""
+    name = getattr(event, "name", None)
+    if name is not None:
+        merged = story.book.merged
+        return name == story.name or merged.get(name) == story.name or story.name in getattr(event, "merged", ())
     if isinstance(event, Voided):
         return _names(story, event.event)
-    if isinstance(event, EventRedacted):
-        return event.id in _ids(story)
-    name = getattr(event, "name", None)
-    return story.name in {name, story.book.merged.get(name or "")} or story.name in getattr(event, "merged", ())
+    return isinstance(event, EventRedacted) and event.id in _ids(story)
 
 
 def _ids(story: Story) -> set[str]:
@@ -138,21 +148,32 @@ def _ids(story: Story) -> set[str]:
 
 def _tell(story: Story, batch: Batch) -> None:
     """Tell a batch whole, event by event; heads are decoded only where the story goes on."""
+    stood = story.point is not None
     concerned = story.name in story.book.due or any(_names(story, event) for event in batch.events)
+    changes = False
     for index, event in enumerate(batch.events):
-        before = story.point
-        change = CHANGES.get(type(event))
-        if change is not None:
-            change(story.book, event, batch)
-        if isinstance(event, _TEXTS) and event.text and _says(story.book.points.get(event.name), event.text):
-            story.texts[event.name] = event.text
-        if concerned:
+        before, kind = story.point, type(event)
+        if isinstance(event, _USES):
+            _use(story, event, Place(batch, index))
+            continue
+        changes = changes or kind in CHANGES
+        hear(story.standing, batch, index)
+        if kind is EventsVoided:
+            story.undoing = batch
+        if concerned and (kind in CHANGES or kind is PointNoted):
             _compare(story, batch.records[index], before)
-    settle(story.book, batch)
+    if stood or story.point is not None:
+        story.ended = story.decided
+    if changes:
+        settle(story.book, batch)
 
 
-def _says(point: KeyPoint | None, text: str) -> bool:
-    return point is not None and point.text == text
+def _use(story: Story, event: PlaybookInjected | PointCited, place: Place) -> None:
+    """Count that the entry was told or cited; that decides nothing."""
+    if isinstance(event, PointCited) and event.name == story.name:
+        story.cited = Uses(story.cited.count + 1, place)
+    elif isinstance(event, PlaybookInjected) and story.name in event.names:
+        story.told = Uses(story.told.count + 1, place)
 
 
 def _compare(story: Story, record: Recorded, before: KeyPoint | None) -> None:
@@ -200,8 +221,8 @@ def _heard(_story: Story, _event: Any, _batch: Batch) -> None:
 def audit_view(name: str, policy: Policy = SPEC_POLICY) -> View[Story]:
     """Return the view that tells the story of one name under a policy."""
     return View(
-        start=lambda: Story(name=name, book=Playbook(policy=policy)),
-        table=dict.fromkeys((*CHANGES, PointNoted), _heard),
+        start=lambda: Story(name=name, standing=Standing(book=Playbook(policy=policy))),
+        table=dict.fromkeys((*CHANGES, *_USES, PointNoted), _heard),
         settle=_tell,
     )
 
@@ -225,11 +246,6 @@ def story_json(story: Story) -> dict[str, Any]:
         "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
         "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],
     }
-
-
-def story_extras(story: Story) -> dict[str, Any]:
-    """Return what people are told beyond the stable shape: ``{origin, original, same_text}``."""
-    return {"origin": story.origin, "original": story.original, "same_text": story.same_text}
 
 
 def _decision(record: Recorded) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from ledger.events import (
     UnknownEvent,
 )
 from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.audit import Story, audit_view, story_extras, story_json
+from projections.audit import Story, audit_view, story_json
 from projections.fold import fold
 from projections.playbook import playbook_view
 from projections.prune import Policy
@@ -249,34 +249,12 @@ def test_what_was_undone_is_told_as_such() -> None:
     assert "kept" == story_json(fold_history(audit_view("kpt_001"), lambda: batches, 4))["status"]
 
 
-def test_lineage_goes_by_what_stood() -> None:
-    """A text that never came to stand makes no other name its own."""
-    refused: list[Event] = [PointAdded("kpt_001", "Other"), PointReworded("kpt_009", "", "Other")]
-    story = fold(audit_view("kpt_002"), history(ADDED, refused, [PointAdded("kpt_002", "Other")]))
-    assert [] == story_extras(story)["same_text"]
-
-
 def test_the_rule_is_that_of_the_policy() -> None:
     """Under another policy the same history has another end, with that policy's rule."""
     strict = Policy("strict", floor=1, margin=1)
     story = fold(audit_view("kpt_001", strict), history(*PRUNED))
     assert "harmful >= 1 AND harmful > helpful" == story_json(story)["rule"]
     assert [1, 3, 4] == [step.record.seq for step in story.trail]
-
-
-def test_people_are_told_the_legacy_shape_and_the_lineage() -> None:
-    """Beside the stable shape stand the seed's origin and original, and other names that the text has had."""
-    seeded = [PointSeeded("kpt_001", 0, 3, "dict_with_score", "Twice", '{"score": -3}')]
-    story = fold(audit_view("kpt_001"), history(seeded, [CLOSED], [PointAdded("kpt_002", "Twice"), CLOSED]))
-    expected = {"origin": "dict_with_score", "original": '{"score": -3}', "same_text": ["kpt_002"]}
-    assert expected == story_extras(story)
-
-
-def test_another_text_is_another_piece_of_guidance() -> None:
-    """Only names that have had the very same text are its lineage."""
-    added: list[Event] = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("kpt_003", "a"), CLOSED]
-    assert ["kpt_003"] == story_extras(fold(audit_view("kpt_001"), history(added)))["same_text"]
-    assert [] == story_extras(fold(audit_view("kpt_404"), history(added)))["same_text"]
 
 
 def test_a_redaction_of_one_of_its_texts_is_part_of_the_story() -> None:

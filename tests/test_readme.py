@@ -77,10 +77,11 @@ def test_every_setting_is_in_the_reference() -> None:
 
 
 def test_every_dependency_has_its_reason() -> None:
-    """The table of dependencies names what the package installs, alone and with the extra for users."""
+    """The table of dependencies names what the package installs, alone and with the extras for users."""
     listed = {cell.strip("`") for cell in first_cells(section("Dependencies")) if cell.startswith("`")}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["anthropic"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["anthropic"], *extras["sql"]]
     assert {re.split(r"[<>=~ ]", name)[0] for name in wanted} == listed
 
 

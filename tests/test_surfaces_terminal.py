@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from io import BytesIO, StringIO, TextIOWrapper
+from io import StringIO
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -11,14 +11,11 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from ledger.errors import Problem
-from projections.surfaces import terminal
+from projections.surfaces import chart, lists, story, terminal
+from screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown, words
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-AT = "2026-11-21T20:17:03.123456Z"
-BY = {"rater": "reflector", "session": "s1"}
-WIDTHS = pytest.mark.parametrize("width", [40, 80])
 
 POINTS: list[dict[str, Any]] = [
     {"name": "kpt_001", "text": "Use type hints " * 8, "helpful": 9, "harmful": 1},
@@ -26,39 +23,12 @@ POINTS: list[dict[str, Any]] = [
     {"name": "kpt_003", "text": "Mock — everything…", "helpful": 1, "harmful": 3},
 ]
 
-
-def rating(seq: int, helpful: int, harmful: int, rating: str = "harmful") -> dict[str, Any]:
-    """Return a row of a trail: a rating that counted, with the counters after it."""
-    row = {"seq": seq, "at": AT, "kind": "point.rated", "by": BY, "rating": rating}
-    return row | {"helpful": helpful, "harmful": harmful}
+GRAVE = {"status": "merged", "rule": None, "reason": "both say it", "into": "kpt_001", "event": BRIEF}
 
 
-def ignored(seq: int, reason: str, rating: str = "helpful") -> dict[str, Any]:
-    """Return a row of what changed nothing."""
-    return {"seq": seq, "at": AT, "kind": "point.rated", "by": BY, "rating": rating, "reason": reason}
+def nothing(_: object) -> None:
+    """Let an answer be: the screen alone counts."""
 
-
-LEARNED = {"seq": 2, "at": AT, "kind": "point.added", "by": BY, "rating": None, "helpful": 0, "harmful": 0}
-PRUNED: dict[str, Any] = {
-    "name": "kpt_003",
-    "text": "Mock everything",
-    "status": "pruned",
-    "helpful": 1,
-    "harmful": 3,
-    "rule": "harmful >= 3 AND harmful > helpful",
-    "decided_by": {"seq": 12, "id": "019a", "at": AT, "by": BY},
-    "trail": [
-        LEARNED,
-        rating(4, 1, 0, "helpful"),
-        rating(6, 1, 1),
-        rating(8, 1, 2),
-        rating(11, 1, 3),
-        {**LEARNED, "seq": 12, "kind": "playbook.updated", "helpful": 1, "harmful": 3},
-    ],
-    "ignored": [ignored(5, "counts nothing", "neutral"), ignored(14, "already pruned"), ignored(16, "already pruned")],
-}
-KEPT = PRUNED | {"status": "kept", "rule": None, "decided_by": None, "trail": PRUNED["trail"][:5], "ignored": []}
-BRIEF = {"seq": 812, "at": AT, "by": BY, "summary": 'learned kpt_004 "Write tests…"'}
 
 CHANGES = [
     ("+", "kpt_004  0 helpful and 0 harmful"),
@@ -68,7 +38,12 @@ CHANGES = [
 
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.playbook_table(console, POINTS, AT),
-    "story": lambda console: terminal.story(console, PRUNED, {"same_text": ["kpt_009"]}),
+    "story": lambda console: story.story(console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True),
+    "chart": lambda console: chart.chart(console, PRUNED),
+    "blame": lambda console: lists.blame(console, [POINTS[2] | {"event": BRIEF}]),
+    "graveyard": lambda console: lists.graveyard(console, [POINTS[2] | GRAVE]),
+    "needs ratings": lambda console: lists.needs_ratings(console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]),
+    "answer": lambda console: nothing(lists.table(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
     "log": lambda console: terminal.log_rows(console, [BRIEF]),
     "changes": lambda console: terminal.changes(console, "From 3", "to 9", CHANGES, "1 gone"),
     "problems": lambda console: terminal.problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),
@@ -76,21 +51,8 @@ SCREENS: dict[str, Callable[[Console], None]] = {
 screens = pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
 
 
-def shown(screen: Callable[[Console], None], width: int = 80, encoding: str = "utf-8") -> str:
-    """Return what a screen prints into a pipe of this width and encoding."""
-    stream = TextIOWrapper(BytesIO(), encoding=encoding, newline="\n")
-    screen(terminal.console_for(stream, width))
-    stream.seek(0)
-    return stream.read()
-
-
-def words(text: str) -> str:
-    """Return a text with line breaks and stretches of spaces as one space."""
-    return " ".join(text.split())
-
-
 @WIDTHS
-@pytest.mark.parametrize("name", ["playbook", "story", "changes"])
+@pytest.mark.parametrize("name", ["playbook", "story", "changes", "chart", "graveyard", "answer"])
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
     """Tables and stories wrap, at 40 columns too."""
     assert max(map(cell_len, shown(SCREENS[name], width).splitlines())) <= width
@@ -113,7 +75,7 @@ def test_a_terminal_without_utf_8_gets_ascii(screen: Callable[[Console], None], 
 
 
 @pytest.mark.parametrize("no_color", [True, False])
-@pytest.mark.parametrize("name", ["playbook", "story", "changes"])
+@pytest.mark.parametrize("name", ["playbook", "story", "changes", "chart"])
 def test_a_terminal_gets_colour_unless_it_wants_none(name: str, no_color: bool) -> None:
     """Good and bad are green and red on a terminal, and plain with NO_COLOR."""
     stream = StringIO()
@@ -179,123 +141,7 @@ def test_a_text_is_shown_literally_and_does_no_harm(text: str, expected: str, wi
     """Markup, emoji names, control characters and turned writing are shown, never obeyed."""
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
     assert expected in shown(lambda console: terminal.playbook_table(console, [point], None), width)
-    assert expected in shown(lambda console: terminal.story(console, KEPT | {"text": text}), width)
-
-
-@WIDTHS
-def test_the_story_of_a_pruned_entry_says_when_by_whom_and_why(width: int) -> None:
-    """Learned, rated, pruned by which rule with which counts, and what came after, in a few lines."""
-    text = words(shown(SCREENS["story"], width))
-    assert [] == [
-        sentence
-        for sentence in [
-            "Learned 2026-11-21 20:17 UTC by reflector in session s1, event 2.",
-            "Rated 4 times: 1 helpful, 3 harmful; by reflector (4).",
-            "Pruned 2026-11-21 20:17 UTC by reflector in session s1, event 12, by the rule harmful >= 3",
-            "AND harmful > helpful, with 1 helpful and 3 harmful.",
-            "2 events came after that and changed nothing.",
-            "1 event about it changed nothing: counts nothing (1).",
-            "The same text came under another name too: kpt_009.",
-        ]
-        if sentence not in text
-    ]
-
-
-@WIDTHS
-def test_the_trail_tells_every_step_in_order(width: int) -> None:
-    """The rows follow the sentences by event, what changed nothing among them."""
-    lines = shown(SCREENS["story"], width).splitlines()
-    firsts = [line.split()[0] for line in lines if "2026-11-21 20:17  " in line]
-    assert ["2", "4", "5", "6", "8", "11", "12", "14", "16"] == firsts
-
-
-def test_a_long_trail_is_cut_to_its_end_and_says_so() -> None:
-    """A thousand ratings do not fill the screen."""
-    told = KEPT | {"trail": [LEARNED, *(rating(seq, seq - 2, 0, "helpful") for seq in range(3, 1003))]}
-    text = shown(lambda console: terminal.story(console, told))
-    assert "981 earlier events not shown; --json has them all." in text
-    assert terminal.TRAIL_ROWS == text.count("rated helpful")
-
-
-def test_the_story_of_a_legacy_entry_says_what_the_file_had() -> None:
-    """Seeded entries name the shape they had, their counts, and the original."""
-    seeded = {**LEARNED, "kind": "point.seeded", "helpful": 3, "by": {"rater": "import"}}
-    extras = {"origin": "dict_with_score", "original": '{"text": "x", "score": 3}', "same_text": []}
-    text = words(shown(lambda console: terminal.story(console, KEPT | {"trail": [seeded]}, extras)))
-    assert (
-        "Taken in from a legacy playbook (as dict_with_score) 2026-11-21 20:17 UTC by import, event 2, "
-        'with 3 helpful and 0 harmful. That file had it as {"text": "x", "score": 3} It stands'
-    ) in text
-
-
-def test_the_story_of_a_revived_entry_tells_of_its_absence() -> None:
-    """A prune that was undone by hand stays part of the story."""
-    back = {**LEARNED, "seq": 20, "kind": "point.edited", "helpful": 4, "harmful": 0}
-    told = KEPT | {"trail": [*PRUNED["trail"], back]}
-    text = words(shown(lambda console: terminal.story(console, told)))
-    assert "Pruned at event 12 with 1 helpful and 3 harmful, back at event 20." in text
-    assert "It stands in the playbook with" in text
-
-
-def test_an_entry_removed_by_hand_is_told_as_such() -> None:
-    """There is no rule to name."""
-    removed = {**PRUNED["trail"][-1], "kind": "point.removed"}
-    told = PRUNED | {"status": "retired", "rule": None, "trail": [*PRUNED["trail"][:-1], removed]}
-    text = words(shown(lambda console: terminal.story(console, told)))
-    assert "Removed by hand 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in text
-
-
-MERGED = {**LEARNED, "seq": 12, "kind": "point.merged", "name": "kpt_001", "merged": ["kpt_003"]}
-
-
-def test_a_merged_entry_is_told_where_it_went() -> None:
-    """Its story ends there, and says which later ratings count elsewhere; the other's goes on."""
-    late = [
-        ignored(14, "counts for kpt_001"),
-        ignored(15, "counts for kpt_001"),
-        ignored(16, "counts nothing", "neutral"),
-    ]
-    story = PRUNED | {"status": "merged", "rule": None, "trail": [LEARNED, MERGED], "ignored": late}
-    told = words(shown(lambda console: terminal.story(console, story)))
-    assert "Merged into kpt_001 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in told
-    assert "2 ratings came after that and count for kpt_001. 1 event came after that and changed nothing." in told
-    assert "merged into kpt_001 reflector" in told
-    other = words(
-        shown(lambda console: terminal.story(console, KEPT | {"name": "kpt_001", "trail": [LEARNED, MERGED]}))
-    )
-    assert "merged with kpt_003 reflector" in other
-    assert "Merged" not in other
-
-
-@pytest.mark.parametrize("kind", ["reworded", "retired", "restored", "pinned", "unpinned", "noted"])
-def test_what_a_hand_decided_is_told_in_a_word(kind: str) -> None:
-    """A row of the trail has the verb, not the kind on disk."""
-    told = KEPT | {"trail": [LEARNED, {**LEARNED, "seq": 5, "kind": f"point.{kind}"}]}
-    text = words(shown(lambda console: terminal.story(console, told)))
-    assert f"{kind} reflector" in text
-    assert "point." not in text
-
-
-def test_a_note_says_nothing_of_where_an_entry_is() -> None:
-    """An entry that was retired and noted is back only where it is restored."""
-    rows = [("retired", 5), ("noted", 6), ("restored", 7)]
-    trail = [LEARNED, *({**LEARNED, "seq": seq, "kind": f"point.{kind}"} for kind, seq in rows)]
-    text = words(shown(lambda console: terminal.story(console, KEPT | {"trail": trail})))
-    assert "Retired at event 5 with 0 helpful and 0 harmful, back at event 7." in text
-
-
-def test_an_entry_whose_beginning_was_undone_is_told_as_such() -> None:
-    """It is unknown, and not as a name that nobody ever gave."""
-    nothing: dict[str, Any] = {"status": "unknown", "text": None, "rule": None, "decided_by": None, "trail": []}
-    told = PRUNED | nothing | {"ignored": [ignored(4, "undone")]}
-    assert "What brought this entry was undone." in shown(lambda console: terminal.story(console, told))
-
-
-def test_a_name_never_seen_is_told_as_such() -> None:
-    """The story of an unknown name is one sentence, and what was said about it."""
-    told = PRUNED | {"name": "kpt_999", "text": None, "status": "unknown", "rule": None, "decided_by": None}
-    text = shown(lambda console: terminal.story(console, told | {"trail": [], "ignored": []}))
-    assert "kpt_999  unknown\nNo entry ever had this name.\n" == text
+    assert expected in shown(lambda console: story.story(console, KEPT | {"text": text}), width)
 
 
 @WIDTHS

@@ -11,7 +11,7 @@ import click
 from ledger import strict
 from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections.render import playbook_dict
-from projections.surfaces import answers, commands, diff, hand, log, verdicts
+from projections.surfaces import answers, asking, commands, diff, hand, log, verdicts
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
 from projections.surfaces.install import verbs as installing
 from projections.surfaces.options import as_json, at_when, delivery, said
@@ -166,27 +166,6 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
     terminal.playbook_table(console(), playbook["key_points"], playbook["last_updated"], then and then.told)
 
 
-@tallybook.command(epilog="Example: tallybook why kpt_003")
-@click.argument("name")
-@at_when
-@as_json
-@click.pass_obj
-def why(project: Project, /, *, name: str, when: str | None, as_json: bool) -> int:
-    """Tell the whole story of an entry: learned, rated, pruned, and by whom."""
-    story, extras = commands.why(project, name, when)
-    if waits := commands.waiting(project):
-        note(waits)
-    if as_json:
-        answer(story)
-    else:
-        from projections.surfaces import terminal
-
-        terminal.story(console(), story, extras)
-    if story["status"] == "unknown" and when is None and name in commands.now(project).points:
-        note("it stands in playbook.json, where a hand put it; the next command that writes takes it in")
-    return EXIT_NO if story["status"] == "unknown" else 0
-
-
 @tallybook.command(epilog="Example: tallybook verify --json")
 @click.option("--expect", metavar="SEQ:CHAIN", help="What was noted elsewhere must stand in the ledger.")
 @click.option("--salvage", "salvaging", is_flag=True, help="Show the playbook folded from what is whole.")
@@ -266,7 +245,7 @@ def hook_(agent: str) -> int:
     return hook.run([agent])
 
 
-for verb in (*diff.VERBS, *hand.VERBS, *log.VERBS, *reflection.VERBS, *installing.VERBS):
+for verb in (*asking.VERBS, *diff.VERBS, *hand.VERBS, *log.VERBS, *reflection.VERBS, *installing.VERBS):
     tallybook.add_command(verb)
 
 

@@ -22,9 +22,13 @@ from ledger.events import PointNoted
 from ledger.seeds import read_legacy
 from ledger.verify import salvage as salvage_log
 from ledger.verify import verify as verify_log
-from projections import audit, history
+from projections import history
+from projections.audit import audit_view
+from projections.explain import explain
+from projections.lineage import found, named
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
+from projections.standing import standing_view
 from projections.surfaces import listing, playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
@@ -37,7 +41,9 @@ if TYPE_CHECKING:
 
     from ledger.recorded import Batch
     from ledger.verify import Verdict
+    from projections.audit import Story
     from projections.playbook import Playbook
+    from projections.standing import Standing
     from projections.surfaces.project import Project
     from projections.surfaces.record import Outcome, Report
 
@@ -246,14 +252,56 @@ def drift(project: Project) -> str | None:
     return None
 
 
-def why(project: Project, name: str, when: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the whole story of an entry: the stable answer, and what is told beside it to people."""
+class SeveralPointsError(TallybookError):
+    """Several entries have the words that were given."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, words: str, matches: list[dict[str, Any]]) -> None:
+        """Keep the entries; the message says how to go on."""
+        self.matches = matches
+        super().__init__(f"{words!r}: {len(matches)} entries have these words; give the name of one, or more words")
+
+
+def why(project: Project, words: str, when: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the story of the entry of a name, or of the only one that had a text with these words.
+
+    Returns:
+        The stable answer, and what is told beside it; of an unknown entry where nothing fits.
+
+    Raises:
+        SeveralPointsError: The words fit several.
+    """
+    history, until = up_to(project, when)
+    tell = _teller(history, words)
+    story = tell(until)
+    if not (story.trail or story.ignored):
+        names = found(story.standing, words)
+        if len(names) > 1:
+            raise SeveralPointsError(words, named(story.standing, names))
+        if names:
+            tell = _teller(history, names[0])
+            story = tell(until)
+    return explain(story, tell)
+
+
+def up_to(project: Project, when: str | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
+    """Return what reads history, and up to which event; the whole of the ledger without a moment."""
     if when is None:
-        story = fold_history(audit.audit_view(name), lambda: batches(project))
-    else:
-        moment = moments.find(project, when)
-        story = fold_history(audit.audit_view(name), moment.history, moment.seq)
-    return audit.story_json(story), audit.story_extras(story)
+        return (lambda: batches(project)), None
+    moment = moments.find(project, when)
+    return moment.history, moment.seq
+
+
+def _teller(history: Callable[[], Iterator[Batch]], name: str) -> Callable[[int | None], Story]:
+    """Return what tells the story of an entry up to a moment."""
+    return lambda until: fold_history(audit_view(name), history, until)
+
+
+def standing(project: Project, when: str | None = None) -> Standing:
+    """Return how every name stands, now or at a moment."""
+    history, until = up_to(project, when)
+    return fold_history(standing_view(), history, until)
 
 
 def batches(project: Project) -> Iterator[Batch]:

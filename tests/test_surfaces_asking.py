@@ -1,0 +1,142 @@
+"""The verbs that ask about entries: what words find, exit codes, stable shapes of answers, and what people see."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.curate import Wish
+from projections.surfaces import cli, commands, curate
+from projections.surfaces.commands import SeveralPointsError
+from projections.surfaces.project import Project
+from reference_model import extraction
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+HUMAN = {"rater": "human", "session": "s1"}
+EVENT = ["seq", "id", "at", "by", "summary"]
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project in which kpt_001 was pruned and learned again as kpt_003, and kpt_002 was retired."""
+    place = Project(project)
+    commands.record(place, extraction(new=["Use type hints", "Mock the clock"]), HUMAN)
+    commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), HUMAN)
+    commands.add(place, "use TYPE hints!", HUMAN)
+    curate.wish(place, Wish("retire", "kpt_002", "stale"), HUMAN)
+    return place
+
+
+def asked(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
+    """Return what the command prints, and see to its exit code."""
+    capsys.readouterr()
+    assert code == cli.run(list(words))
+    return capsys.readouterr().out
+
+
+def test_an_entry_is_found_by_words_of_its_text(here: Project) -> None:
+    """By name first, then by words that fit one entry alone, gone or not."""
+    assert ["kpt_001", "kpt_002", "kpt_002"] == [
+        commands.why(here, words)[0]["name"] for words in ("kpt_001", "clock", "MOCK the")
+    ]
+    assert ("unknown", "zebra") == tuple(commands.why(here, "zebra")[0][key] for key in ("status", "name"))
+
+
+def test_words_that_fit_several_find_none_of_them(here: Project) -> None:
+    """All that fit are kept for the answer; at a moment when one stood alone, that one is meant."""
+    with pytest.raises(SeveralPointsError) as several:
+        commands.why(here, "type hints")
+    assert ["kpt_001", "kpt_003"] == [one["name"] for one in several.value.matches]
+    assert "kpt_001" == commands.why(here, "type hints", "8")[0]["name"]
+
+
+@pytest.mark.usefixtures("here")
+def test_why_lists_what_words_fit_and_ends_with_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Name, status and text on standard output, and one line how to go on; quoted or not."""
+    for words in (["type hints"], ["type", "hints"]):
+        assert 1 == cli.run(["why", *words])
+        printed = capsys.readouterr()
+        assert "kpt_001  pruned  Use type hints\nkpt_003  kept  use TYPE hints!\n" == printed.out
+        hint = "2 entries have these words; give the name of one, or more words"
+        assert f"tallybook: 'type hints': {hint}\n" == printed.err
+
+
+@pytest.mark.usefixtures("here")
+def test_why_answers_matches_in_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Instead of a story there are the entries to choose from."""
+    answer = json.loads(asked(capsys, "why", "hints", "--json", code=1))
+    assert ["matches"] == list(answer)
+    assert [["name", "status", "text"]] * 2 == [list(one) for one in answer["matches"]]
+
+
+@pytest.mark.usefixtures("here")
+def test_why_tells_people_a_story_in_a_few_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where it came from, its ratings, its end with rule and counts, what decided, and its other name."""
+    story = asked(capsys, "why", "kpt_001")
+    assert [True] * 5 == [
+        words in " ".join(story.split())
+        for words in (
+            "kpt_001 pruned Use type hints Learned",
+            "by the rule harmful >= 3 AND harmful > helpful, with 0 helpful and 3 harmful.",
+            'human learned kpt_001 "Use type hints"',
+            "human update closed: 3 rated",
+            "kpt_003 kept, same words as kpt_001: use TYPE hints!",
+        )
+    ]
+    assert len(story.splitlines()) <= 15
+    assert asked(capsys, "why", "kpt_001", "--trail").startswith(story)
+    assert asked(capsys, "why", "kpt_001", "--chart").startswith(story)
+    assert "x left" in asked(capsys, "why", "kpt_001", "--chart")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("option", ["--chart", "--trail"])
+def test_why_draws_nothing_in_json(capsys: pytest.CaptureFixture[str], option: str) -> None:
+    """The answer has every count; a drawing would spoil it."""
+    assert "" == asked(capsys, "why", "kpt_001", "--json", option, code=2)
+    assert 1 == cli.run(["why", "zebra", option])
+
+
+@pytest.mark.usefixtures("here")
+def test_blame_answers_each_entry_with_its_event(capsys: pytest.CaptureFixture[str]) -> None:
+    """The stable shape; at an earlier moment, of that moment; and a line for each entry for people."""
+    (row,) = json.loads(asked(capsys, "blame", "--json"))
+    assert (["name", "text", "helpful", "harmful", "event"], EVENT) == (list(row), list(row["event"]))
+    assert ("kpt_003", 9) == (row["name"], row["event"]["seq"])
+    earlier = json.loads(asked(capsys, "blame", "--json", "--at", "7"))
+    assert [("kpt_001", 2), ("kpt_002", 3)] == [(one["name"], one["event"]["seq"]) for one in earlier]
+    line = asked(capsys, "blame")
+    assert line.startswith("kpt_003  +0 -0          9  ")
+    assert line.endswith('  human  learned kpt_003 "use TYPE hints!"\n')
+
+
+@pytest.mark.usefixtures("here")
+def test_graveyard_answers_all_that_is_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    """The stable shape, newest last; at an earlier moment, of that moment; and why, for people."""
+    rows = json.loads(asked(capsys, "graveyard", "--json"))
+    shape = ["name", "text", "helpful", "harmful", "status", "rule", "reason", "into", "event"]
+    assert [shape] * 2 == [list(row) for row in rows]
+    assert [("kpt_001", "pruned", None), ("kpt_002", "retired", "stale")] == [
+        (row["name"], row["status"], row["reason"]) for row in rows
+    ]
+    assert 1 == len(json.loads(asked(capsys, "graveyard", "--json", "--at", "8")))
+    told = " ".join(asked(capsys, "graveyard").split())
+    assert "kpt_001 pruned +0 -3 event 8, " in told
+    assert "by human, harmful >= 3 AND harmful > helpful Use type hints" in told
+    assert "by human, stale Mock the clock" in told
+
+
+def test_needs_ratings_answers_the_widest_first(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """The stable shape, no more than asked for; a line for each entry for people."""
+    commands.add(here, "another", HUMAN)
+    commands.rate(here, "kpt_003", "helpful", HUMAN)
+    rows = json.loads(asked(capsys, "needs-ratings", "--json"))
+    assert ["name", "text", "helpful", "harmful", "low", "high", "width"] == list(rows[0])
+    assert ["kpt_004", "kpt_003"] == [row["name"] for row in rows]
+    assert 1 == len(json.loads(asked(capsys, "needs-ratings", "--limit", "1", "--json")))
+    assert "kpt_003  +1 -0      21 to 100 %  use TYPE hints!" == asked(capsys, "needs-ratings").splitlines()[1]
+    assert "" == asked(capsys, "needs-ratings", "--limit", "0", code=2)

@@ -1,0 +1,164 @@
+"""The chart of an entry's counts, character by character."""
+
+from __future__ import annotations
+
+from io import StringIO
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+from rich.console import Console
+
+from projections.surfaces.chart import MAX_COLUMNS, ROWS, chart
+from screens import KEPT, LEARNED, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Told = dict[str, Any]
+
+
+def row(day: int, kind: str, helpful: int, harmful: int) -> dict[str, Any]:
+    """Return a step of a day of November, its number the event's."""
+    at = f"2026-11-{day:02}T12:00:00.000000Z"
+    return {**LEARNED, "seq": day, "at": at, "kind": kind, "helpful": helpful, "harmful": harmful}
+
+
+PRUNED = [
+    row(1, "point.added", 0, 0),
+    row(3, "point.rated", 1, 0),
+    row(5, "point.rated", 1, 1),
+    row(8, "point.noted", 9, 9),
+    row(9, "point.rated", 1, 2),
+    row(11, "point.rated", 1, 3),
+    row(11, "playbook.updated", 1, 3),
+]
+BACK = [*PRUNED, row(15, "point.restored", 1, 3), row(17, "point.rated", 2, 3), row(21, "point.retired", 2, 3)]
+MANY = [row(1, "point.seeded", 8, 2), *(row(2 + n, "point.rated", 8 + 8 * n, 2 + n % 2) for n in range(20))]
+SAME_MOMENT = [step | {"at": PRUNED[0]["at"]} for step in PRUNED]
+STORIES: dict[str, Told] = {
+    name: KEPT | {"trail": trail}
+    for name, trail in {"pruned": PRUNED, "back": BACK, "many": MANY, "one moment": SAME_MOMENT}.items()
+}
+
+
+def drawn(told: Mapping[str, Any], width: int = 40, encoding: str = "utf-8") -> str:
+    """Return what is drawn of a story in a pipe of this width and encoding."""
+    return shown(lambda console: chart(console, told), width, encoding)
+
+
+GOLDEN = {
+    ("pruned", "utf-8"): """
+1 ┤       █████████████████████████████
+0 ┼───────────────────────────────────x
+  │              ██████████████████████
+  │                            ████████
+3 ┤                                   █
+   2026-11-01 12:00    2026-11-11 12:00
+helpful up, harmful down, x left
+""",
+    ("back", "utf-8"): """
+2 ┤                            ████████
+  │    ███████████████     ████████████
+0 ┼──────────────────x─────o──────────x
+  │       ████████████     ████████████
+  │              █████     ████████████
+3 ┤                  █     ████████████
+   2026-11-01 12:00    2026-11-21 12:00
+helpful up, harmful down, x left, o back
+""",
+    ("many", "utf-8"): """
+160 ┤                            ▂▂▄▆▆█
+    │                     ▂▂▄▄▆████████
+    │               ▂▄▄▆▆██████████████
+    │        ▂▂▄▄▆█████████████████████
+    │▂▂▂▄▄▆▆███████████████████████████
+  0 ┼──────────────────────────────────
+  3 ┤▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
+     2026-11-01 12:00  2026-11-21 12:00
+helpful up, harmful down
+""",
+    ("many", "ascii"): """
+160 +                            ...###
+    |                     ....#########
+    |               ...################
+    |        ....######################
+    |.....#############################
+  0 +----------------------------------
+  3 +''''''''''''''''''''''''''''''''''
+     2026-11-01 12:00  2026-11-21 12:00
+helpful up, harmful down
+""",
+    ("one moment", "ascii"): """
+1 +       #############################
+0 +-----------------------------------x
+  |              ######################
+  |                     ###############
+3 +                            ########
+   event 1                     event 11
+helpful up, harmful down, x left
+""",
+}
+
+
+@pytest.mark.parametrize(("name", "encoding"), GOLDEN)
+def test_a_chart_reads_as_it_always_did(name: str, encoding: str) -> None:
+    """At 40 columns: over time, event by event where all fell in one moment, scaled where counts are many."""
+    assert GOLDEN[name, encoding] == drawn(STORIES[name], 40, encoding)
+
+
+def test_a_wider_terminal_gets_a_wider_chart() -> None:
+    """As far as the eye can follow."""
+    (narrow, wide, widest) = (
+        len(line) for width in (40, 60, 200) for line in drawn(STORIES["back"], width).splitlines() if "┼" in line
+    )
+    assert (39, 59, MAX_COLUMNS + len("0 ┼")) == (narrow, wide, widest)
+
+
+def test_an_entry_of_one_event_is_drawn() -> None:
+    """A line with nothing on it, from its beginning to its beginning."""
+    lines = drawn(KEPT | {"trail": [row(1, "point.added", 0, 0)]}).splitlines()
+    assert [f"0 ┼{'─' * 36}", "helpful up, harmful down"] == [lines[1], lines[3]]
+
+
+@pytest.mark.parametrize("trail", [[], [row(8, "point.noted", 0, 0)]])
+def test_an_entry_that_never_stood_has_no_chart(trail: list[dict[str, Any]]) -> None:
+    """There is one sentence instead."""
+    assert drawn(KEPT | {"trail": trail}, 80).startswith("There is nothing to draw")
+
+
+def test_a_clock_that_ran_back_draws_nothing_backwards() -> None:
+    """What was recorded later stands further right, or at the same place."""
+    steps = [row(day, "point.rated", count, 0) for count, day in enumerate([1, 9, 3, 11], 1)]
+    top, *_ = [line for line in drawn(KEPT | {"trail": steps}).splitlines() if "┤" in line]
+    assert "4 ┤                                   █" == top
+
+
+def test_good_and_bad_have_colours_where_there_are_any() -> None:
+    """Helpful is green and harmful red on a terminal, and neither with NO_COLOR."""
+    printed = []
+    for no_color in (False, True):
+        stream = StringIO()
+        console = Console(file=stream, width=40, force_terminal=True, color_system="standard", no_color=no_color)
+        chart(console, STORIES["pruned"])
+        printed.append([code in stream.getvalue() for code in ("\x1b[32m", "\x1b[31m")])
+    assert [[True, True], [False, False]] == printed
+
+
+COUNTS = st.integers(0, 10**7)
+KINDS = st.sampled_from(["point.rated", "point.edited", "playbook.updated", "point.noted"])
+
+
+@given(
+    st.lists(st.builds(row, st.integers(1, 28), KINDS, COUNTS, COUNTS), max_size=30),
+    st.integers(20, 100),
+    st.sampled_from(["utf-8", "ascii"]),
+)
+def test_no_chart_breaks_its_frame(trail: list[dict[str, Any]], width: int, encoding: str) -> None:
+    """Whatever happened: at most so many rows, none wider than the terminal, and only what its encoding has."""
+    text = drawn(KEPT | {"trail": trail}, width, encoding)
+    bars = [line for line in text.splitlines() if any(mark in line for mark in "┤│┼|") or "+" in line]
+    assert len(bars) <= 2 * ROWS + 1
+    assert max(map(len, text.splitlines())) <= width
+    assert encoding == "utf-8" or text.isascii()

@@ -1,0 +1,288 @@
+"""One query over the verified ledger and its views, shut off from all else; and other tools on the file itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.errors import BadInputError
+from projections import tables
+from projections.surfaces import cli, commands, curate, lists, sql
+from projections.surfaces.project import Project
+from reference_model import extraction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+duckdb = pytest.importorskip("duckdb")
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+HUMAN = {"rater": "human", "session": "s1"}
+TEXT = 'a "quoted"\ttext, 🎉, \x00 and \u2028 ' + "x" * 30_000
+"""Longer than a line of the ledger may be, so that it is continued on others."""
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with an entry that was pruned, one whose rating was undone, and one of a long text."""
+    place = Project(project)
+    commands.record(place, extraction(new=["Use type hints", "Mock the clock", TEXT]), HUMAN)
+    commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), {"rater": "reflector", "session": "s2"})
+    commands.rate(place, "kpt_002", "helpful", {"rater": "agent"})
+    curate.undo(place, None, None, "misread", HUMAN)
+    return place
+
+
+def ask(project: Project, query: str, when: str | None = None) -> list[tuple[Any, ...]]:
+    """Return the rows that a query answers."""
+    return list(sql.query(project, query, when).rows)
+
+
+def test_every_event_is_a_row(here: Project) -> None:
+    """In order, as `log` has it: who, what, free text whole, JSON as JSON; what was undone is marked."""
+    logged = list(commands.log(here))
+    rows = ask(here, "SELECT seq, id, kind, v, rater, session, body, free FROM events ORDER BY seq")
+    assert [
+        (
+            *map(row.get, ("seq", "id", "kind", "v")),
+            *map(row["by"].get, ("rater", "session")),
+            row["body"],
+            row.get("free"),
+        )
+        for row in logged
+    ] == rows
+    assert [(f"{row['at']}",) for row in logged] == [
+        (f"{at}Z",) for (at,) in ask(here, 'SELECT "at" FROM events ORDER BY seq')
+    ]
+    assert [("point.rated",), ("playbook.updated",)] == ask(here, "SELECT kind FROM events WHERE void ORDER BY seq")
+
+
+def test_the_playbook_and_the_graveyard_are_tables(here: Project) -> None:
+    """The same entries, in their order, as `show` and `graveyard` have them."""
+    shown = [tuple(point.values()) for point in commands.show(here)["key_points"]]
+    assert shown == ask(here, "SELECT name, text, helpful, harmful FROM points")
+    assert [("kpt_001", 3, "pruned", "reflector", "s2")] == ask(
+        here, "SELECT name, harmful, status, rater, session FROM graveyard"
+    )
+
+
+def test_ratings_and_sessions_are_tables(here: Project) -> None:
+    """A row for each rating, undone ones marked; a row for each session with how much came of it."""
+    ratings = ask(here, "SELECT name, rating, rater, void, count(*) FROM ratings GROUP BY ALL ORDER BY name")
+    assert [("kpt_001", "harmful", "reflector", False, 3), ("kpt_002", "helpful", "agent", True, 1)] == ratings
+    sessions = ask(here, "SELECT session, events, ratings, learned, cited FROM sessions")
+    assert [("s1", 5, 0, 3, 0), ("s2", 4, 3, 0, 0)] == sessions
+
+
+def test_a_moment_of_the_past_can_be_asked(here: Project) -> None:
+    """With a WHEN the tables are those of that moment, what was undone later included."""
+    heads = [ask(here, "SELECT max(seq) FROM events WHERE NOT void", when)[0][0] for when in ("8", None)]
+    logged = list(commands.log(here))
+    assert [8, logged[-1]["seq"]] == heads
+    assert [("kpt_001",)] == ask(here, "SELECT name FROM points WHERE text ILIKE '%hints'", "8")
+
+
+@pytest.mark.parametrize("table", [*tables.COLUMNS, *tables.VIEWS])
+def test_every_table_is_described(here: Project, table: str) -> None:
+    """SHOW and DESCRIBE tell what there is; the README names each table."""
+    assert (table,) in ask(here, "SHOW TABLES")
+    described = [row[0] for row in ask(here, f"DESCRIBE {table}")]
+    assert list(tables.COLUMNS.get(table, described)) == described
+    assert f"`{table}`" in README
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM read_text('{file}')",
+        "SELECT * FROM read_csv('{file}')",
+        "SELECT * FROM '{file}'",
+        "SELECT * FROM glob('/*')",
+        "SELECT * FROM logged",
+        "FROM project",
+        "COPY events TO '{file}.csv'",
+        "ATTACH '{file}.db'",
+        "EXPORT DATABASE '{file}.d'",
+        "INSTALL httpfs",
+        "SELECT * FROM 'https://localhost:9/x.csv'",
+        "SET enable_external_access = true",
+        "RESET lock_configuration",
+        "DELETE FROM events",
+        "CREATE TABLE mine (i INT)",
+        "INSERT INTO points (name) VALUES ('x')",
+        "SELECT 1; SELECT 2",
+        "SELECT 1; DELETE FROM events",
+        "",
+        "/* nothing */",
+        "selct 1",
+        "SELECT nope FROM events",
+        "SELECT error('stop')",
+    ],
+)
+def test_what_is_no_question_to_the_tables_is_refused(
+    here: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], query: str
+) -> None:
+    """No file, no address, no setting, no write, no second statement, no mistake: one line, exit 2, no trace."""
+    file = tmp_path / "secret.txt"
+    file.write_text("a,b\nsecret,1\n", encoding="utf-8")
+    before = sorted(tmp_path.rglob("*"))
+    assert 2 == cli.run(["sql", query.format(file=file)])
+    printed = capsys.readouterr()
+    assert ("", 1) == (printed.out, printed.err.count("\n"))
+    assert printed.err.startswith("tallybook: the query: ")
+    assert "secret," not in printed.err
+    assert before == sorted(tmp_path.rglob("*"))
+    assert here.playbook.exists()
+
+
+def test_an_error_in_the_middle_of_an_answer_is_one_line(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Rows that came before it are printed; the exit code says that they are not all."""
+    del here
+    query = "SELECT CASE WHEN i = 50000 THEN error('stop') ELSE i END FROM range(60000) t(i)"
+    assert 2 == cli.run(["sql", query, "--json"])
+    assert 1 == capsys.readouterr().err.count("\n")
+
+
+@pytest.mark.parametrize("query", ["SELECT when, kind FROM events", "SELECT max(when) FROM ratings"])
+def test_a_word_that_sql_keeps_for_itself_is_named(here: Project, query: str) -> None:
+    """The ledger's own names for times want double quotes, and whoever forgets them is told."""
+    with pytest.raises(BadInputError, match='the columns "at" and "when" stand in double quotes'):
+        ask(here, query)
+
+
+def test_an_answer_in_json_is_an_object_a_line(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever type a column has, its value is JSON; columns of one name get numbers."""
+    del here
+    values = {
+        "1": 1,
+        "1.5": 1.5,
+        "3.0::DECIMAL(4,1)": 3,
+        "'é 🎉'": "é 🎉",
+        "NULL": None,
+        "true": True,
+        "'nan'::DOUBLE": "nan",
+        "DATE '2026-11-21'": "2026-11-21",
+        "TIMESTAMP '2026-11-21 20:17:03.5'": "2026-11-21T20:17:03.500000",
+        "INTERVAL 90 MINUTE": 5400.0,
+        "[1, NULL]": [1, None],
+        "{'a': DATE '2026-11-21'}": {"a": "2026-11-21"},
+        "'{\"a\": [1]}'::JSON": {"a": [1]},
+        "'\\x01'::BLOB": "01",
+        "2::HUGEINT ** 3": 8.0,
+        "170141183460469231731687303715884105727": 2**127 - 1,
+        "'00000000-0000-0000-0000-000000000007'::UUID": "00000000-0000-0000-0000-000000000007",
+    }
+    chosen = ", ".join(f"{expression} AS a" for expression in values)
+    assert 0 == cli.run(["sql", f"FROM range(2) SELECT {chosen}", "--json"])
+    first, second = map(json.loads, capsys.readouterr().out.splitlines())
+    assert first == second
+    assert ["a", *(f"a_{number}" for number in range(1, len(values)))] == list(first)
+    assert list(values.values()) == list(first.values())
+
+
+def test_people_are_shown_a_table_of_so_many_rows(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Columns with their names, and a note where there is more; in JSON there is all of it."""
+    del here
+    assert 0 == cli.run(["sql", f"FROM range({lists.MAX_ROWS + 5}) t(i) SELECT i AS number, NULL AS nothing"])
+    printed = capsys.readouterr()
+    assert ["number", "nothing"] == printed.out.split()[:2]
+    assert ["999", "NULL"] == printed.out.split()[-2:]
+    assert "note: only 1,000 rows are shown; --json has them all\n" == printed.err
+    assert 0 == cli.run(["sql", "SELECT i FROM range(25000) t(i)", "--json"])
+    assert 25_000 == capsys.readouterr().out.count("\n")
+
+
+def test_wide_rows_are_blocks_and_none_are_told(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that has no room is told column by column; an empty answer names its columns."""
+    del here
+    cli.run(["sql", "SELECT * FROM events ORDER BY seq LIMIT 1"])
+    lines = capsys.readouterr().out.splitlines()
+    assert ["row 1", "seq      1", "kind     ledger.opened"] == [lines[0], lines[1], lines[5]]
+    cli.run(["sql", "SELECT name, text FROM points WHERE false"])
+    assert "no rows of name, text\n" == capsys.readouterr().out
+
+
+def test_a_query_can_come_on_standard_input(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """For - the whole of it is the query."""
+    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "--project", str(here.root)]
+    done = subprocess.run(
+        [*command, "sql", "-", "--json"],
+        input="SELECT count(*) AS entries\nFROM points",
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=Path(__file__).parents[1],
+    )
+    assert ('{"entries": 2}\n', "", 0) == (done.stdout, done.stderr, done.returncode)
+    assert "" == capsys.readouterr().out
+
+
+def test_without_the_extra_a_line_says_how_to_get_it(
+    here: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No traceback, and nothing was read in vain."""
+    del here
+    monkeypatch.setitem(sys.modules, "duckdb", None)
+    assert 2 == cli.run(["sql", "SELECT 1"])
+    assert "pip install 'tallybook[sql]'" in capsys.readouterr().err
+
+
+def test_a_damaged_ledger_answers_no_query(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """What does not verify is not queried."""
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"rating":"harmful"', b'"rating":"helpful"', 1))
+    assert 3 == cli.run(["sql", "SELECT count(*) FROM events"])
+    assert "" == capsys.readouterr().out
+
+
+# Other tools on the file itself
+
+
+def documented(begins: str) -> list[str]:
+    """Return the commands of the README that begin with a word, as a shell takes them."""
+    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)).replace("\\\n", "")
+    return [line for line in blocks.splitlines() if line.startswith(f"{begins} ")]
+
+
+def lines_of(command: str, cwd: Path) -> Sequence[str]:
+    """Return what a documented command prints, which must not fail."""
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False, cwd=cwd)
+    assert ("", 0) == (done.stderr, done.returncode)
+    return done.stdout.removesuffix("\n").split("\n")
+
+
+@pytest.fixture
+def worn(here: Project) -> Project:
+    """Return the project with a text redacted, and with sealed bytes in the midst of its ledger that are no JSON."""
+    assert 0 == cli.run(["redact", "2", "--reason", "a name"])
+    with (here.ledger / "events.jsonl").open("ab") as file:
+        file.write(b'{"crc":"0000' + b"\x00" * 5000 + b"\n" + b"\xff" * 10)
+    commands.add(here, "learned later", HUMAN)
+    assert "log.recovered" in [row["kind"] for row in commands.log(here)]
+    return here
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_jq_reads_the_file_as_documented(worn: Project) -> None:
+    """Raw TABs, a text that is gone, texts over several lines and sealed bytes are no hindrance."""
+    counts, texts = documented("jq")
+    rated = [json.loads(line) for line in lines_of(counts, worn.root)]
+    assert [["kpt_001", "harmful"]] * 3 + [["kpt_002", "helpful"]] == rated
+    said = [json.loads(line)["text"] for line in lines_of(texts, worn.root)]
+    assert ["Mock the clock", TEXT, "learned later"] == said
+
+
+def test_duckdb_reads_the_file_as_documented(worn: Project) -> None:
+    """The query that the README gives for DuckDB's own command counts what stands in the file."""
+    (command,) = documented("duckdb")
+    query = re.search(r'"(.*)"$', command, re.DOTALL)
+    assert query is not None
+    path = str(worn.ledger / "events.jsonl")
+    said = query[1].replace(".claude/ledger/events.jsonl", path).replace('\\"', '"')
+    assert [("kpt_001", "harmful", 3), ("kpt_002", "helpful", 1)] == duckdb.connect().execute(said).fetchall()

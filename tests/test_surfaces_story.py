@@ -1,0 +1,220 @@
+"""The story of an entry as people read it: sentences, the events that decided, and its other names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from projections.surfaces.story import DECIDING_ROWS, KIN, NOTES, TRAIL_ROWS, matches, story
+from screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Told = dict[str, Any]
+MERGED = {**LEARNED, "seq": 12, "kind": "point.merged", "name": "kpt_001", "merged": ["kpt_003"]}
+
+
+def printed(
+    told: Mapping[str, Any], extras: Mapping[str, Any] | None = None, width: int = 80, *, trail: bool = False
+) -> str:
+    """Return what is printed of a story."""
+    return shown(lambda console: story(console, told, extras, trail=trail), width)
+
+
+@WIDTHS
+def test_the_story_of_a_pruned_entry_says_when_by_whom_and_why(width: int) -> None:
+    """Learned, rated, pruned by which rule with which counts, and what came after, in a few lines."""
+    text = words(printed(PRUNED, None, width))
+    assert [] == [
+        sentence
+        for sentence in [
+            "Learned 2026-11-21 20:17 UTC by reflector in session s1, event 2.",
+            "Rated 4 times: 1 helpful, 3 harmful; by reflector (4).",
+            "Pruned 2026-11-21 20:17 UTC by reflector in session s1, event 12, by the rule harmful >= 3",
+            "AND harmful > helpful, with 1 helpful and 3 harmful.",
+            "2 events came after that and changed nothing.",
+            "1 event about it changed nothing: counts nothing (1).",
+        ]
+        if sentence not in text
+    ]
+
+
+def test_the_evidence_of_what_was_learned_is_named() -> None:
+    """Where the line says in which place it stands."""
+    learned = {**LEARNED, "by": BY | {"place": "s1.jsonl:120-480"}}
+    assert "by reflector in session s1 (s1.jsonl:120-480), event 2." in words(printed(KEPT | {"trail": [learned]}))
+
+
+def test_what_was_said_of_it_is_quoted() -> None:
+    """The latest words, by whom and where; how many more there are."""
+    notes = [NOTE | {"seq": seq, "note": f"note {seq}"} for seq in range(10, 15)]
+    text = printed(PRUNED, {"notes": [*notes[:-1], notes[-1] | {"note": None}]})
+    assert '  "note 13" (reflector, event 13)\n  [redacted] (reflector, event 14)\n' in text
+    assert f"{len(notes) - NOTES} earlier notes not shown" in text
+    assert "note 11" not in text
+
+
+@pytest.mark.parametrize(
+    ("told", "cited", "expected"),
+    [
+        (2, 1, "Told to sessions 2 times, last 2026-11-21 20:17 UTC; cited once, last 2026-11-21 20:17 UTC."),
+        (0, 3, "Cited 3 times, last 2026-11-21 20:17 UTC."),
+    ],
+)
+def test_its_uses_are_told_by_their_number_and_the_last(told: int, cited: int, expected: str) -> None:
+    """How often sessions were told of it and agents cited it; nothing of what never was."""
+    uses = {"told": told, "cited": cited}
+    extras = {what: {"count": count, "last": BRIEF if count else None} for what, count in uses.items()}
+    assert expected in words(printed(KEPT, extras))
+    assert "old to sessions" not in printed(KEPT, {what: {"count": 0, "last": None} for what in uses})
+
+
+@WIDTHS
+def test_the_events_that_decided_are_quoted_as_the_log_has_them(width: int) -> None:
+    """Number, time, who and what, a line each that is never cut, below the sentences."""
+    text = printed(PRUNED, {"deciding": [BRIEF, BRIEF | {"seq": 9, "summary": "update closed: " + "x" * 100}]}, width)
+    line = '   812  2026-11-21 20:17  reflector  learned kpt_004 "Write tests…"\n'
+    assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17  reflector  update closed: {'x' * 100}\n")
+
+
+def test_of_many_that_decided_the_first_and_the_last_are_quoted() -> None:
+    """An entry that came and went a hundred times does not fill the screen."""
+    lines = printed(KEPT, {"deciding": [BRIEF | {"seq": seq} for seq in range(1, 101)]}).splitlines()
+    assert "   ...  91 more that decided; --json has them all" in lines
+    seqs = [int(line.split()[0]) for line in lines if "learned kpt_004" in line]
+    assert (DECIDING_ROWS, 1, [99, 100]) == (len(seqs), seqs[0], seqs[-2:])
+
+
+@pytest.mark.parametrize(
+    ("relation", "expected"),
+    [
+        ("same text", "kpt_009 kept, same text as kpt_003: mock everything!"),
+        ("went into", "kpt_009 kept, went into kpt_003: mock everything!"),
+        ("took in", "kpt_009 kept, took in kpt_003: mock everything!"),
+    ],
+)
+def test_its_other_names_are_told(relation: str, expected: str) -> None:
+    """With how they stand, what they are to it, and their text."""
+    text = words(printed(PRUNED, {"lineage": [RELATIVE | {"relation": relation}]}))
+    assert f"The same guidance under another name: {expected}" in text
+
+
+def test_of_many_names_the_nearest_are_told() -> None:
+    """And how many more there are."""
+    kin = [RELATIVE | {"name": f"kpt_{number:03}"} for number in range(100, 120)]
+    text = words(printed(PRUNED, {"lineage": kin}))
+    assert "under other names: kpt_100 kept" in text
+    assert f"and {20 - KIN} more; --json has them all." in text
+
+
+@WIDTHS
+def test_the_trail_tells_every_step_in_order(width: int) -> None:
+    """Asked for, the rows follow the sentences by event, what changed nothing among them."""
+    lines = printed(PRUNED, None, width, trail=True).splitlines()
+    firsts = [line.split()[0] for line in lines if "2026-11-21 20:17  " in line]
+    assert ["2", "4", "5", "6", "8", "11", "12", "14", "16"] == firsts
+
+
+def test_a_long_trail_is_cut_to_its_end_and_says_so() -> None:
+    """A thousand ratings do not fill the screen."""
+    told = KEPT | {"trail": [LEARNED, *(rating(seq, seq - 2, 0, "helpful") for seq in range(3, 1003))]}
+    text = printed(told, trail=True)
+    assert "981 earlier events not shown; --json has them all." in text
+    assert TRAIL_ROWS == text.count("rated helpful")
+
+
+def test_the_story_of_a_legacy_entry_says_what_the_file_had() -> None:
+    """Seeded entries name the shape they had, their counts, and the original."""
+    seeded = {**LEARNED, "kind": "point.seeded", "helpful": 3, "by": {"rater": "import"}}
+    extras = {"origin": "dict_with_score", "original": '{"text": "x", "score": 3}'}
+    assert (
+        "Taken in from a legacy playbook (as dict_with_score) 2026-11-21 20:17 UTC by import, event 2, "
+        'with 3 helpful and 0 harmful. That file had it as {"text": "x", "score": 3} It stands'
+    ) in words(printed(KEPT | {"trail": [seeded]}, extras))
+
+
+def test_the_story_of_a_revived_entry_tells_of_its_absence() -> None:
+    """A prune that was undone by hand stays part of the story."""
+    back = {**LEARNED, "seq": 20, "kind": "point.edited", "helpful": 4, "harmful": 0}
+    text = words(printed(KEPT | {"trail": [*PRUNED["trail"], back]}))
+    assert "Pruned at event 12 with 1 helpful and 3 harmful, back at event 20." in text
+    assert "It stands in the playbook with" in text
+
+
+def test_an_entry_removed_by_hand_is_told_as_such() -> None:
+    """There is no rule to name."""
+    removed = {**PRUNED["trail"][-1], "kind": "point.removed"}
+    text = words(printed(PRUNED | {"status": "retired", "rule": None, "trail": [*PRUNED["trail"][:-1], removed]}))
+    assert "Removed by hand 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in text
+
+
+def test_a_merged_entry_is_told_where_it_went() -> None:
+    """Its story ends there, and says which later ratings count elsewhere; the other's goes on."""
+    late = [
+        ignored(14, "counts for kpt_001"),
+        ignored(15, "counts for kpt_001"),
+        ignored(16, "counts nothing", "neutral"),
+    ]
+    gone = PRUNED | {"status": "merged", "rule": None, "trail": [LEARNED, MERGED], "ignored": late}
+    text = words(printed(gone, trail=True))
+    assert "Merged into kpt_001 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in text
+    assert "2 ratings came after that and count for kpt_001. 1 event came after that and changed nothing." in text
+    assert "merged into kpt_001 reflector" in text
+    other = words(printed(KEPT | {"name": "kpt_001", "trail": [LEARNED, MERGED]}, trail=True))
+    assert "merged with kpt_003 reflector" in other
+    assert "Merged" not in other
+
+
+@pytest.mark.parametrize("kind", ["reworded", "retired", "restored", "pinned", "unpinned", "noted"])
+def test_what_a_hand_decided_is_told_in_a_word(kind: str) -> None:
+    """A row of the trail has the verb, not the kind on disk."""
+    text = words(printed(KEPT | {"trail": [LEARNED, {**LEARNED, "seq": 5, "kind": f"point.{kind}"}]}, trail=True))
+    assert f"{kind} reflector" in text
+    assert "point." not in text
+
+
+def test_a_note_says_nothing_of_where_an_entry_is() -> None:
+    """An entry that was retired and noted is back only where it is restored."""
+    rows = [("retired", 5), ("noted", 6), ("restored", 7)]
+    trail = [LEARNED, *({**LEARNED, "seq": seq, "kind": f"point.{kind}"} for kind, seq in rows)]
+    text = words(printed(KEPT | {"trail": trail}))
+    assert "Retired at event 5 with 0 helpful and 0 harmful, back at event 7." in text
+
+
+NOTHING: Told = {"status": "unknown", "text": None, "rule": None, "decided_by": None, "trail": [], "ignored": []}
+
+
+def test_an_entry_whose_beginning_was_undone_is_told_as_such() -> None:
+    """It is undone and not a name that nobody ever gave; until when it was there is told."""
+    extras = {"vanished_by": BRIEF | {"summary": "session s1 taken back"}}
+    text = words(printed(PRUNED | NOTHING | {"ignored": [ignored(4, "undone")]}, extras))
+    assert text.startswith("kpt_003 undone What brought this entry was undone.")
+    assert "It was in the playbook until event 812: session s1 taken back." in text
+
+
+def test_an_end_that_an_undoing_brought_is_told_beside_the_rule() -> None:
+    """What is told anew names the update that prunes now; the entry was there until the undoing."""
+    text = words(printed(PRUNED, {"vanished_by": BRIEF | {"summary": "event 4 taken back"}}))
+    assert "3 harmful. It was in the playbook until event 812: event 4 taken back." in text
+    assert "until event" not in printed(PRUNED, {"vanished_by": BRIEF | {"seq": 12}})
+
+
+def test_a_name_never_seen_is_told_as_such() -> None:
+    """The story of an unknown name is one sentence."""
+    text = printed(PRUNED | NOTHING | {"name": "kpt_999"})
+    assert "kpt_999  unknown\nNo entry ever had this name, or a text with these words.\n" == text
+
+
+@WIDTHS
+def test_entries_to_choose_from_are_a_line_each(width: int) -> None:
+    """Name, status and the whole text, which steers nothing."""
+    found = [{"name": "kpt_001", "status": "kept", "text": "a\nb " + "x" * 90}]
+    assert f"kpt_001  kept  a\\nb {'x' * 90}\n" == shown(lambda console: matches(console, found), width)
+
+
+def test_a_moment_that_is_told_is_that_of_the_event() -> None:
+    """Times are told to the minute, in UTC."""
+    late = {**LEARNED, "at": AT.replace("20:17", "23:59")}
+    assert "Learned 2026-11-21 23:59 UTC" in printed(KEPT | {"trail": [late]})
