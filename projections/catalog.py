@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from projections.aging import aged_view
 from projections.audit import audit_view
 from projections.diff import departures_view
 from projections.playbook import playbook_view
+from projections.prune import POLICIES, SPEC_POLICY
 from projections.reflections import reflections_view
 from projections.standing import standing_view
 
@@ -36,6 +39,12 @@ class Listed:
 VIEWS: dict[str, Listed] = {
     "playbook": Listed("the key points that stand, with their counts", playbook_view),
     "departures": Listed("the playbook, and how each entry that is out of it left", departures_view),
+    **{
+        f"playbook-{name}": Listed(f"the same under the policy {name}", partial(playbook_view, policy))
+        for name, policy in POLICIES.items()
+        if policy is not SPEC_POLICY
+    },
+    "playbook-aged": Listed("the same where a rating counts half after 90 days", aged_view),
     "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
     "standing": Listed("how every name that ever was stands, and the event that last changed it", standing_view),
     "reflections": Listed("which sessions are owed a reflection, and what reflection has cost", reflections_view),

@@ -53,6 +53,7 @@ class Playbook(State):
         used: Every name that ever stood.
         due: Names that the next update drops, unless their counts change before it.
         gone: Entries that stood and do not, as they stood last.
+        pruned: Those of them that an update dropped. Under a policy that lets them back their ratings count on.
         pinned: Names that are not pruned.
         pardoned: Name of a restored entry → its harmful count then; it is pruned only above that.
         merged: Name of a merged entry → the one that it went into.
@@ -74,6 +75,7 @@ class Playbook(State):
     used: set[str] = attrs.field(factory=set)
     due: dict[str, None] = attrs.field(factory=dict)
     gone: dict[str, KeyPoint] = attrs.field(factory=dict)
+    pruned: dict[str, None] = attrs.field(factory=dict)
     pinned: set[str] = attrs.field(factory=set)
     pardoned: dict[str, int] = attrs.field(factory=dict)
     merged: dict[str, str] = attrs.field(factory=dict)
@@ -90,6 +92,20 @@ class Playbook(State):
     def spares(self, point: KeyPoint) -> bool:
         """Say whether an entry stays whatever the policy says: it is pinned, or was pardoned with so many harmful."""
         return point.name in self.pinned or point.harmful <= self.pardoned.get(point.name, -1)
+
+    def condemns(self, point: KeyPoint) -> bool:
+        """Say whether the next update drops an entry if its counts stay."""
+        return self.policy.condemns(point) and not self.spares(point)
+
+    def status_of(self, name: str) -> str:
+        """Return kept, pruned, retired, merged, or unknown where no entry ever had the name, as `why` tells it."""
+        if name in self.points:
+            return "kept"
+        if name in self.merged:
+            return "merged"
+        if name in self.pruned:
+            return "pruned"
+        return "retired" if name in self.gone else "unknown"
 
     @property
     def last_updated(self) -> Any:
@@ -147,6 +163,7 @@ def _enter(state: Playbook, point: KeyPoint) -> None:
     """Let an entry stand that may be new."""
     _place(state, point)
     state.gone.pop(point.name, None)
+    state.pruned.pop(point.name, None)
     # One that went into another and was set by a hand again stands for itself.
     state.merged.pop(point.name, None)
     _use(state, point.name)
@@ -164,6 +181,9 @@ def _leave(state: Playbook, name: str) -> None:
     state.pardoned.pop(name, None)
     if point is not None:
         state.gone[name] = point
+    if not state.policy.lasting:
+        # What was taken out by decision comes back by decision alone.
+        state.pruned.pop(name, None)
 
 
 def _void(state: Playbook, event: Voided, _: Batch) -> None:
@@ -199,6 +219,16 @@ def _rate(state: Playbook, event: PointRated, _: Batch) -> None:
         point = rated(before, event.rating)
         if point is not before:
             _place(state, point)
+    elif (name := state.merged.get(event.name, event.name)) in state.pruned and not state.policy.lasting:
+        state.gone[name] = rated(state.gone[name], event.rating)
+
+
+def _reword(state: Playbook, event: PointReworded, batch: Batch) -> None:
+    if event.name in state.pruned and not state.policy.lasting:
+        point = state.gone[event.name]
+        state.gone[event.name] = evolve(point, event) or point
+    else:
+        _keep(state, event, batch)
 
 
 def _restore(state: Playbook, event: PointRestored, _: Batch) -> None:
@@ -246,6 +276,16 @@ def _update(state: Playbook, _event: PlaybookUpdated, _: Batch) -> None:
     """Drop every entry that is due, rated in this update or not (REQ-SCORE-007)."""
     for name in tuple(state.due):
         _leave(state, name)
+        state.pruned[name] = None
+    if not state.policy.lasting:
+        _let_back(state)
+
+
+def _let_back(state: Playbook) -> None:
+    """Let every entry stand again that an update dropped and none would drop now."""
+    for point in [state.gone[name] for name in state.pruned]:
+        if not state.condemns(point):
+            _enter(state, point)
 
 
 def _adopt(state: Playbook, event: PlaybookAdopted, batch: Batch) -> None:
@@ -294,7 +334,7 @@ CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     PointSeeded: _keep,
     PointEdited: _set,
     PointRemoved: _keep,
-    PointReworded: _keep,
+    PointReworded: _reword,
     PointRetired: _keep,
     PointRestored: _restore,
     PointPinned: _pin,

@@ -2,13 +2,31 @@
 
 from __future__ import annotations
 
+from math import sqrt
+from typing import Any
+
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import KeyPoint
-from projections.prune import SPEC_POLICY, Policy
+from ledger.events import (
+    KeyPoint,
+    PlaybookEdited,
+    PointEdited,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRetired,
+    PointReworded,
+)
+from projections.playbook import playbook_view
+from projections.prune import POLICIES, SPEC_POLICY, STEPS, Policy, weight
+from projections.voids import fold_history
+from test_projections_laws import history
+from test_projections_voids import CLOSE, A, B
 
+FINAL = playbook_view(POLICIES["final"])
+UPDATES = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=4), max_size=12)
 COUNTS = st.integers(0, 50)
 
 
@@ -56,6 +74,113 @@ def test_the_rule_says_what_the_policy_does(floor: int, margin: int, rule: str) 
             counts = {"helpful": helpful, "harmful": harmful}
             holds = [eval(condition, {}, counts) for condition in conditions]  # noqa: S307 - the rule above, as told
             assert all(holds) == condemned(policy, helpful, harmful)
+
+
+@given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS)
+def test_whole_counts_weigh_what_they_are(policy: Policy, helpful: int, harmful: int) -> None:
+    """The rule for counts of which some are fractions says of whole ones what the rule for whole ones says."""
+    assert condemned(policy, helpful, harmful) == policy.condemns_weighed(float(helpful), float(harmful))
+
+
+@given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS, steps=st.integers(0, 5000))
+def test_age_alone_condemns_nobody(policy: Policy, helpful: int, harmful: int, steps: int) -> None:
+    """Where all ratings of an entry lose the same share of their weight, it is condemned no sooner than before."""
+    left = weight(steps)
+    assert condemned(policy, helpful, harmful) >= policy.condemns_weighed(helpful * left, harmful * left)
+
+
+# Wilson
+
+
+def test_wilson_asks_for_certainty() -> None:
+    """Worked by hand: four harmful and none helpful is beyond chance, three is not, and so is 9 against 2."""
+    wilson = POLICIES["wilson"]
+    least = {helpful: next(n for n in COUNTED if condemned(wilson, helpful, n)) for helpful in range(6)}
+    assert {0: 4, 1: 7, 2: 9, 3: 11, 4: 12, 5: 14} == least
+
+
+COUNTED = range(1, 60)
+
+
+@given(helpful=COUNTS, harmful=st.integers(3, 50))
+def test_wilson_is_the_upper_bound_of_the_interval(helpful: int, harmful: int) -> None:
+    """An entry goes where the textbook's upper bound of helpful / all lies below one half."""
+    z, n = 1.96, helpful + harmful
+    share = helpful / n
+    upper = (share + z * z / (2 * n) + z * sqrt(share * (1 - share) / n + z * z / (4 * n * n))) / (1 + z * z / n)
+    assert (upper < 1 / 2) == condemned(POLICIES["wilson"], helpful, harmful)
+
+
+# Final
+
+
+def standing(view: Any, updates: list[list[tuple[str, bool]]]) -> set[str]:
+    """Return the entries that stand behind updates of ratings of a and b, each helpful or not."""
+    names = {"a": "kpt_001", "b": "kpt_002"}
+    stretches = [
+        [*(PointRated(names[name], "helpful" if good else "harmful") for name, good in update), CLOSE]
+        for update in updates
+    ]
+    return set(fold_history(view, lambda: history([[A, B, CLOSE], *stretches])).points)
+
+
+@given(UPDATES)
+def test_final_goes_by_the_counts_at_the_end(updates: list[list[tuple[str, bool]]]) -> None:
+    """Who stands is told by adding up all ratings of each entry, whatever order they came in."""
+    rated = [one for update in updates for one in update]
+    counts = {name: [sum(n == name and good is g for n, g in rated) for good in (True, False)] for name in "ab"}
+    expected = {f"kpt_00{1 + (name == 'b')}" for name in "ab" if not condemned(SPEC_POLICY, *counts[name])}
+    assert expected == standing(FINAL, updates)
+
+
+@given(UPDATES)
+def test_what_stands_stands_under_final(updates: list[list[tuple[str, bool]]]) -> None:
+    """The specification's policy keeps no entry that the counts at the end condemn."""
+    assert standing(playbook_view(), updates) <= standing(FINAL, updates)
+
+
+HARMFUL, HELPFUL = ([*[PointRated("kpt_001", word)] * 3, CLOSE] for word in ("harmful", "helpful"))
+
+
+@pytest.mark.parametrize(
+    ("stretches", "text", "counts"),
+    [
+        ([HARMFUL], None, None),
+        ([HARMFUL, HELPFUL], "a", (3, 3)),
+        ([HARMFUL, HELPFUL, HARMFUL], None, None),
+        ([HARMFUL, [PointReworded("kpt_001", "", "a!")], HELPFUL], "a!", (3, 3)),
+        ([HARMFUL, [PointPinned("kpt_001", "")], [CLOSE]], "a", (0, 3)),
+        ([HARMFUL, [PointRetired("kpt_001", "")], HELPFUL], None, None),
+        ([HARMFUL, [PointEdited("kpt_001", 0, 0, "b"), PlaybookEdited(None, None, "")], HARMFUL], None, None),
+        (
+            [[PointMerged("kpt_001", ("kpt_002",), "")], HARMFUL, [PointRated("kpt_002", "helpful")] * 3 + [CLOSE]],
+            "a",
+            (3, 3),
+        ),
+    ],
+)
+def test_an_entry_comes_back_under_final(
+    stretches: list[list[Any]], text: str | None, counts: tuple[int, int] | None
+) -> None:
+    """It does at the first update that finds it condemned no more, with all its ratings, unless it was taken out."""
+    point = fold_history(FINAL, lambda: history([[A, B, CLOSE], *stretches])).points.get("kpt_001")
+    assert (text, counts) == ((None, None) if point is None else (point.text, (point.helpful, point.harmful)))
+
+
+# Weights
+
+
+def test_a_half_life_halves() -> None:
+    """A whole number of half-lives is an exact power of two, and half of one the square root of a half."""
+    assert [1, 1 / 2, 1 / 4, 2**-30] == [weight(STEPS * halvings) for halvings in (0, 1, 2, 30)]
+    assert abs(weight(STEPS // 2) - sqrt(1 / 2)) < 1e-12
+    assert 0 == weight(10**12)
+
+
+@given(st.integers(0, 10**5))
+def test_weight_falls_with_age(steps: int) -> None:
+    """A rating weighs less with every step."""
+    assert 0 <= weight(steps + 1) < weight(steps) <= 1
 
 
 @pytest.mark.parametrize(("floor", "margin"), [(0, 1), (3, 0), (-1, 1)])

@@ -1,0 +1,173 @@
+"""The playbook where ratings lose weight with age: worked by hand, and against adding every rating up anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.backends.memory import MemoryLog
+from ledger.clock import moment
+from ledger.codec import decode, encode
+from ledger.events import (
+    EventsVoided,
+    PlaybookEdited,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRestored,
+    PointSeeded,
+    PointUnpinned,
+)
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.aging import DAY_US, aged_view
+from projections.prune import POLICIES, SPEC_POLICY, Policy
+from projections.voids import fold_history
+
+CLOSE = PlaybookUpdated(0, 0, 0)
+EDIT = PlaybookEdited(None, None, "")
+A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
+VIEW = aged_view(SPEC_POLICY, DAY_US)
+Told = tuple[float, list[Any]]
+BEGIN_US = 1_800_000_000_000_000
+GOOD, BAD = PointRated("kpt_001", "helpful"), PointRated("kpt_001", "harmful")
+
+
+def days(*told: Told) -> list[Batch]:
+    """Return a history of batches, each told so many days after it began."""
+    batches: list[Batch] = []
+    seq = 0
+    for day, events in told:
+        at = moment(BEGIN_US + int(day * DAY_US)).at
+        batches.append(
+            batch_of(*(Recorded(n, at, event, f"id-{n}", By("test")) for n, event in enumerate(events, seq + 1)))
+        )
+        seq += len(events)
+    return batches
+
+
+def standing(*told: Told, policy: Policy = SPEC_POLICY) -> dict[str, tuple[int, int]]:
+    """Return the entries that stand, with the counts that they show, where a rating counts half after a day."""
+    points = fold_history(aged_view(policy, DAY_US), lambda: days(*told)).points
+    return {name: (point.helpful, point.harmful) for name, point in points.items()}
+
+
+BORN: Told = (0, [A, CLOSE])
+
+
+@pytest.mark.parametrize(
+    ("told", "stands"),
+    [
+        ([(0, [BAD, BAD, BAD, CLOSE])], False),
+        # 0.7 + 0.8 + 1 is more than two; 1/2 + 1/2 + 1 is no more than two.
+        ([(0, [BAD, CLOSE]), (0.25, [BAD, CLOSE]), (0.5, [BAD, CLOSE])], False),
+        ([(0, [BAD, BAD, CLOSE]), (1, [BAD, CLOSE])], True),
+        # 1/2 + 1/2 + 1 + 1 is three.
+        ([(0, [BAD, BAD, CLOSE]), (1, [BAD, BAD, CLOSE])], False),
+        # Eight helpful ones of three days ago are one today.
+        ([(0, [GOOD] * 8 + [CLOSE]), (3, [BAD, BAD, BAD, CLOSE])], False),
+        ([(0, [GOOD] * 8 + [CLOSE]), (1, [BAD, BAD, BAD, CLOSE])], True),
+        # An update without a rating judges nobody anew whose ratings only grew older.
+        ([(0, [BAD, BAD, CLOSE]), (1, [BAD, CLOSE]), (9, [CLOSE])], True),
+        # Three ratings and no update: the next update comes too late.
+        ([(0, [BAD, BAD, BAD, EDIT]), (2, [CLOSE])], True),
+        ([(0, [BAD, BAD, BAD, EDIT]), (0, [CLOSE])], False),
+        # A pardon holds until there is a further harmful rating.
+        ([(0, [BAD] * 3 + [CLOSE]), (0, [PointRestored("kpt_001", ""), CLOSE])], True),
+        ([(0, [BAD] * 3 + [CLOSE]), (0, [PointRestored("kpt_001", "")]), (0, [BAD, CLOSE])], False),
+        ([(0, [PointPinned("kpt_001", ""), BAD, BAD, BAD, CLOSE])], True),
+        ([(0, [PointPinned("kpt_001", ""), BAD, BAD, BAD, CLOSE]), (0, [PointUnpinned("kpt_001", ""), CLOSE])], False),
+        # Counts that a hand sets are as old as that.
+        ([(0, [BAD, BAD, CLOSE]), (5, [PointEdited("kpt_001", 0, 3, "a"), EDIT]), (5, [CLOSE])], False),
+        ([(0, [BAD, BAD, CLOSE]), (5, [PointEdited("kpt_001", 0, 2, "new"), EDIT]), (5, [BAD, CLOSE])], True),
+    ],
+)
+def test_an_entry_is_judged_by_what_its_ratings_weigh_at_the_update(told: list[Told], *, stands: bool) -> None:
+    """Worked by hand: each day halves; three harmful ratings' weight is more than two's."""
+    assert stands == ("kpt_001" in standing(BORN, *told))
+
+
+def test_shown_counts_stay_whole() -> None:
+    """Ratings of a year ago are counted as they were given."""
+    assert {"kpt_001": (1, 2)} == standing(BORN, (0, [BAD, BAD, CLOSE]), (365, [GOOD, CLOSE]))
+
+
+def test_a_merge_adds_weights_up() -> None:
+    """Two fresh harmful ratings and four of a day ago weigh four; alone the first entry had stood."""
+    old: Told = (0, [A, B, *[PointRated("kpt_002", "harmful")] * 2, CLOSE])
+    merged: Told = (1, [PointMerged("kpt_001", ("kpt_002",), "")])
+    assert {"kpt_001": (0, 4)} == standing(
+        old, (0, [BAD, CLOSE]), merged, (1, [PointRated("kpt_002", "harmful"), EDIT])
+    )
+    assert {} == standing(old, (1, [BAD, CLOSE]), merged, (1, [PointRated("kpt_002", "harmful"), CLOSE]))
+
+
+def test_seeds_are_as_old_as_their_event() -> None:
+    """A legacy file's counts weigh as if given when it was taken in."""
+    seed: Told = (0, [PointSeeded("kpt_001", 0, 4, "canonical", "a", ""), EDIT])
+    assert {} == standing(seed, (0.9, [CLOSE]))
+    assert {"kpt_001": (0, 4)} == standing(seed, (1, [CLOSE]))
+
+
+def test_under_final_age_brings_an_entry_back() -> None:
+    """Pruned with three, it is back at the first update that finds it at two or less, and out again with more."""
+    final = POLICIES["final"]
+    pruned: list[Told] = [BORN, (0, [BAD] * 3 + [CLOSE])]
+    assert {} == standing(*pruned, (0.5, [CLOSE]), policy=final)
+    assert {"kpt_001": (0, 3)} == standing(*pruned, (0.6, [CLOSE]), policy=final)
+    assert {} == standing(*pruned, (0.6, [CLOSE]), (0.6, [BAD, CLOSE]), policy=final)
+    assert {} == standing(*pruned, (0.5, [BAD, CLOSE]), (0.9, [CLOSE]), policy=final)
+
+
+def test_an_undone_rating_weighs_nothing() -> None:
+    """Three harmful ratings of which one was taken back are two."""
+    told: list[Told] = [BORN, (0, [BAD] * 3 + [CLOSE]), (0, [EventsVoided(("id-4",), None, ""), CLOSE])]
+    assert {"kpt_001": (0, 2)} == standing(*told)
+
+
+def test_a_clock_that_ran_back_makes_no_rating_younger_than_the_latest_update() -> None:
+    """Ages are counted back from the latest update so far: what comes later from before it is as old as it says."""
+    told: list[Told] = [BORN, (1, [CLOSE]), (0, [BAD, BAD, BAD, CLOSE])]
+    assert {"kpt_001": (0, 3)} == standing(*told)
+    assert {} == standing(BORN, *told[2:])
+
+
+@pytest.mark.parametrize(("happened", "stands"), [(0, True), (2, False), (9, False)])
+def test_a_rating_is_as_old_as_it_happened(happened: int, *, stands: bool) -> None:
+    """What waited or was imported says when it happened; what claims to come from the future is as old as its line."""
+    when = moment(BEGIN_US + happened * DAY_US).at
+    log = MemoryLog(lambda: moment(BEGIN_US + 2 * DAY_US))
+    with log.transaction() as tx:
+        tx.append([encode(A), *[encode(BAD, when)] * 3, encode(CLOSE)], {"rater": "test"})
+    assert stands == ("kpt_001" in fold_history(VIEW, lambda: decode(log.read())).points)
+
+
+UPDATES = st.lists(
+    st.tuples(st.integers(0, 3), st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=5)), max_size=10
+)
+
+
+@given(UPDATES, st.sampled_from(list(POLICIES.values())))
+def test_every_rating_can_be_added_up_anew(updates: list[tuple[int, list[tuple[str, bool]]]], policy: Policy) -> None:
+    """After each update an entry is in or out as the sum of all its weights says, exact in whole half-lives."""
+    names = {"a": "kpt_001", "b": "kpt_002"}
+    told: list[Told] = [(0, [A, B, CLOSE])]
+    rated: list[tuple[str, bool, int]] = []
+    out: set[str] = set()
+    day = 0
+    for gap, update in updates:
+        day += gap
+        told.append((day, [*(PointRated(names[n], "helpful" if g else "harmful") for n, g in update), CLOSE]))
+        rated += [(name, good, day) for name, good in update if name not in out or not policy.lasting]
+        for name in names:
+            sums = [
+                sum(0.5 ** (day - then) for n, g, then in rated if (n, g) == (name, good)) for good in (True, False)
+            ]
+            goes = policy.condemns_weighed(*sums) or (policy.lasting and name in out)
+            out = out | {name} if goes else out - {name}
+        assert {names[name] for name in names if name not in out} == set(standing(*told, policy=policy))
