@@ -1,0 +1,225 @@
+"""Bisect: it finds what a linear scan over `show --at` and `why --at` finds, and names the event."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import (
+    EventRedacted,
+    EventsVoided,
+    PlaybookUpdated,
+    PointAdded,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRestored,
+    PointRetired,
+    PointUnpinned,
+)
+from projections.audit import audit_view, story_json
+from projections.bisection import Search, search, turn_json
+from projections.conditions import parse
+from projections.render import playbook_dict
+from projections.voids import fold_history
+from test_projections_laws import KNOWN, history
+from test_projections_voids import folded, then
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from ledger.recorded import Batch
+
+CLOSE = PlaybookUpdated(0, 0, 0)
+A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
+
+
+class Moment(NamedTuple):
+    """What can be asked of a moment: the playbook as `show` answers it, and the story of a name as `why` does."""
+
+    shown: list[dict[str, Any]]
+    pinned: set[str]
+    why: Callable[[str], dict[str, Any]]
+
+
+class Asked(NamedTuple):
+    """A condition twice: as `bisect` takes it, and as a question to a moment."""
+
+    text: str
+    ask: Callable[[Moment], bool]
+
+
+def moment_at(batches: Sequence[Batch], seq: int) -> Moment:
+    """Return a moment, folded from the beginning."""
+    book = folded(batches, seq)
+    return Moment(
+        playbook_dict(book)["key_points"],
+        book.pinned,
+        lambda name: story_json(fold_history(audit_view(name), lambda: batches, seq)),
+    )
+
+
+SIGNS = {">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne}
+WORDS = {"pruned": "pruned", "retired": "retired", "merged": "merged", "exists": "kept"}
+
+
+def _compared(sign: str, name: str, field: str, number: int) -> Asked:
+    def ask(moment: Moment) -> bool:
+        story = moment.why(name)
+        return story["status"] != "unknown" and bool(SIGNS[sign](story[field], number))
+
+    return Asked(f'"{name}".{field} {sign} {number}', ask)
+
+
+def _counted(sign: str, number: int) -> Asked:
+    return Asked(f"count {sign} {number}", lambda moment: bool(SIGNS[sign](len(moment.shown), number)))
+
+
+def _status(word: str, name: str) -> Asked:
+    return Asked(f"{word}({name})", lambda moment: WORDS[word] == moment.why(name)["status"])
+
+
+def _exists(name: str) -> Asked:
+    return Asked(f"exists({name})", lambda moment: name in [kp["name"] for kp in moment.shown])
+
+
+def _contains(name: str, text: str) -> Asked:
+    def ask(moment: Moment) -> bool:
+        return text in (moment.why(name)["text"] or "").casefold()
+
+    return Asked(f"{name}.text contains '{text}'", ask)
+
+
+FEW = st.sampled_from(["kpt_001", "kpt_002", "pat-001"])
+RATED = st.builds(PointRated, FEW, st.sampled_from(["helpful", "harmful"]))
+DECIDED = st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(
+    lambda kind: st.builds(kind, FEW, st.just(""))
+)
+BORN = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("pat-001", "c")]
+HISTORIES = st.lists(
+    st.lists(KNOWN | RATED | RATED | DECIDED | st.just(CLOSE), min_size=1, max_size=5), max_size=12
+).map(lambda stretches: [*stretches[:1], BORN, *stretches[1:]])
+BEGINS = st.just(0) | st.integers(0, 30)
+LENGTHS = st.none() | st.none() | st.integers(0, 60)
+
+SIGN = st.sampled_from(list(SIGNS))
+SMALL = st.integers(0, 4)
+LEAVES = st.one_of(
+    st.builds(_compared, SIGN, FEW, st.sampled_from(["helpful", "harmful"]), SMALL),
+    st.builds(_counted, SIGN, SMALL),
+    st.builds(_status, st.sampled_from(list(WORDS)), FEW),
+    st.builds(_exists, FEW),
+    st.builds(_contains, FEW, st.sampled_from("abc")),
+    FEW.map(lambda name: Asked(f"pinned({name})", lambda moment: name in moment.pinned)),
+)
+
+
+def _joined(inner: st.SearchStrategy[Asked]) -> st.SearchStrategy[Asked]:
+    return st.one_of(
+        inner.map(lambda one: Asked(f"not ({one.text})", lambda moment: not one.ask(moment))),
+        st.builds(lambda a, b: Asked(f"({a.text}) and {b.text}", lambda m: a.ask(m) and b.ask(m)), inner, LEAVES),
+        st.builds(lambda a, b: Asked(f"{b.text} or ({a.text})", lambda m: a.ask(m) or b.ask(m)), inner, LEAVES),
+    )
+
+
+CONDITIONS = st.recursive(LEAVES, _joined, max_leaves=4)
+
+
+@given(HISTORIES, CONDITIONS, BEGINS, LENGTHS, st.booleans())
+def test_it_finds_what_a_linear_scan_finds(
+    stretches: list[list[Any]], asked: Asked, begin: int, length: int | None, last: bool
+) -> None:
+    """The first or last moment of a stretch that the condition holds at and did not hold at before."""
+    batches, end = history(stretches), None if length is None else begin + length
+    moments = [batch.last for batch in batches if batch.last > begin and (end is None or batch.last <= end)]
+    truths = [asked.ask(moment_at(batches, seq)) for seq in (begin, *moments)]
+    turned = [seq for seq, before, after in zip(moments, truths, truths[1:], strict=False) if after and not before]
+    found = search(parse(asked.text), lambda: batches, (begin, end), last=last)
+    expected = turned[-1 if last else 0] if turned else None
+    assert (expected, truths[0]) == (found.turn.moment if found.turn else None, found.began)
+
+
+def find(batches: Sequence[Batch], text: str) -> Search:
+    """Search a whole history."""
+    return search(parse(text), lambda: batches)
+
+
+# Which event it was
+
+STORY = history(
+    [
+        [A, B, CLOSE],
+        [PointRated("kpt_001", "helpful"), PointRated("kpt_001", "harmful"), PointRated("kpt_001", "harmful"), CLOSE],
+        [PointRated("kpt_002", "helpful"), PointRated("kpt_001", "harmful"), CLOSE],
+        [PointRestored("kpt_001", "")],
+        [PointMerged("kpt_002", ("kpt_001",), "")],
+        [PointRated("kpt_001", "helpful"), CLOSE],
+        [PointRetired("kpt_002", "")],
+    ]
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "moment", "seq"),
+    [
+        ("exists(kpt_001)", 3, 1),
+        ("count > 1", 3, 2),
+        ("kpt_001.harmful > 1", 7, 6),
+        ("kpt_001.harmful > kpt_001.helpful", 7, 6),
+        ("pruned(kpt_001)", 10, 10),
+        ("kpt_001.harmful >= 3", 10, 9),
+        ("kpt_001.harmful >= 3 and not exists(kpt_001)", 10, 10),
+        ("count < 2", 10, 10),
+        ("merged(kpt_001)", 12, 12),
+        ("kpt_002.helpful == 3", 14, 13),
+        ("retired(kpt_002)", 15, 15),
+        ("count == 0", 15, 15),
+        ("not exists(kpt_002)", 15, 15),
+    ],
+)
+def test_the_event_is_the_one_since_which_it_holds(text: str, moment: int, seq: int) -> None:
+    """Within its batch it is the event that turned the condition true for good, the closing one where that pruned."""
+    turn = find(STORY, text).turn
+    assert turn is not None
+    assert (moment, seq) == (turn.moment, turn.record.seq)
+
+
+def test_the_answer_has_the_values_before_and_after() -> None:
+    """Each term of the condition, as it was at the moment before and as it is at the one found."""
+    told = turn_json(find(STORY, "kpt_001.harmful > 2 and count < 2"))
+    assert {"kpt_001.harmful": 2, "count": 2} == told["before"]
+    assert {"kpt_001.harmful": 3, "count": 1} == told["after"]
+    event = told["event"]
+    assert (10, "playbook.updated", {"rater": "test", "session": "s2"}) == (event["seq"], event["kind"], event["by"])
+
+
+def test_what_never_became_true_says_how_it_stands() -> None:
+    """No event, whether it held from the beginning, and what its terms are at the end."""
+    told = turn_json(find(STORY, "count < 5"))
+    assert (None, None, True, {"count": 0}) == (told["event"], told["moment"], told["began"], told["after"])
+    assert turn_json(find([], "count > 0"))["began"] is False
+
+
+def test_each_moment_is_as_it_was_shown() -> None:
+    """What was undone later stood until then; the undoing itself is what made the other true."""
+    told = then(STORY[:3], [EventsVoided(("id-9",), None, "")], [EventsVoided(("id-11",), None, "")])
+    pruned, back = find(told, "pruned(kpt_001)").turn, find(told, "count == 2 and kpt_001.harmful == 2")
+    assert (10, 10) == ((pruned.moment, pruned.record.seq) if pruned else None)
+    assert back.turn is not None
+    assert (7, 6) == (back.turn.moment, back.turn.record.seq)
+    undone = search(parse("exists(kpt_001)"), lambda: told, (10, None)).turn
+    again = search(parse("pruned(kpt_001)"), lambda: told, (10, None)).turn
+    assert [(11, 11), (12, 12)] == [(one.moment, one.record.seq) for one in (undone, again) if one]
+
+
+def test_a_redacted_text_is_gone_at_every_moment() -> None:
+    """As everywhere, an event whose text went shows none, whenever it is asked."""
+    told = then(history([[PointAdded("kpt_001", None), CLOSE]]), [EventRedacted("id-1", "a name")])
+    assert find(told, "kpt_001.text contains 'a name'").turn is None
+    turn = find(told, "kpt_001.text contains '[redacted]'").turn
+    assert turn is not None
+    assert 2 == turn.moment

@@ -1,0 +1,188 @@
+"""Conditions: what their text means, and that whatever else is given ends in one clear line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.errors import BadInputError
+from ledger.events import (
+    KeyPoint,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRetired,
+)
+from projections.conditions import MAX_CHARS, MAX_DEPTH, STATUSES, parse
+from test_projections_voids import playbook
+
+if TYPE_CHECKING:
+    from projections.playbook import Playbook
+
+BOOK = playbook(
+    [PointAdded(f"kpt_00{number}", f"text {number}") for number in range(1, 6)],
+    [PointRated("kpt_001", "helpful"), PointRated("kpt_002", "harmful"), PointRated("kpt_002", "harmful")],
+    [*[PointRated("kpt_003", "harmful")] * 3, PlaybookUpdated(0, 3, 0)],
+    [PointRetired("kpt_004", "")],
+    [PointMerged("kpt_001", ("kpt_005",), "")],
+    [PointPinned("kpt_002", "")],
+    [PointEdited("pat-001", 5, 0, "Use it «ß»"), PointEdited("a b)", 1, 2, ""), PointEdited("count", 7, 0, "not")],
+)
+"""kpt_001 1/0, kpt_002 0/2 and pinned, kpt_003 pruned 0/3, kpt_004 retired, kpt_005 merged, and three odd names."""
+
+
+def holds(text: str, book: Playbook = BOOK) -> bool:
+    """Say whether a condition holds."""
+    condition = parse(text)
+    return condition.holds(condition.values(book))
+
+
+TRUE = [
+    "count == 5",
+    "count > 4 and count >= 5 and count < 6 and count <= 5 and count != 4",
+    "5 == count",
+    "1<2",
+    "007 == 7",
+    "kpt_001.helpful == 1",
+    "kpt_002.harmful > kpt_002.helpful",
+    "kpt_003.harmful == 3",
+    "exists(kpt_001)",
+    "not exists(kpt_003)",
+    "pruned(kpt_003)",
+    "retired(kpt_004)",
+    "merged(kpt_005) AND NOT retired(kpt_005)",
+    "pinned(kpt_002)",
+    "Exists ( kpt_001 )",
+    "not (pruned(kpt_001) or retired(kpt_001) or merged(kpt_001) or pinned(kpt_001))",
+    "not not exists(kpt_001)",
+    "count > 9 and count > 9 or count > 1",
+    "count > 1 or count > 9 and count > 9",
+    "not count > 9 and exists(kpt_001)",
+    "pat-001.helpful == 5",
+    '"pat-001".helpful == 5',
+    "'pat-001'.helpful == 5",
+    '"a b)".harmful == 2 and exists("a b)")',
+    "count.helpful == 7 and exists(count)",
+    'kpt_001.text contains "TEXT"',
+    'count.text contains "NOT"',
+    "pat-001.text CONTAINS 'it «SS»'",
+    'not kpt_001.text contains "2"',
+    'kpt_003.text contains "text 3"',
+    "\tcount\n>\r 1 ",
+]
+
+
+@pytest.mark.parametrize("text", TRUE)
+def test_what_is_true_of_a_playbook(text: str) -> None:
+    """Each form says what it says, whatever the case of its words and the blanks between them."""
+    assert holds(text)
+    assert not holds(f"not ({text})")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(f"kpt_999.helpful {sign} 0" for sign in ("==", "!=", "<", ">", "<=", ">=")),
+        "kpt_999.helpful == kpt_998.helpful",
+        'kpt_999.text contains ""',
+        *(f"{status}(kpt_999)" for status in STATUSES),
+    ],
+)
+def test_of_what_never_was_nothing_is_true(text: str) -> None:
+    """No comparison, search or status holds for an entry that never stood."""
+    assert not holds(text)
+
+
+def test_a_condition_tells_what_it_asks() -> None:
+    """Each term stands once, in its order, quoted where its name must be."""
+    condition = parse("kpt_001.helpful > 1 or 'a b'.harmful > kpt_001.helpful and exists(pat-001) and count > 3")
+    told = ["kpt_001.helpful", '"a b".harmful', "exists(pat-001)", "count"]
+    assert told == [term.told for term in condition.terms]
+    assert {"kpt_001", "a b", "pat-001"} == condition.names
+    assert (1, None, True, 5) == condition.values(BOOK)
+
+
+REFUSED: list[tuple[str, int, str]] = [
+    ("", 1, "expected a number, count, NAME.helpful"),
+    (" \n ", 4, "found the end"),
+    ("count", 6, "expected one of != < <= == > >=, found the end"),
+    ("count >", 8, "found the end"),
+    ("count > 1 2", 11, "expected and, or, or the end, found '2'"),
+    ("count = 1", 7, "'=' has no meaning here"),
+    ("count > -1", 9, "'-' has no meaning here"),
+    ("count > 1.5", 11, "expected one of helpful, harmful, text, found '5'"),
+    ("count > 1e9", 9, "found '1e9'"),
+    ("count > 1234567890123456", 9, "expected at most 15 digits"),
+    ("count > 1 and", 14, "found the end"),
+    ("and", 1, "found 'and'"),
+    ("(count > 1", 11, "expected ), found the end"),
+    ("count > 1)", 10, "expected and, or, or the end, found ')'"),
+    ("()", 2, "found ')'"),
+    ("1 < count < 3", 11, "expected and, or, or the end, found '<'"),
+    ("kpt_001 > 1", 1, "found 'kpt_001'"),
+    ("kpt_001.score > 1", 9, "expected one of helpful, harmful, text, found 'score'"),
+    ("kpt_001. > 1", 10, "found '>'"),
+    ("exists kpt_001", 1, "found 'exists'"),
+    ("exists()", 8, "expected the name of an entry, found ')'"),
+    ('exists("")', 8, "expected the name of an entry"),
+    ("exists(kpt_001", 15, "expected ), found the end"),
+    ("gone(kpt_001)", 1, "found 'gone'"),
+    ("kpt_001.text > 1", 14, "expected contains, found '>'"),
+    ("1 < kpt_001.text", 1, "expected a number"),
+    ("kpt_001.text contains kpt", 23, "expected a text in quotes, found 'kpt'"),
+    ("kpt_001.helpful contains 'x'", 17, "expected one of"),
+    ("'open", 1, "the quotes are not closed"),
+    ("count > \u0663", 9, "found '\\u0663'"),
+    ("count > 1 \x1b[2J", 11, "'\\x1b' has no meaning here"),
+    ("__import__('os')", 1, "found '__import__'"),
+    ("count > " + "9" * 1000, 9, "found '99999999999999999999...'"),
+    (" " * MAX_CHARS + "1", MAX_CHARS + 1, "2,001 characters, more than 2,000"),
+    ("(" * (MAX_DEPTH + 1) + "1<2" + ")" * (MAX_DEPTH + 1), MAX_DEPTH + 1, "nested deeper than 40"),
+    ("not " * (MAX_DEPTH + 1) + "1<2", 4 * MAX_DEPTH + 1, "nested deeper than 40"),
+]
+
+
+@pytest.mark.parametrize(("text", "place", "says"), REFUSED)
+def test_what_is_no_condition_is_refused_at_its_place(text: str, place: int, says: str) -> None:
+    """The message names the character where that shows, what was expected and what was found, on one line."""
+    with pytest.raises(BadInputError) as refused:
+        parse(text)
+    message = str(refused.value)
+    assert message.startswith(f"CONDITION, character {place}: ")
+    assert says in message
+    assert message.isprintable()
+
+
+def test_what_is_long_and_deep_within_bounds_is_taken() -> None:
+    """The longest row of parts and the deepest nesting are answered."""
+    assert holds("(" * MAX_DEPTH + "1<2" + ")" * MAX_DEPTH)
+    assert holds("not " * MAX_DEPTH + "1<2")
+    assert not holds(" and ".join(["1<2"] * 249) + " and 2<1")
+
+
+WORDS = st.sampled_from(
+    [*'()."', "'", "and", "or", "not", "count", "kpt_001", ">", "<=", "exists", "text", "1", "contains", " "]
+)
+
+
+@given(st.lists(WORDS | st.text(max_size=3), max_size=30).map(" ".join))
+def test_anything_is_a_condition_or_one_line(text: str) -> None:
+    """Whatever is given, it is answered with yes or no, or refused with one printable line."""
+    try:
+        answer: Any = holds(text)
+    except BadInputError as error:
+        answer = str(error).isprintable()
+        assert answer
+    assert isinstance(answer, bool)
+
+
+def test_what_is_gone_has_what_it_had_last() -> None:
+    """The counts at which an update dropped an entry can be asked for."""
+    assert KeyPoint("kpt_003", "text 3", 0, 3) == BOOK.gone["kpt_003"]
+    assert holds("kpt_003.harmful >= 3 and not exists(kpt_003)")
