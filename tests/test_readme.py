@@ -13,6 +13,8 @@ import pytest
 from ledger import errors
 from ledger.events import EVENT_TYPES
 from ledger.line import CONTINUED
+from projections.conditions import COMPARED, FIELDS, STATUSES
+from projections.prune import POLICIES
 from projections.surfaces.cli import tallybook
 from projections.surfaces.settings import SETTINGS, Settings
 from transcripts import run
@@ -74,6 +76,20 @@ def test_every_setting_is_in_the_reference() -> None:
     assert list(SETTINGS) == [(section_, key) for section_, key, _ in rows]
     written = tomllib.loads("\n".join(f"{key} = {value}" for _, key, value in rows))
     assert {"own": False} | Settings()._asdict() == written
+
+
+def test_every_policy_is_in_the_reference() -> None:
+    """The table of policies has those that there are, with rule and meaning."""
+    rows = re.findall(r"^\| `(\w+)` \| `(.*?)` \| (.*?) \|$", section("What if, and since when"), re.MULTILINE)
+    assert [(name, policy.rule, policy.about) for name, policy in POLICIES.items()] == rows
+
+
+def test_every_part_of_a_condition_is_in_the_reference() -> None:
+    """The table of conditions has each status, field and comparison that there is."""
+    text = section("What if, and since when")
+    assert set(STATUSES) == set(re.findall(r"`(\w+)\(NAME\)`", text))
+    assert set(FIELDS) == set(re.findall(r"`NAME\.(\w+)", text))
+    assert set(COMPARED) == set(re.findall(r"`([<>=!]+)`", text))
 
 
 def test_every_dependency_has_its_reason() -> None:

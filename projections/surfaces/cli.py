@@ -11,7 +11,7 @@ import click
 from ledger import strict
 from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections.render import playbook_dict
-from projections.surfaces import answers, asking, commands, diff, hand, log, verdicts
+from projections.surfaces import answers, asking, bisecting, commands, diff, hand, log, verdicts, whatif
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
 from projections.surfaces.install import verbs as installing
 from projections.surfaces.options import as_json, at_when, delivery, said
@@ -245,7 +245,8 @@ def hook_(agent: str) -> int:
     return hook.run([agent])
 
 
-for verb in (*asking.VERBS, *diff.VERBS, *hand.VERBS, *log.VERBS, *reflection.VERBS, *installing.VERBS):
+VERBS = (asking, diff, hand, log, whatif, bisecting, reflection, installing)
+for verb in (verb for module in VERBS for verb in module.VERBS):
     tallybook.add_command(verb)
 
 

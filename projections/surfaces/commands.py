@@ -216,9 +216,21 @@ def replay_bytes(project: Project, when: str | Then | None) -> bytes:
 
 def write_replay(project: Project, when: str | Then | None, output: Path) -> None:
     """Write the playbook of a moment to another file than the project's own."""
-    if output.resolve() == project.playbook.resolve():
+    write_beside(project, output, lambda: replay_bytes(project, when))
+
+
+def write_beside(project: Project, output: Path, data: Callable[[], bytes]) -> None:
+    """Write a playbook to a file that is neither the project's own nor one of the ledger's.
+
+    Raises:
+        BadInputError: It is one of these, and nothing was asked or written.
+    """
+    place = output.resolve()
+    if place == project.playbook.resolve():
         raise BadInputError(str(output), "always shows the ledger's end", "give another file")
-    disk.replace_file(output, replay_bytes(project, when))
+    if place.is_relative_to(project.ledger.resolve()):
+        raise BadInputError(str(output), "lies in the ledger's own folder", "give another file")
+    disk.replace_file(output, data())
 
 
 def check(project: Project) -> None:

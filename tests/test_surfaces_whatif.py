@@ -1,0 +1,248 @@
+"""`what-if` and `bisect`, from the command line: what they answer, that they record nothing, and bad input."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.errors import EXIT_BAD_INPUT, EXIT_NO
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+from reference_model import extraction
+from test_surfaces_hand import Answer, run, wish
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+__all__ = ["run"]
+
+HUMAN = {"rater": "human"}
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project in which kpt_002 was pruned at event 11 by session s2, and rated helpful four times later."""
+    made = Project(project)
+    for text in ("use types", "delete the cache"):
+        commands.add(made, text, HUMAN)
+    for session, times in (("s1", 2), ("s2", 1)):
+        rated = extraction(*[("kpt_002", "harmful")] * times, ("kpt_001", "helpful"))
+        commands.record(made, rated, {"rater": "reflector", "session": session})
+    commands.record(made, extraction(*[("kpt_002", "helpful")] * 4), {"rater": "agent"})
+    return made
+
+
+@pytest.fixture
+def ask(run: Callable[..., Answer]) -> Callable[..., Any]:
+    """Return what asks for a JSON answer on one line."""
+
+    def ask_(*arguments: str, code: int = 0) -> Any:
+        answer = run(*arguments, "--json")
+        assert (code, "", 1) == (answer.code, answer.err, answer.out.count("\n"))
+        return json.loads(answer.out)
+
+    return ask_
+
+
+def files(here: Project) -> dict[str, bytes]:
+    """Return every file of the project."""
+    return {str(path): path.read_bytes() for path in here.root.rglob("*") if path.is_file()}
+
+
+def test_what_if_answers_in_a_stable_shape(here: Project, ask: Callable[..., Any]) -> None:
+    """What was supposed, how many entries stand in either, and the entries that differ; no file changes."""
+    before = files(here)
+    told = ask("what-if", "--floor", "4", "--without", "session:s1")
+    assert ["policy", "rule", "without", "at", "real", "other", "back", "gone", "changed"] == list(told)
+    assert ("sticky", "harmful >= 4 AND harmful > helpful") == (told["policy"], told["rule"])
+    assert ({"session:s1": 4}, 17, 1, 2) == (told["without"], told["at"], told["real"], told["other"])
+    back = {"name": "kpt_002", "text": "delete the cache", "helpful": 4, "harmful": 1, "status": "pruned"}
+    real, other = ({"name": "kpt_001", "text": "use types", "helpful": n, "harmful": 0} for n in (2, 1))
+    assert ([back], []) == (told["back"], told["gone"])
+    assert [{"name": "kpt_001", "real": real, "other": other}] == told["changed"]
+    assert before == files(here)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "back", "gone"),
+    [
+        ([], [], []),
+        (["--policy", "sticky"], [], []),
+        (["--policy", "final"], ["kpt_002"], []),
+        (["--policy", "wilson"], ["kpt_002"], []),
+        (["--margin", "4"], ["kpt_002"], []),
+        (["--floor", "1"], [], []),
+        (["--half-life", "90d"], [], []),
+        (["--without", "rater:agent"], [], []),
+        (["--without", "8"], ["kpt_002"], []),
+        (["--without", "008", "--without", "session:s2"], ["kpt_002"], []),
+        (["--without", "session:s2", "--at", "12"], ["kpt_002"], []),
+        (["--without", "2"], [], ["kpt_001"]),
+        (["--without", "session:s2", "--without", "rater:human"], [], ["kpt_001"]),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_who_would_come_back_and_who_would_go(
+    ask: Callable[..., Any], arguments: list[str], back: list[str], gone: list[str]
+) -> None:
+    """Each option by itself, and some together."""
+    told = ask("what-if", *arguments)
+    assert (back, gone) == ([row["name"] for row in told["back"]], [row["name"] for row in told["gone"]])
+
+
+def test_what_if_tells_people_in_sentences(here: Project, run: Callable[..., Answer]) -> None:
+    """First the rule and what is left out, then an entry a line, then how many differ."""
+    commands.add(here, "n" * 500 + "\x1b[2J", HUMAN)
+    wish(here, "retire", "kpt_003")
+    told = run("what-if", "--policy", "final", "--without", "2", "--without", "session:s1", "--at", "20")
+    rule = "harmful >= 3 AND harmful > helpful, and back as soon as that no longer holds"
+    assert [
+        f"by the policy final: {rule}; without 2 (2 events), session:s1 (4 events)",
+        "kpt_002 would stand with 4 helpful and 1 harmful, and is pruned: delete the cache",
+        "kpt_001 would never have come, and stands with 2 helpful and 0 harmful: use types",
+        "2 entries would be otherwise at event 20; 1 would stand instead of 1",
+    ] == told.out.splitlines()[:2] + told.out.splitlines()[-2:]
+    assert "nothing would be otherwise at event 20\n" in run("what-if").out
+    assert "\x1b" not in run("what-if", "--without", "20").out
+
+
+def test_the_alternative_is_written_beside_the_project(
+    here: Project, run: Callable[..., Answer], tmp_path: Path
+) -> None:
+    """With --output a file has the other playbook, the default policy's being playbook.json to the byte."""
+    same, other = tmp_path / "same.json", tmp_path / "other.json"
+    assert 0 == run("what-if", "--output", str(same)).code
+    assert here.playbook.read_bytes() == same.read_bytes()
+    assert 0 == run("what-if", "--floor", "9", "--output", str(other)).code
+    assert ["kpt_001", "kpt_002"] == [kp["name"] for kp in json.loads(other.read_bytes())["key_points"]]
+    assert other.read_text(encoding="utf-8") == run("what-if", "--floor", "9", "--output", "-").out
+
+
+def test_no_output_takes_the_place_of_what_is_ours(here: Project, run: Callable[..., Answer]) -> None:
+    """Neither playbook.json nor a file of the ledger is ever written over, by whatever name it is called."""
+    link = here.root / "link.json"
+    link.symlink_to(here.playbook)
+    before = files(here)
+    for place in (here.playbook, link, here.ledger / "events.jsonl", here.claude / ".." / ".claude" / "ledger" / "x"):
+        for verb in (["what-if", "--floor", "9"], ["replay", "--at", "3"]):
+            answer = run(*verb, "--output", str(place))
+            assert (EXIT_BAD_INPUT, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert before == files(here)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["--without", "session:nobody"], EXIT_NO, "--without session:nobody: leaves out nothing that counted"),
+        (["--without", "99"], EXIT_NO, "--without 99: leaves out nothing"),
+        (["--without", "12", "--at", "8"], EXIT_NO, "leaves out nothing that counted by then"),
+        (["--without", "s1"], EXIT_BAD_INPUT, "give session:ID, rater:NAME, or the sequence number"),
+        (["--without", "session:"], EXIT_BAD_INPUT, "names nothing that can be left out"),
+        (["--without", "9" * 30], EXIT_BAD_INPUT, "names nothing that can be left out"),
+        (["--half-life", "soon"], EXIT_BAD_INPUT, "is no age; give one such as 90d"),
+        (["--half-life", "0d"], EXIT_BAD_INPUT, "is no age"),
+        (["--floor", "0"], EXIT_BAD_INPUT, "0 is not in the range"),
+        (["--policy", "kind"], EXIT_BAD_INPUT, "'kind' is not one of"),
+        (["--at", "999"], EXIT_BAD_INPUT, "999"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_what_cannot_be_supposed_ends_in_one_line(
+    run: Callable[..., Answer], arguments: list[str], code: int, says: str
+) -> None:
+    """The line names the option and what it takes."""
+    answer = run("what-if", *arguments)
+    assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert says in answer.err
+
+
+# bisect
+
+
+def test_bisect_answers_in_a_stable_shape(here: Project, ask: Callable[..., Any]) -> None:
+    """The condition, the moment, the event, the terms before and after, and how it began; no file changes."""
+    before = files(here)
+    told = ask("bisect", "pruned(kpt_002) and count < 2")
+    assert ["condition", "moment", "event", "before", "after", "began"] == list(told)
+    assert ["seq", "at", "kind", "by", "summary"] == list(told["event"])
+    assert (12, 12, "update closed: 2 rated") == (told["moment"], told["event"]["seq"], told["event"]["summary"])
+    assert {"rater": "reflector", "session": "s2"} == told["event"]["by"]
+    assert ({"pruned(kpt_002)": False, "count": 2}, {"pruned(kpt_002)": True, "count": 1}) == (
+        told["before"],
+        told["after"],
+    )
+    assert before == files(here)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "seq"),
+    [
+        (["kpt_002.harmful > kpt_002.helpful"], 6),
+        (["kpt_001.helpful >= 1"], 8),
+        (["kpt_001.helpful >= 1", "--from", "9"], None),
+        (["kpt_001.helpful >= 2", "--from", "5", "--to", "12"], 11),
+        (["kpt_001.helpful >= 2", "--to", "11"], None),
+        (["count < 2"], 12),
+        (["count == 1"], 2),
+        (["count == 1", "--last"], 12),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_bisect_searches_a_stretch(ask: Callable[..., Any], arguments: list[str], seq: int | None) -> None:
+    """Behind --from and up to --to, the first time or the last; exit 1 where it never became true."""
+    told = ask("bisect", *arguments, code=0 if seq else EXIT_NO)
+    assert seq == (told["event"] and told["event"]["seq"])
+
+
+@pytest.mark.usefixtures("here")
+def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
+    """The event, what the terms are and were, and the moment that shows it where that is another."""
+    lines = run("bisect", "kpt_002.harmful > kpt_002.helpful").out.splitlines()
+    assert lines[0].startswith("first became true at event 6, 20")
+    assert lines[0].endswith("Z, by reflector in session s1: kpt_002 rated harmful")
+    assert [
+        "  kpt_002.harmful is 2, was 0",
+        "  kpt_002.helpful is 0",
+        "`tallybook show --at 9` is the first moment that shows it",
+    ] == lines[1:]
+    last = run("bisect", 'kpt_001.text contains "TYPES"', "--last").out.splitlines()
+    assert last[0].startswith("became true last at event 2, ")
+    assert '  kpt_001.text is "use types", was nothing' == last[1]
+    assert ["it never became true", "  exists(kpt_001) is true", "  count is 1"] == run(
+        "bisect", "not exists(kpt_001) and count == 1"
+    ).out.splitlines()
+    assert "it held where the search began, and never became true\n  count is 1\n" == run("bisect", "count < 9").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (["exists(kpt_999)"], EXIT_NO, "kpt_999: no entry ever had this name"),
+        (["count >"], EXIT_BAD_INPUT, "CONDITION, character 8: expected a number"),
+        (["("] * 1, EXIT_BAD_INPUT, "CONDITION, character 2: "),
+        (["(" * 100_000], EXIT_BAD_INPUT, "100,000 characters, more than 2,000"),
+        (["\udce9\x1b[31m"], EXIT_BAD_INPUT, "has no meaning here"),
+        (["count > 1", "--from", "9", "--to", "3"], EXIT_BAD_INPUT, "--to 3: lies before --from 9"),
+        (["count > 1", "--from", "999"], EXIT_BAD_INPUT, "999"),
+        ([], EXIT_BAD_INPUT, "Missing argument 'CONDITION'"),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_what_cannot_be_searched_ends_in_one_line(
+    run: Callable[..., Answer], arguments: list[str], code: int, says: str
+) -> None:
+    """The line names the place in the condition, or the option."""
+    answer = run("bisect", *arguments)
+    assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert says in answer.err
+    assert answer.err.rstrip("\n").isprintable()
+
+
+@pytest.mark.usefixtures("project")
+def test_without_a_ledger_both_answer(ask: Callable[..., Any]) -> None:
+    """Nothing happened yet, so nothing would be otherwise and nothing became true."""
+    assert (0, 0, 0) == tuple(ask("what-if", "--floor", "9")[key] for key in ("at", "real", "other"))
+    assert (None, False) == tuple(ask("bisect", "count > 0", code=EXIT_NO)[key] for key in ("moment", "began"))
