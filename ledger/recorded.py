@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from ledger.events import Event
     from ledger.line import RawBatch
@@ -113,6 +113,14 @@ class Batch:
     def at_unproven(self) -> str:
         """Return when it was recorded, without decoding its heads, so that nobody has checked the form of it."""
         return self.at if self._raw is None else self._raw.mark.at
+
+    def may_hold(self, ids: Collection[str]) -> bool:
+        """Return False where none of its events has one of these ids, likewise without decoding its heads."""
+        if self._raw is None:
+            return True
+        # What looks like an id elsewhere in a line only makes it a maybe.
+        found = {part.partition(b'"')[0] for part in self._raw.data.split(b'"id":"')[1:]}
+        return any(id_.decode("utf-8", "replace") in ids for id_ in found)
 
     def may_say(self, text: str) -> bool:
         """Return False where none of its lines holds a text, in a fraction of the time that decoding its heads takes.

@@ -11,7 +11,7 @@ from ledger.events import EventsVoided, PlaybookUpdated, PointRated
 from projections.fold import State, View, fold
 from projections.history import by_json, kind_of, summary
 from projections.playbook import CHANGES, PLAYBOOK, Playbook, settle
-from projections.voids import fold_history
+from projections.voids import fold_history, marked, voids_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -51,7 +51,7 @@ class Search(State):
         told: How many events of this batch the playbook has heard.
         place: Which of them, from 0, turned the condition true last.
         turn: When it became true last, None where it did not.
-        began: Whether the condition held where the search began, None before that.
+        began: Whether the condition held where the search began.
     """
 
     condition: Condition = attrs.field(kw_only=True)
@@ -63,12 +63,16 @@ class Search(State):
     told: int = 0
     place: int = 0
     turn: Turn | None = None
-    began: bool | None = None
+    began: bool = False
+
+    def begin(self, book: Playbook) -> None:
+        """Begin to search behind a moment."""
+        self.book, self.values = book, self.condition.values(book)
+        self.began = self.holds = self.held = self.condition.holds(self.values)
+        self.before = self.values
 
     def look(self) -> None:
-        """Ask the condition of the playbook, if the search has begun and what it is about has changed."""
-        if self.began is None:
-            return
+        """Ask the condition of the playbook, if what it is about has changed."""
         values = self.condition.values(self.book)
         if values != self.values:
             self.values = values
@@ -76,11 +80,11 @@ class Search(State):
             if self.holds and not held:
                 self.place = self.told
 
-    def begin(self) -> None:
-        """Begin to search behind what was told so far."""
-        self.values = self.condition.values(self.book)
-        self.began = self.holds = self.condition.holds(self.values)
-        self.before, self.held = self.values, self.holds
+    def go_on(self, book: Playbook, undoing: Recorded) -> None:
+        """Go on behind a batch that takes something back, with the playbook as it is from there."""
+        self.book = book
+        self.look()
+        self.close(book.seq, lambda: undoing)
 
     def close(self, moment: int, deciding: Callable[[], Recorded]) -> None:
         """Note whether the condition became true within a batch."""
@@ -118,8 +122,7 @@ def _hears_rating(names: frozenset[str]) -> Callable[..., None]:
 
 def _close(search: Search, batch: Batch) -> None:
     settle(search.book, batch)
-    if search.began is not None:
-        search.close(batch.last, lambda: _heard(batch)[search.place])
+    search.close(batch.last, lambda: _heard(batch)[search.place])
     search.told = 0
 
 
@@ -155,28 +158,26 @@ def search(
     """
     (begin, end), view = stretch, search_view(condition)
     found = view.start()
+    found.begin(fold_history(PLAYBOOK, read, begin))
+    undoings: list[Recorded] = []
     for batch in read():
         if end is not None and batch.last > end:
             break
-        if found.began is None and batch.last > begin:
-            found.begin()
-        if EventsVoided in map(type, batch.events):
-            _retell(found, read, batch)
+        undoing = [one for one in batch.records if isinstance(one.event, EventsVoided)] if _undoes(batch) else []
+        undoings += undoing
+        if batch.last <= begin:
+            continue
+        if undoing:
+            found.go_on(fold(PLAYBOOK, marked(read(), voids_of(undoings)), until=batch.last), undoing[0])
         else:
             fold(view, [batch], found)
         if found.turn is not None and not last:
             break
-    if found.began is None:
-        found.begin()
     return found
 
 
-def _retell(found: Search, read: Callable[[], Iterable[Batch]], batch: Batch) -> None:
-    """Go on behind a batch that takes something back."""
-    found.book = fold_history(PLAYBOOK, read, batch.last)
-    found.look()
-    if found.began is not None:
-        found.close(batch.last, lambda: next(one for one in batch.records if isinstance(one.event, EventsVoided)))
+def _undoes(batch: Batch) -> bool:
+    return EventsVoided in map(type, batch.events)
 
 
 def turn_json(found: Search) -> dict[str, Any]:

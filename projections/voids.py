@@ -94,6 +94,10 @@ class Voids:
         if event.session:
             self.sessions.setdefault(event.session, []).append(record)
 
+    def may_touch(self, batch: Batch) -> bool:
+        """Return False where nothing in a batch is void, in a fraction of the time that it takes to be sure."""
+        return batch.may_hold(self.ids) or any(map(batch.may_say, self.sessions))
+
     def by(self, record: Recorded) -> Recorded | None:
         """Return what made an event void first, None where it stands."""
         if type(record.event) not in VOIDABLE:
@@ -122,7 +126,8 @@ def marked(batches: Iterable[Batch], voids: Voids) -> Iterator[Batch]:
     seen = 0
     for batch in batches:
         # Heads are decoded only where something may be void.
-        yield batch if seen >= voids.last else batch.retold([_marked(record, voids) for record in batch.records])
+        told = seen < voids.last and voids.may_touch(batch)
+        yield batch.retold([_marked(record, voids) for record in batch.records]) if told else batch
         seen = batch.last
 
 

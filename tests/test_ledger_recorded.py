@@ -1,0 +1,57 @@
+"""What a batch of a ledger says of itself before its heads are decoded: never a false no."""
+
+from __future__ import annotations
+
+import pytest
+
+from ledger.backends.memory import MemoryLog
+from ledger.clock import moment
+from ledger.codec import decode, encode
+from ledger.events import PointAdded, PointRated
+from ledger.recorded import Batch, Recorded, batch_of
+
+
+def appended(by: dict[str, str], text: str = "plain") -> Batch:
+    """Return a batch of two events as a ledger gives it."""
+    log = MemoryLog(lambda: moment(1_800_000_000_000_000))
+    with log.transaction() as tx:
+        tx.append([encode(PointAdded("kpt_001", text)), encode(PointRated("kpt_001", "helpful"))], by)
+    return list(decode(log.read()))[-1]
+
+
+def test_a_batch_may_hold_its_own_ids_alone() -> None:
+    """Each of its events is found by its id, and no other."""
+    batch = appended({"rater": "human"})
+    assert [True, True] == [batch.may_hold({one.id}) for one in batch.records]
+    assert not batch.may_hold({"0" * 36, ""})
+    assert not batch.may_hold(set())
+
+
+@pytest.mark.parametrize("session", ["s1", "ünï ✨", 'with "quotes"', "back\\slash", "a\tb"])
+def test_a_batch_may_say_what_it_says(session: str) -> None:
+    """Its session and its rater are found, whatever escapes its line needs."""
+    batch = appended({"rater": "human", "session": session})
+    assert session == batch.records[0].by.session
+    assert batch.may_say(session)
+    assert batch.may_say("human")
+
+
+def test_a_text_with_an_escape_may_say_anything() -> None:
+    """A session cannot hide behind another way to write it."""
+    assert appended({"rater": "human"}, 'say "no"').may_say("s2")
+    assert not appended({"rater": "human"}).may_say("s2")
+    assert not appended({"rater": "human"}).may_say("\udce9")
+
+
+def test_a_batch_that_comes_from_no_ledger_may_say_anything() -> None:
+    """Nothing is known of it before its records are looked at."""
+    batch = batch_of(Recorded(1, "2026-01-01T00:00:00.000000Z", PointRated("kpt_001", "helpful"), "id-1"))
+    assert batch.may_hold({"other"})
+    assert batch.may_say("s2")
+    assert batch.at == batch.at_unproven
+
+
+def test_when_it_was_recorded_is_read_without_its_heads() -> None:
+    """It is what the heads say."""
+    batch = appended({"rater": "human"})
+    assert batch.at_unproven == batch.at
