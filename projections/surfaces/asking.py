@@ -13,7 +13,7 @@ from projections.standing import blame as blamed
 from projections.standing import graveyard as gone
 from projections.surfaces import commands
 from projections.surfaces.answers import answer, given_text, note
-from projections.surfaces.options import as_json, at_when
+from projections.surfaces.options import as_json, at_when, noted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +44,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     if as_json and any(shown.values()):
         raise BadInputError("--json", "goes with neither --chart nor --trail", "it has every event and every count")
     try:
-        told, extras = commands.why(project, name, when)
+        told, extras = commands.why(project, name, noted(project, when))
     except commands.SeveralPointsError as several:
         _choose(several, as_json=as_json)
         raise
@@ -91,7 +91,7 @@ def _waiting(project: Project) -> None:
 @click.pass_obj
 def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """Show for each entry of the playbook the event that last changed its counts, its text or its standing."""
-    rows = blamed(commands.standing(project, when))
+    rows = blamed(commands.standing(project, noted(project, when)))
     _waiting(project)
     if as_json:
         answer(rows)
@@ -107,7 +107,7 @@ def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.pass_obj
 def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """List all that was pruned, retired, removed, merged or undone, and why; what went last stands last."""
-    rows = gone(commands.standing(project, when))
+    rows = gone(commands.standing(project, noted(project, when)))
     _waiting(project)
     if as_json:
         answer(rows)
@@ -147,7 +147,7 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     from projections.surfaces import lists
     from projections.surfaces import sql as asked
 
-    found = asked.query(project, given_text(query) or "", when)
+    found = asked.query(project, given_text(query) or "", noted(project, when))
     _waiting(project)
     if as_json:
         for row in found.rows:

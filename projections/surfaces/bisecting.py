@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger.codec import decode
 from ledger.errors import EXIT_NO, BadInputError, UnknownPointError
 from projections.bisection import search, turn_json
 from projections.conditions import parse
-from projections.surfaces import record as recording
+from projections.surfaces import commands
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, say
 from projections.surfaces.options import as_json
@@ -32,11 +31,11 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
         UnknownPointError: It never became true, and no entry ever had a name in it.
     """
     condition = parse(text)
-    log = recording.open_log(project)
-    begin, end = (None if when is None else moments.resolve(log, when, log.now()) for when in stretch)
+    options = zip(("--from", "--to"), stretch, strict=True)
+    begin, end = (None if when is None else moments.find_here(project, when, option).seq for option, when in options)
     if begin is not None and end is not None and end < begin:
         raise BadInputError(f"--to {stretch[1]}", f"lies before --from {stretch[0]}", "exchange them")
-    found = search(condition, lambda: decode(log.read()), (begin or 0, end), last=last)
+    found = search(condition, lambda: commands.batches(project), (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if found.turn is None and name not in found.book.used:
             raise UnknownPointError(name)

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from projections.standing import Standing
     from projections.surfaces.project import Project
     from projections.surfaces.record import Outcome, Report
+    from projections.surfaces.when import Moment
 
 RATINGS = ("helpful", "harmful", "neutral")
 
@@ -275,7 +276,7 @@ class SeveralPointsError(TallybookError):
         super().__init__(f"{words!r}: {len(matches)} entries have these words; give the name of one, or more words")
 
 
-def why(project: Project, words: str, when: str | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the story of the entry of a name, or of the only one that had a text with these words.
 
     Returns:
@@ -297,11 +298,11 @@ def why(project: Project, words: str, when: str | None = None) -> tuple[dict[str
     return explain(story, tell)
 
 
-def up_to(project: Project, when: str | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
+def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
     """Return what reads history, and up to which event; the whole of the ledger without a moment."""
     if when is None:
         return (lambda: batches(project)), None
-    moment = moments.find(project, when)
+    moment = moments.find(project, when) if isinstance(when, str) else when
     return moment.history, moment.seq
 
 
@@ -310,7 +311,7 @@ def _teller(history: Callable[[], Iterator[Batch]], name: str) -> Callable[[int 
     return lambda until: fold_history(audit_view(name), history, until)
 
 
-def standing(project: Project, when: str | None = None) -> Standing:
+def standing(project: Project, when: str | Moment | None = None) -> Standing:
     """Return how every name stands, now or at a moment."""
     history, until = up_to(project, when)
     return fold_history(standing_view(), history, until)

@@ -11,6 +11,9 @@ from projections.surfaces import answers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from projections.surfaces.project import Project
+    from projections.surfaces.when import Moment
+
     Command = Callable[..., Any]
 
 
@@ -23,6 +26,18 @@ def at_when(command: Command) -> Command:
     """Add ``--at``."""
     text = "As it stood then: an event's number, ~N back, an ISO time (UTC), 2d ago, session:ID, git:REV."
     return click.option("--at", "when", metavar="WHEN", help=text)(command)
+
+
+def noted(project: Project, when: str | None) -> Moment | None:
+    """Return the moment that ``--at`` names, None without one; what a person should hear of it is printed."""
+    if when is None:
+        return None
+    from projections.surfaces import when as moments
+
+    moment = moments.find(project, when)
+    for line in moment.notes:
+        answers.note(line)
+    return moment
 
 
 def delivery(rater: str) -> Callable[[Command], Command]:

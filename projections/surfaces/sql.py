@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ledger.recorded import Batch
     from projections.surfaces.project import Project
+    from projections.surfaces.when import Moment
 
 SETTINGS: Final = {
     "temp_directory": "",
@@ -63,7 +64,7 @@ class Table:
     rows: Iterator[tuple[Any, ...]]
 
 
-def query(project: Project, text: str, when: str | None = None) -> Table:
+def query(project: Project, text: str, when: str | Moment | None = None) -> Table:
     """Return what a query answers.
 
     Args:

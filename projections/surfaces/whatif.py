@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-import re
 import sys
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
@@ -11,17 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from ledger.codec import decode
 from ledger.errors import BadInputError, NothingToDoError
 from projections.aging import aged_view
 from projections.playbook import playbook_view
 from projections.prune import POLICIES, SPEC_POLICY, Policy
 from projections.render import playbook_bytes
 from projections.surfaces import commands
-from projections.surfaces import record as recording
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note, say
-from projections.surfaces.options import as_json, at_when
+from projections.surfaces.options import as_json, at_when, noted
 from projections.whatif import Alternative, Without, difference_json, suppose
 
 if TYPE_CHECKING:
@@ -29,9 +26,8 @@ if TYPE_CHECKING:
 
     from projections.fold import View
     from projections.surfaces.project import Project
+    from projections.surfaces.when import Moment
 
-_UNITS_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-_AGE: Final = re.compile(r"([1-9][0-9]{0,5})([smhdw])")
 _SEQ_DIGITS: Final = 18
 TEXT_CHARS: Final = 70
 """Characters of a text that an answer shows to people, the mark of the cut included."""
@@ -57,10 +53,10 @@ class Supposed:
         """Return the view that this is."""
         if self.half_life is None:
             return playbook_view(self.policy)
-        age = _AGE.fullmatch(self.half_life)
-        if age is None:
+        age_us = moments.age_us(self.half_life)
+        if not age_us:
             raise BadInputError(f"--half-life {self.half_life}", "is no age", "give one such as 90d, 12h or 8w")
-        return aged_view(self.policy, int(age[1]) * _UNITS_S[age[2]] * 1_000_000)
+        return aged_view(self.policy, age_us)
 
     @property
     def rule(self) -> str:
@@ -95,16 +91,15 @@ def without_of(given: Sequence[str]) -> Without:
     return Without(frozenset(sessions), frozenset(raters), frozenset(map(int, seqs)))
 
 
-def look(project: Project, supposed: Supposed, when: str | None = None) -> Alternative:
+def look(project: Project, supposed: Supposed, when: str | Moment | None = None) -> Alternative:
     """Return the playbook at a moment, as it is and as it would be; nothing is written.
 
     Raises:
         NothingToDoError: Something that is to be left out is not there.
     """
-    log = recording.open_log(project)
-    until = None if when is None else moments.resolve(log, when, log.now())
+    history, until = commands.up_to(project, when)
     without = without_of(supposed.without)
-    state = suppose(lambda: decode(log.read()), supposed.view, without, until)
+    state = suppose(history, supposed.view, without, until)
     for what in supposed.without:
         said = what if ":" in what else str(int(what))
         if said not in state.left_out:
@@ -171,7 +166,7 @@ def what_if(project: Project, /, **options: Any) -> None:
     """
     policy = policy_of(options["policy"], options["floor"], options["margin"])
     supposed = Supposed(policy, options["half_life"], options["without"])
-    state = look(project, supposed, options["when"])
+    state = look(project, supposed, noted(project, options["when"]))
     if options["output"] == "-":
         sys.stdout.buffer.write(playbook_bytes(state.other))
         return

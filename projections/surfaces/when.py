@@ -217,15 +217,21 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
 
 def _unix_us(question: _Question) -> int:
     when = question.when
-    age = _AGE.fullmatch(when)
-    if age:
-        return max(question.now.unix_us - int(age[1]) * _UNITS_S[age[2]] * clock.MICROSECONDS, 0)
+    age = age_us(when)
+    if age is not None:
+        return max(question.now.unix_us - age, 0)
     try:
         moment = datetime.fromisoformat(when)
         utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         return (utc - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError) as error:
         raise question.refusal("is no moment", _HINT) from error
+
+
+def age_us(text: str) -> int | None:
+    """Return the microseconds of an age such as ``90d`` (s, m, h, d or w), None where a text is none."""
+    age = _AGE.fullmatch(text)
+    return None if age is None else int(age[1]) * _UNITS_S[age[2]] * clock.MICROSECONDS
 
 
 def _minute(at: str) -> str:
