@@ -15,8 +15,11 @@ from ledger.events import EVENT_TYPES
 from ledger.line import CONTINUED
 from projections.conditions import COMPARED, FIELDS, STATUSES
 from projections.prune import POLICIES
+from projections.surfaces import commands
 from projections.surfaces.cli import tallybook
+from projections.surfaces.project import Project
 from projections.surfaces.settings import SETTINGS, Settings
+from reference_model import extraction
 from transcripts import run
 
 ROOT = Path(__file__).parents[1]
@@ -120,6 +123,36 @@ def test_three_commands_lead_to_a_session_that_is_told(project: Path) -> None:
     assert "hook" == shlex.split(hook["command"])[-1]
     told = run(["hook"], {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"})
     assert "[kpt_001] helpful=0 harmful=0 :: Quote ids as strings." in told.stdout
+
+
+SESSIONS = (
+    ("3f1a", extraction(new=["Run the migrations before the tests."])),
+    ("71bc", extraction(("kpt_015", "helpful"))),
+    *[("9d0e", extraction(("kpt_015", "harmful")))] * 3,
+    ("a2c4", extraction(("kpt_004", "helpful"))),
+)
+"""What happened before the investigation in the README, on top of the legacy playbook of the demo."""
+
+
+def test_the_investigation_is_what_the_program_says(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of it is typed here, and answers as it stands there, but for the times."""
+    monkeypatch.setenv("COLUMNS", "110")
+    place = Project(project)
+    place.playbook.write_bytes((ROOT / "tests" / "data" / "legacy-playbook.json").read_bytes())
+    for session, payload in SESSIONS:
+        commands.record(place, payload, {"rater": "reflector", "session": session})
+    (told,) = re.findall(r"```text\n(\$ tallybook why run the migrations\n.*?)```", README, re.DOTALL)
+    said = []
+    for line in re.findall(r"^\$ tallybook (.*)$", told, re.MULTILINE):
+        done = run(shlex.split(line))
+        assert ("", 0) == (done.stderr, done.returncode)
+        said.append("\n".join(row.rstrip() for row in f"$ tallybook {line}\n{done.stdout}".splitlines()))
+    assert without_times(told) == without_times("\n\n".join(said) + "\n")
+
+
+def without_times(text: str) -> str:
+    """Return a text with every minute as another one."""
+    return re.sub(r"20\d\d-\d\d-\d\d \d\d:\d\d", "2026-11-22 13:29", text)
 
 
 def test_python_example_runs(project: Path) -> None:
