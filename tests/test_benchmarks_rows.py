@@ -25,6 +25,7 @@ LINES = {
     "memory": 2,
     "eventsourcing": 2,
     "formats": 3,
+    "questions": 9,
 }
 """Row → how many lines of the table it has."""
 RIVALS = {"many": "fcntl", "memory": "resource", "eventsourcing": "eventsourcing"}

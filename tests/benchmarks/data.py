@@ -15,12 +15,13 @@ from ledger.events import LedgerOpened, PlaybookAdopted, PlaybookUpdated, PointA
 from ledger.line import FORMAT, START, Draft, Stamp, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from ledger.line import Mark
 
 ENTRIES = 200
+WIDE = 2_000
 RATINGS = 5
 UPDATES_PER_SESSION = 3
 UPDATE_GAP_US = 90_000_000
@@ -41,10 +42,10 @@ def seeds(entries: int) -> list[Draft]:
     return [encode(PlaybookAdopted("0" * 64, entries, "{}")), *map(encode, points)]
 
 
-def alike() -> Iterator[list[Draft]]:
-    """Yield updates without end: five ratings of a few hundred entries, and what closes them."""
+def alike(entries: int = ENTRIES) -> Iterator[list[Draft]]:
+    """Yield updates without end: five ratings of so many entries, and what closes them."""
     chance = Random(2)  # noqa: S311 - the same ledger in every run, and no secret
-    names = [f"kpt_{n:03d}" for n in range(1, ENTRIES + 1)]
+    names = [f"kpt_{n:03d}" for n in range(1, entries + 1)]
     drafts = {(name, word): encode(PointRated(name, word)) for name in names for word in set(RATING_WORDS)}
     closing = encode(PlaybookUpdated(0, RATINGS, 0))
     while True:
@@ -98,10 +99,15 @@ def build(folder: Path, kind: str, events: int) -> None:
     if path.exists():
         return
     folder.mkdir(parents=True)
-    opening = [[encode(LedgerOpened(str(UUID(int=7)), FORMAT))], seeds(ENTRIES)]
+    entries, updates = KINDS[kind]
+    opening = [[encode(LedgerOpened(str(UUID(int=7)), FORMAT))], seeds(entries)]
     with path.open("wb", buffering=WRITE_BYTES) as file:
-        file.writelines(lines(chain(opening, KINDS[kind]()), events))
+        file.writelines(lines(chain(opening, updates()), events))
 
 
-KINDS = {"alike": alike, "different": different}
-"""Name of a ledger → what yields its updates."""
+KINDS: dict[str, tuple[int, Callable[[], Iterator[list[Draft]]]]] = {
+    "alike": (ENTRIES, alike),
+    "different": (ENTRIES, different),
+    "wide": (WIDE, partial(alike, WIDE)),
+}
+"""Name of a ledger → how many entries it begins with, and what yields its updates."""

@@ -32,7 +32,7 @@ CHAIN = b',"chain":"'
 
 def _cut(kind: str, size: int, events: int) -> list[Sequence[Draft]]:
     """Return updates of so many lines each: the last ones of each update, which always closes it."""
-    return [drafts[-size:] for drafts in islice(data.KINDS[kind](), max(events // size, 1))]
+    return [drafts[-size:] for drafts in islice(data.KINDS[kind][1](), max(events // size, 1))]
 
 
 def write_ours(path: Path, batches: Sequence[Sequence[Draft]]) -> int:
