@@ -252,12 +252,20 @@ def test_what_has_an_end_is_not_followed(here: Project) -> None:
     assert [[1, 2, 3]] == [[one.seq for one in records] for _, records in stretches]
 
 
+ENDS_WITHIN_S = 60
+
+
 @contextmanager
 def following(*words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Give a process that follows the ledger; it is ended where it has not ended by itself."""
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
-        [*COMMAND, "log", "--follow", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment
+        [*COMMAND, "log", "--follow", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        # A shell that runs the tests in the background has its children ignore a Control-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - this process has no threads
     ) as process:
         try:
             yield process
@@ -284,7 +292,7 @@ def test_following_shows_what_comes_and_ends_at_an_interrupt(here: Project, word
         told = line_of(process)
         assert ("events.voided" if words else "event 9 taken back") in told
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate()
+        _, err = process.communicate(timeout=ENDS_WITHIN_S)
         assert (0, b"") == (process.returncode, err)
 
 
@@ -296,6 +304,6 @@ def test_following_ends_when_nobody_reads_any_more(here: Project) -> None:
         line_of(process)
         assert process.stdout is not None
         process.stdout.close()
-        process.wait()
+        process.wait(ENDS_WITHIN_S)
         assert process.stderr is not None
         assert (0, b"") == (process.returncode, process.stderr.read())
