@@ -348,7 +348,8 @@ def test_the_story_of_what_a_hand_did_is_told(here: Project, run: Callable[..., 
     rate(here, ("kpt_002", "harmful"))
     wish(here, "retire", "kpt_001")
     wish(here, "restore", "kpt_001")
-    first, second, third = (" ".join(run("why", name).out.split()) for name in ("kpt_001", "kpt_002", "kpt_003"))
+    told = (run("why", name, "--trail").out for name in ("kpt_001", "kpt_002", "kpt_003"))
+    first, second, third = (" ".join(out.split()) for out in told)
     assert "Merged into kpt_003 2" in second
     assert "1 rating came after that and counts for kpt_003." in second
     assert "merged with kpt_002" in third
