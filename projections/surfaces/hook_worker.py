@@ -49,7 +49,7 @@ def start(project: Project) -> None:
         try:
             os.posix_spawn(sys.executable, words, os.environ, file_actions=files, setsid=True)
         except NotImplementedError:
-            # There it leaves the agent's session by itself.
+            # This system cannot begin a session for another process: the worker begins its own (`verb._unattended`).
             os.posix_spawn(sys.executable, words, os.environ, file_actions=files)
         return
     import subprocess
