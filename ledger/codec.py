@@ -6,6 +6,7 @@ they do not know; so every leaf has a strict hook here, and kinds are looked up 
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
@@ -15,7 +16,7 @@ import orjson
 
 from ledger import strict
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
-from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, UnknownEvent
+from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, Numbers, UnknownEvent
 from ledger.head_form import head_form
 from ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
 from ledger.recorded import Batch, By, Recorded
@@ -60,10 +61,26 @@ def _texts(value: Any, _: Any) -> tuple[str, ...]:
     return tuple(map(_strict_str, value))
 
 
+def _strict_float(value: Any, _: type) -> float:
+    if type(value) not in {int, float} or not isfinite(value) or abs(value) > MAX_INT:
+        raise TypeError(f"expected a number, got {type(value).__name__}")
+    number: float = value
+    return number
+
+
+def _numbers(value: Any, _: type) -> Numbers:
+    # How our own class holds them, or how JSON gives them.
+    if type(value) not in {Numbers, dict}:
+        raise TypeError(f"expected numbers by name, got {type(value).__name__}")
+    return Numbers(value)
+
+
 def _strict(*, detailed: bool) -> OrjsonConverter:
     converter = make_converter(forbid_extra_keys=True, detailed_validation=detailed)
     converter.register_structure_hook(int, _strict_int)
     converter.register_structure_hook(str, _strict_str)
+    converter.register_structure_hook(float, _strict_float)
+    converter.register_structure_hook(Numbers, _numbers)
     converter.register_structure_hook_func(lambda hint: hint == tuple[str, ...], _texts)
     return converter
 

@@ -25,7 +25,7 @@ from ledger.kinds.curation import (
     PointReworded,
     PointUnpinned,
 )
-from ledger.kinds.fields import FREE
+from ledger.kinds.fields import FREE, Numbers
 from ledger.kinds.log import (
     EventRedacted,
     LedgerOpened,
@@ -52,18 +52,31 @@ from ledger.kinds.reflection import (
     ReflectionStarted,
     TranscriptRead,
 )
+from ledger.kinds.scores import (
+    BaselineSet,
+    BenchmarkRecorded,
+    FeedbackRecorded,
+    MetricsRecorded,
+    SessionEnded,
+    TelemetryKept,
+)
 
 __all__ = [
     "EVENT_TYPES",
     "FREE",
     "KIND_OF",
+    "BaselineSet",
+    "BenchmarkRecorded",
     "Event",
     "EventRedacted",
     "EventsVoided",
+    "FeedbackRecorded",
     "ItemSkipped",
     "KeyPoint",
     "LedgerOpened",
     "LogRecovered",
+    "MetricsRecorded",
+    "Numbers",
     "PlaybookAdopted",
     "PlaybookEdited",
     "PlaybookInjected",
@@ -86,6 +99,8 @@ __all__ = [
     "ReflectionFailed",
     "ReflectionRequested",
     "ReflectionStarted",
+    "SessionEnded",
+    "TelemetryKept",
     "TranscriptRead",
     "UnknownEvent",
 ]
@@ -117,6 +132,12 @@ Event = (
     | TranscriptRead
     | ReflectionCompleted
     | ReflectionFailed
+    | MetricsRecorded
+    | BenchmarkRecorded
+    | FeedbackRecorded
+    | BaselineSet
+    | SessionEnded
+    | TelemetryKept
     | EventRedacted
     | LogRecovered
     | UnknownEvent
@@ -149,6 +170,12 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "transcript.read": (TranscriptRead, 1),
     "reflection.completed": (ReflectionCompleted, 1),
     "reflection.failed": (ReflectionFailed, 1),
+    "metrics.recorded": (MetricsRecorded, 1),
+    "benchmark.recorded": (BenchmarkRecorded, 1),
+    "feedback.recorded": (FeedbackRecorded, 1),
+    "baseline.set": (BaselineSet, 1),
+    "session.ended": (SessionEnded, 1),
+    "telemetry.kept": (TelemetryKept, 1),
     "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
 }

@@ -11,11 +11,15 @@ from ledger.events import (
     EVENT_TYPES,
     FREE,
     KIND_OF,
+    BaselineSet,
+    BenchmarkRecorded,
     EventRedacted,
     EventsVoided,
+    FeedbackRecorded,
     ItemSkipped,
     LedgerOpened,
     LogRecovered,
+    MetricsRecorded,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookInjected,
@@ -38,6 +42,8 @@ from ledger.events import (
     ReflectionFailed,
     ReflectionRequested,
     ReflectionStarted,
+    SessionEnded,
+    TelemetryKept,
     TranscriptRead,
     UnknownEvent,
 )
@@ -222,6 +228,17 @@ def _tokens(event: ReflectionCompleted | ReflectionFailed) -> str:
     return f"{event.input_tokens + event.output_tokens:,} tokens"
 
 
+def _metrics(event: MetricsRecorded) -> str:
+    said = ", ".join(f"{name} {json.dumps(value)}" for name, value in event.metrics.items())
+    return f"{event.component or 'no component'} measured: {said or 'nothing'}" + (
+        event.source and f" ({event.source})"
+    )
+
+
+def _feedback(event: FeedbackRecorded) -> str:
+    return f"{event.component or 'session'} judged {event.verdict or f'{event.score:g}'}{_why(event.note)}"
+
+
 def _voided(event: EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
     """Say what is taken back: a session, or which events as far as their numbers are known, else how many."""
     known = [] if seqs is None else sorted(seqs[one] for one in event.ids if one in seqs)
@@ -272,6 +289,14 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     TranscriptRead: lambda e: f"{e.file or 'transcript'} read from byte {e.begin:,} to {e.end:,}",
     ReflectionCompleted: lambda e: f"reflection done by {e.rater} for {_tokens(e)}",
     ReflectionFailed: lambda e: f"reflection by {e.rater} failed, {e.cause}, for {_tokens(e)}{_why(e.reason)}",
+    MetricsRecorded: _metrics,
+    BenchmarkRecorded: lambda e: (
+        f"{e.component} benchmark{e.benchmark and ' '}{e.benchmark}: {e.passed} of {e.total} passed"
+    ),
+    FeedbackRecorded: _feedback,
+    BaselineSet: lambda e: f"baseline of {e.score} set to {e.value:g}{_why(e.reason)}",
+    SessionEnded: lambda e: "session ended" + (e.version and f", version {e.version}"),
+    TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
     EventRedacted: lambda e: f"text of event {e.id} redacted: {_quoted(e.reason)}",
     LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
     UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",

@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import attrs
 
 from ledger.events import (
+    BaselineSet,
+    BenchmarkRecorded,
     EventsVoided,
+    FeedbackRecorded,
+    MetricsRecorded,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
@@ -24,6 +28,7 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
     PointUnpinned,
+    SessionEnded,
 )
 from projections.fold import State, fold
 
@@ -52,9 +57,14 @@ VOIDABLE: frozenset[type[Any]] = frozenset(
         PointReworded,
         PointSeeded,
         PointUnpinned,
+        MetricsRecorded,
+        BenchmarkRecorded,
+        FeedbackRecorded,
+        BaselineSet,
+        SessionEnded,
     }
 )
-"""Kinds that can be taken back: those that say something about the playbook, and undoing itself."""
+"""Kinds that can be taken back: those that say something about the playbook or a score, and undoing itself."""
 
 S = TypeVar("S", bound=State)
 

@@ -16,6 +16,7 @@ from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
 from ledger.events import (
     EVENT_TYPES,
     LedgerOpened,
+    Numbers,
     PlaybookUpdated,
     PointAdded,
     PointRated,
@@ -32,15 +33,25 @@ if TYPE_CHECKING:
     from ledger.events import Event
     from ledger.line import RawBatch
 
-GOOD: dict[Any, Any] = {int: 1, str: "x", str | None: "x", int | None: 1, tuple[str, ...]: ("x", "y")}
+GOOD: dict[Any, Any] = {
+    int: 1,
+    float: 2.5,
+    str: "x",
+    str | None: "x",
+    int | None: 1,
+    tuple[str, ...]: ("x", "y"),
+    Numbers: Numbers({"x": 1, "y": 2.5, "z": True}),
+}
 """Type of a field → a value that it takes; a field of another type needs its row here and in BAD."""
 
 BAD: dict[Any, list[Any]] = {
     int: [None, True, 1.0, 1.5, "1", [1], 2**53 + 1, -(2**53) - 1, 2**70],
     int | None: [False, 1.0, "1", [1], 2**53 + 1, -(2**53) - 1],
+    float: [None, True, "1", [1], 2**53 + 1, -(2**53) - 1, 2.0**54],
     str: [None, 1, 1.5, True, ["x"], {"x": "y"}],
     str | None: [1, 1.5, True, ["x"], {"x": "y"}],
     tuple[str, ...]: [None, 1, "x", "xy", {"x": "y"}, [1], [None], ["x", True], [["x"]]],
+    Numbers: [None, 1, "x", ["x"], {"x": None}, {"x": "1"}, {"x": [1]}, {"x": 2**53 + 1}, {"x": -(2.0**54)}],
 }
 
 CONTINUATION = '"kind":"text.continued","v":1,"body":{}'

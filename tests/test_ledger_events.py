@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import attrs
 import pytest
@@ -14,14 +14,19 @@ from ledger.events import (
     EVENT_TYPES,
     FREE,
     KIND_OF,
+    BenchmarkRecorded,
     Event,
     EventRedacted,
+    Numbers,
     PlaybookAdopted,
     PlaybookEdited,
     PointSeeded,
     UnknownEvent,
 )
 from ledger.line import CONTINUED
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CLASSES = [cls for cls, _ in EVENT_TYPES.values()]
 
@@ -100,3 +105,41 @@ def test_a_top_that_is_no_object_is_refused(top: str, what: str) -> None:
     """What could not be read again, or is no object, never becomes an event."""
     with pytest.raises((TypeError, ValueError), match=what):
         PlaybookAdopted("ab12", 1, top)
+
+
+def test_numbers_are_told_apart_as_they_are_written() -> None:
+    """Equal numbers are one key, in whatever order; 1, 1.0 and true are three, and so is another name."""
+    same = Numbers({"a": 1, "b": 2.5}), Numbers({"b": 2.5, "a": 1})
+    others = [Numbers({"a": value, "b": 2.5}) for value in (1.0, True, 2)] + [Numbers({"a": 1}), Numbers({})]
+    assert 1 == len(set(same))
+    assert 6 == len({*same, *others})
+    assert same[0] != {"a": 1, "b": 2.5}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda numbers: numbers.update(a=2),
+        lambda numbers: numbers.pop("a"),
+        lambda numbers: numbers.clear(),
+        lambda numbers: numbers.setdefault("b", 1),
+        lambda numbers: numbers.popitem(),
+        lambda numbers: numbers.__setitem__("a", 2),
+        lambda numbers: numbers.__delitem__("a"),
+        lambda numbers: numbers.__ior__({"b": 2}),
+    ],
+)
+def test_numbers_never_change(change: Callable[[Numbers], object]) -> None:
+    """What an event is remembered by stays as it is."""
+    numbers = Numbers({"a": 1})
+    with pytest.raises(TypeError, match=r"^numbers of an event never change$"):
+        change(numbers)
+    assert Numbers({"a": 1}) == numbers
+
+
+@pytest.mark.parametrize("passed", [0, 40, 50])
+def test_no_more_cases_pass_than_there_are(passed: int) -> None:
+    """All of them may pass, and one more may not."""
+    assert passed == BenchmarkRecorded("ac06", "", passed, 50).passed
+    with pytest.raises(ValueError, match=r"^51 of 50 cases cannot have passed$"):
+        BenchmarkRecorded("ac06", "", 51, 50)

@@ -19,12 +19,17 @@ import pytest
 from ledger.codec import decode, encode
 from ledger.events import (
     EVENT_TYPES,
+    BaselineSet,
+    BenchmarkRecorded,
     Event,
     EventRedacted,
     EventsVoided,
+    FeedbackRecorded,
     ItemSkipped,
     LedgerOpened,
     LogRecovered,
+    MetricsRecorded,
+    Numbers,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookInjected,
@@ -47,6 +52,8 @@ from ledger.events import (
     ReflectionFailed,
     ReflectionRequested,
     ReflectionStarted,
+    SessionEnded,
+    TelemetryKept,
     TranscriptRead,
     UnknownEvent,
 )
@@ -179,6 +186,26 @@ BATCHES = [
         ),
         "reflected:77b0c1d2:agent-a1:0",
         "2026-11-21T23:59:00.000000Z",
+    ),
+    Golden(
+        "2026-11-22T00:00:08.000000Z",
+        {"rater": "import", "session": "77b0c1d2"},
+        (
+            MetricsRecorded(
+                "ac01", Numbers({"startup_ms": 8000, "context_percent": 12.5, "orientation_done": True}), ""
+            ),
+            MetricsRecorded("AC-02", Numbers({"drift_events": 1}), "drift_detected"),
+            BenchmarkRecorded("ac06", "swe-small", 41, 50),
+            FeedbackRecorded("", 82.5, "", "it found the fault by itself"),
+            FeedbackRecorded("ac09", 100, "helpful", ""),
+            BaselineSet("session.overall", 87, "the release"),
+            SessionEnded("2.0.0"),
+            TelemetryKept(
+                "AC-02", "coffee_made", "a type that says nothing of a score", '{"event_type":"coffee_made"}'
+            ),
+        ),
+        "metrics:77b0c1d2",
+        "2026-11-21T23:58:00.000000Z",
     ),
 ]
 UNKNOWN = Draft("point.starred", 3, {"name": "kpt_002", "stars": 5}, {"why": "a text of a kind that is not known"})

@@ -1,14 +1,16 @@
-"""What fields of events have in common: their bounds, and which of them hold free text."""
+"""What fields of events have in common: their types and bounds, and which of them hold free text."""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import attrs
 
 FREE: Final = "free"
 NOT_NEGATIVE: Final = attrs.validators.ge(0)
+_MOST: Final = 2**53
+PERCENT: Final = attrs.validators.and_(attrs.validators.ge(0), attrs.validators.le(100))
 NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
 
 
@@ -26,3 +28,44 @@ def is_object(_event: object, field: attrs.Attribute[Any], value: str | None) ->
         raise ValueError(f"{field.name} is no JSON: {error}") from error
     if not isinstance(said, dict):
         raise TypeError(f"{field.name} is no JSON object")
+
+
+class Numbers(dict[str, float]):
+    """Numbers by name, as a field of an event: made once and never changed, so that the event can be remembered by it.
+
+    A value lies within 2^53, beyond which JSON readers disagree, and may be true or false.
+    """
+
+    def __init__(self, values: dict[str, float]) -> None:
+        """Take the numbers.
+
+        Raises:
+            TypeError: A name is no text, or a value no number.
+            ValueError: A value lies beyond 2^53, or is none.
+        """
+        for name, value in values.items():
+            if type(name) is not str or type(value) not in {bool, int, float}:
+                raise TypeError(f"expected numbers by name, got {name!r}: {type(value).__name__}")
+            if not abs(value) <= _MOST:
+                raise ValueError(f"expected a number within 2^53 as {name}")
+        super().__init__(values)
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether both name the same: 1, 1.0 and true are three things, since each is written otherwise."""
+        return isinstance(other, Numbers) and self._told() == other._told()
+
+    def __ne__(self, other: object) -> bool:
+        """Say whether they do not, which a dict would answer by its own rule."""
+        return not self == other
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        """Equal numbers have equal hashes, in whatever order they were named."""
+        return hash(self._told())
+
+    def _told(self) -> frozenset[tuple[str, type, float]]:
+        return frozenset((name, type(value), value) for name, value in self.items())
+
+    def _refuse(self, *_args: object, **_named: object) -> NoReturn:
+        raise TypeError("numbers of an event never change")
+
+    __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse
