@@ -13,6 +13,7 @@ from projections.diff import departures_view
 from projections.playbook import playbook_view
 from projections.prune import POLICIES, SPEC_POLICY
 from projections.reflections import reflections_view
+from projections.scores.view import scores_view
 from projections.standing import standing_view
 
 if TYPE_CHECKING:
@@ -27,13 +28,16 @@ class Listed:
 
     Attributes:
         about: What it tells, in one line.
-        make: Makes the view; takes the name of an entry where ``of_entry`` says so, else nothing.
+        make: Makes the view; takes the name of an entry where ``of_entry`` says so, the configuration of the scores
+            where ``by_config`` does, else nothing.
         of_entry: Whether there is one such view for each entry.
+        by_config: Whether what it shows depends on that configuration.
     """
 
     about: str
     make: Callable[..., View[Any]]
     of_entry: bool = False
+    by_config: bool = False
 
 
 VIEWS: dict[str, Listed] = {
@@ -47,6 +51,7 @@ VIEWS: dict[str, Listed] = {
     "playbook-aged": Listed("the same where a rating counts half after 90 days", aged_view),
     "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
     "standing": Listed("how every name that ever was stands, and the event that last changed it", standing_view),
+    "scores": Listed("what was measured of every session, and what it scores", scores_view, by_config=True),
     "reflections": Listed("which sessions are owed a reflection, and what reflection has cost", reflections_view),
 }
 """Name → the view. To add one: a module beside this, and a row here."""

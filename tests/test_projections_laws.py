@@ -17,8 +17,13 @@ from ledger.clock import moment
 from ledger.codec import decode
 from ledger.events import (
     EVENT_TYPES,
+    BaselineSet,
+    BenchmarkRecorded,
     EventsVoided,
+    FeedbackRecorded,
     LogRecovered,
+    MetricsRecorded,
+    Numbers,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
@@ -39,6 +44,8 @@ from ledger.events import (
     ReflectionFailed,
     ReflectionRequested,
     ReflectionStarted,
+    SessionEnded,
+    TelemetryKept,
     TranscriptRead,
     UnknownEvent,
 )
@@ -47,9 +54,11 @@ from ledger.recorded import Batch, By, Recorded, batch_of
 from projections.catalog import VIEWS
 from projections.fold import State, View, fold
 from projections.playbook import PLAYBOOK
+from projections.scores.configured import read_config
 from projections.standing import Place
 from projections.surfaces import record
 from projections.surfaces.requests import Import, Request, Update
+from projections.surfaces.scores import configuration
 from projections.voids import Voided, fold_history
 from projections.voids import history as retold
 from reference_model import COUNTS, EXTRACTIONS, LEGACY_FILES, NAMES, TEXTS
@@ -67,6 +76,12 @@ TOPS = st.sampled_from(["", '{"version":"2.0"}', '{"version":"1.0","last_updated
 NONE = st.just("")
 RATERS = st.sampled_from(["none", "claude"])
 EVENT_IDS = st.integers(1, 60).map("id-{}".format)
+COMPONENTS = st.sampled_from(["ac02", "AC-06", "", "ac99"])
+METRICS = st.dictionaries(
+    st.sampled_from(["completed", "total", "avg_iterations", "implemented", "successful"]),
+    st.integers(-3, 100) | st.floats(-3, 100) | st.booleans(),
+    max_size=3,
+).map(Numbers)
 KNOWN = st.one_of(
     st.builds(PointAdded, NAMES, TEXTS | st.none()),
     st.builds(PointRated, NAMES, RATINGS),
@@ -93,6 +108,12 @@ KNOWN = st.one_of(
     st.builds(TranscriptRead, st.sampled_from(["", "agent-1"]), COUNTS, COUNTS, COUNTS, NAMES, RATERS),
     st.builds(ReflectionCompleted, RATERS, COUNTS, COUNTS),
     st.builds(ReflectionFailed, RATERS, st.sampled_from(["gone", "unusable"]), COUNTS, COUNTS, TEXTS | st.none()),
+    st.builds(MetricsRecorded, COMPONENTS, METRICS, NONE),
+    st.builds(BenchmarkRecorded, COMPONENTS, NONE, st.integers(0, 5), st.integers(5, 9)),
+    st.builds(FeedbackRecorded, COMPONENTS, st.integers(0, 100) | st.floats(0, 100), NONE, TEXTS | st.none()),
+    st.builds(BaselineSet, st.sampled_from(["ac02", "session.overall"]), st.integers(0, 100), TEXTS | st.none()),
+    st.builds(SessionEnded, st.sampled_from(["", "1.0", "2.0"])),
+    st.builds(TelemetryKept, COMPONENTS, st.sampled_from(["", "coffee"]), NONE, TEXTS | st.none()),
 )
 UNKNOWN = st.builds(UnknownEvent, st.sampled_from(["point.praised", "point.rated"]), st.just(9), st.just("{}"))
 HISTORIES = st.lists(st.lists(KNOWN, min_size=1, max_size=6), max_size=10)
@@ -102,6 +123,8 @@ FUTURES = st.lists(st.lists(KNOWN | UNKNOWN, min_size=1, max_size=6), max_size=1
 def made(name: str) -> list[Made]:
     """Return the views of a row of the catalog: one, or one for each of a few entries."""
     listed = VIEWS[name]
+    if listed.by_config:
+        return [listed.make(read_config(configuration.default()))]
     return [listed.make(entry) for entry in ("kpt_001", "kpt_002", "pat-001")] if listed.of_entry else [listed.make()]
 
 

@@ -1,0 +1,188 @@
+"""What a score is made of: the configuration as values. The code knows no component by name; this says which there are.
+
+The default is prompts/scoring-config.yaml; a project's own file is laid over it key by key.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import tzinfo
+
+SESSION: Final = "session."
+OVERALL: Final = "overall"
+COUNT: Final = "_count"
+TOTAL: Final = "_total"
+
+
+@attrs.frozen
+class Metric:
+    """How one part of a component's score is measured.
+
+    Attributes:
+        name: What it is called.
+        form: linear, inverse, ratio or boolean.
+        of: The value that is measured.
+        per: Of a ratio, what it is a share of; empty elsewhere.
+        counts: The part and the whole whose quotient stands for the value where that was not measured; empty for none.
+        worst: Of linear and inverse, the value that gives 0.
+        best: The value that gives 100; greater than ``worst`` if linear, less if inverse.
+        empty: Points of a ratio of which the whole is 0; None for no data.
+        missing: Points where nothing was measured of this, and something of the component; None for no data.
+        rest: Whether what the ratio lacks to 100 counts.
+        weight: Its share of the component's score, above 0.
+    """
+
+    name: str
+    form: str
+    of: str
+    per: str = ""
+    counts: tuple[str, ...] = ()
+    worst: float = 0
+    best: float = 100
+    empty: float | None = None
+    missing: float | None = None
+    rest: bool = False
+    weight: float = 1
+
+
+@attrs.frozen
+class Component:
+    """A part of the agent that is scored.
+
+    Attributes:
+        id: What files and options call it: letters and digits, small.
+        name: What people call it.
+        metrics: What its score is made of, one or more.
+        counters: Names of values that add up over a session; of all others the last one holds.
+    """
+
+    id: str
+    name: str
+    metrics: tuple[Metric, ...]
+    counters: frozenset[str]
+
+    def adds_up(self, value: str) -> bool:
+        """Say whether what was measured under a name adds up."""
+        return value in self.counters or value.endswith((COUNT, TOTAL))
+
+
+@attrs.frozen
+class Grade:
+    """A range of scores.
+
+    Attributes:
+        name: A letter.
+        least: The least score that has it, 0 to 100.
+        status: How that is.
+        action: What to do about it.
+    """
+
+    name: str
+    least: int
+    status: str
+    action: str
+
+
+@attrs.frozen
+class Level:
+    """A level of alert.
+
+    Attributes:
+        name: warning, alert or critical.
+        below: Scores below this have it, 0 to 100.
+        notify: Who hears of it, and what follows.
+    """
+
+    name: str
+    below: int
+    notify: str
+
+
+@attrs.frozen
+class Regressions:
+    """When a drop is a regression.
+
+    Attributes:
+        points: More points than this below the baseline.
+        z_score: As many standard deviations below the mean of its own history.
+        least_days: Days with data that such a history has at least.
+    """
+
+    points: float
+    z_score: float
+    least_days: int
+
+
+@attrs.frozen
+class Display:
+    """What the summary shows beside the scores.
+
+    Attributes:
+        grades: Letters beside scores.
+        trends: Arrows.
+        recommendations: Focus areas.
+    """
+
+    grades: bool
+    trends: bool
+    recommendations: bool
+
+
+@attrs.frozen
+class Config:
+    """What scores are made of, and what becomes of them.
+
+    Attributes:
+        enabled: Whether score files are written.
+        title: The heading of the summary.
+        zone: The time zone in which days begin.
+        session_weights: Composite → its weight in the overall score, in order; they sum to 1.
+        sessions: Composite → the components that it is the average of.
+        grades: Best first; the last one begins at 0.
+        levels: Levels of alert, the mildest first.
+        short_term_days: Days of a short trend.
+        long_term_days: Days of a long one, more than those.
+        regressions: When a drop is one.
+        gate_least: Below this a component blocks its own evolution.
+        benchmark_weight: What benchmarks weigh beside a component's metrics, which weigh 1 together.
+        feedback_weight: What people's feedback weighs there, and beside a session's composites.
+        path: Folder of the score files, within the project.
+        retention_days: How many days of them are kept, counted back from the last event.
+        display: What the summary shows.
+        components: By id, in their order.
+    """
+
+    enabled: bool
+    title: str
+    zone: tzinfo
+    session_weights: Mapping[str, float]
+    sessions: Mapping[str, tuple[str, ...]]
+    grades: tuple[Grade, ...]
+    levels: tuple[Level, ...]
+    short_term_days: int
+    long_term_days: int
+    regressions: Regressions
+    gate_least: int
+    benchmark_weight: float
+    feedback_weight: float
+    path: str
+    retention_days: int
+    display: Display
+    components: Mapping[str, Component]
+
+    @property
+    def score_ids(self) -> tuple[str, ...]:
+        """Return every score id: the components, then ``session.NAME`` of each composite and of the overall score."""
+        return (*self.components, *(f"{SESSION}{name}" for name in (*self.sessions, OVERALL)))
+
+
+@lru_cache(maxsize=1024)
+def component_id(name: str) -> str:
+    """Return what a component's name comes to: ``AC-01``, ``ac01`` and ``score.ac01`` are one."""
+    return "".join(filter(str.isalnum, name.casefold().removeprefix("score.")))

@@ -1,0 +1,215 @@
+"""From a document, as YAML gives it, to the configuration of the scores; what cannot be taken is named by its key."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from projections.scores.config import (
+    OVERALL,
+    Component,
+    Config,
+    Display,
+    Grade,
+    Level,
+    Metric,
+    Regressions,
+    component_id,
+)
+from projections.scores.document import Reader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import tzinfo
+
+SUM_TOLERANCE: Final = 1e-9
+FORMS: Final = ("linear", "inverse", "ratio", "boolean")
+
+
+def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with another one laid over it, key by key; false takes a key with keys of its own away.
+
+    A metric that says its form is another metric, and takes nothing from the one that it stands for.
+    """
+    merged = dict(default)
+    for key, value in own.items():
+        below = default.get(key)
+        if isinstance(below, dict) and isinstance(value, dict) and "form" not in value:
+            merged[key] = overlaid(below, value)
+        elif isinstance(below, dict) and value is False:
+            del merged[key]
+        else:
+            merged[key] = value
+    return merged
+
+
+def read_config(document: Mapping[str, Any]) -> Config:
+    """Read a whole configuration, the default with a project's own laid over it.
+
+    Raises:
+        DocumentError: A key is not known, is missing, or cannot be what it is; weights do not sum to 1; thresholds
+            are out of order.
+    """
+    root = Reader.of(document, "").only("scoring").inner("scoring")
+    root.only(*_KEYS)
+    components = {one.id: one for one in map(_component, root.inner("components").parts())}
+    weights, sessions = root.inner("session_weights"), root.inner("sessions")
+    trends, storage, display = (root.inner(name).only(*_KEYS[name]) for name in ("trends", "storage", "display"))
+    config = Config(
+        root.flag("enabled"),
+        root.text("title"),
+        _zone(root),
+        {name: weights.number(name, 0, 1) for name in weights.names},
+        {name: _parts(sessions, name, root) for name in sessions.names},
+        _grades(root.inner("grades")),
+        _levels(root.inner("thresholds"), root.inner("notifications")),
+        trends.whole("short_term_days", 1),
+        trends.whole("long_term_days", 1),
+        _regressions(root.inner("regressions")),
+        root.inner("gates").only("least").whole("least", 0, 100),
+        root.inner("benchmarks").only("weight").number("weight", 0, 100),
+        root.inner("feedback").only("weight").number("weight", 0, 100),
+        storage.text("path"),
+        storage.whole("retention_days", 1),
+        Display(*(display.flag(f"show_{part}") for part in ("grades", "trends", "recommendations"))),
+        components,
+    )
+    _check(config, root)
+    return config
+
+
+_KEYS: Final[dict[str, tuple[str, ...]]] = {
+    "enabled": (),
+    "title": (),
+    "timezone": (),
+    "session_weights": (),
+    "sessions": (),
+    "thresholds": (),
+    "notifications": (),
+    "grades": (),
+    "trends": ("short_term_days", "long_term_days"),
+    "regressions": (),
+    "gates": (),
+    "benchmarks": (),
+    "feedback": (),
+    "storage": ("path", "retention_days"),
+    "display": ("show_grades", "show_trends", "show_recommendations"),
+    "components": (),
+}
+"""Key of the configuration → the keys in it, where they are fixed."""
+
+_USED: Final = {
+    "linear": ("of", "counts", "worst", "best"),
+    "inverse": ("of", "counts", "worst", "best"),
+    "ratio": ("of", "per", "empty", "rest"),
+    "boolean": ("of",),
+}
+"""Form of a metric → the keys that say something of it, beside ``form``, ``weight`` and ``missing``."""
+
+
+def _parts(sessions: Reader, name: str, root: Reader) -> tuple[str, ...]:
+    """Return the components that a composite is the average of, without those that are left out."""
+    components = root.inner("components").values
+    for part in sessions.texts(name):
+        if part not in components:
+            raise sessions.fault(name, f"names {part!r}, which is no component; there are {', '.join(components)}")
+    return tuple(part for part in sessions.texts(name) if components[part] is not False)
+
+
+def _zone(root: Reader) -> tzinfo:
+    name = root.text("timezone")
+    try:
+        # Known everywhere, also where nobody installed a table of time zones.
+        return UTC if name.upper() == "UTC" else ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise root.fault("timezone", "is no time zone that is known here; give one such as Europe/Berlin") from error
+
+
+def _component(part: Reader) -> Component:
+    part.only("name", "counters", "metrics")
+    if not part.name or component_id(part.name) != part.name:
+        raise part.fault(
+            "", f"is called by small letters and digits alone, such as {component_id(part.name) or 'ac01'}"
+        )
+    metrics = tuple(map(_metric, part.inner("metrics").parts()))
+    if not metrics:
+        raise part.fault("metrics", "names none")
+    return Component(part.name, part.text("name", part.name), metrics, frozenset(part.texts("counters", ())))
+
+
+def _metric(part: Reader) -> Metric:
+    form = part.text("form", FORMS[0])
+    if form not in FORMS:
+        raise part.fault("form", f"is {form!r}, and can be {', '.join(FORMS)}")
+    part.only("form", "weight", "missing", *_USED[form])
+    worst, best = (0.0, 100.0) if form == "linear" else (None, None)
+    bounded = form in {"linear", "inverse"}
+    metric = Metric(
+        part.name,
+        form,
+        part.text("of", part.name),
+        part.text("per") if form == "ratio" else "",
+        part.texts("counts", ()),
+        part.number("worst", default=worst) if bounded else 0,
+        part.number("best", default=best) if bounded else 100,
+        part.number("empty", 0, 100) if part.has("empty") else None,
+        part.number("missing", 0, 100) if part.has("missing") else None,
+        part.flag("rest", default=False),
+        part.number("weight", 0, default=1),
+    )
+    if bounded and not (metric.best - metric.worst) * (1 if form == "linear" else -1) > 0:
+        more = "above" if form == "linear" else "below"
+        raise part.fault("best", f"is {metric.best:g}, and lies {more} worst, {metric.worst:g}, in the form {form}")
+    if part.has("counts") and len(metric.counts) != 2:  # noqa: PLR2004 - a part and a whole
+        raise part.fault("counts", "names a part and a whole")
+    if not metric.weight > 0:
+        raise part.fault("weight", "is above 0; a metric that is false is left out")
+    return metric
+
+
+def _grades(part: Reader) -> tuple[Grade, ...]:
+    grades = tuple(
+        Grade(one.name, one.whole("least", 0, 100), one.text("status"), one.text("action"))
+        for one in (inner.only("least", "status", "action") for inner in part.parts())
+    )
+    bounds = [grade.least for grade in grades]
+    if not bounds or bounds != sorted(set(bounds), reverse=True) or bounds[-1] != 0:
+        raise part.fault("", "are out of order: each begins below the one before it, and the last one at 0")
+    return grades
+
+
+def _levels(thresholds: Reader, notifications: Reader) -> tuple[Level, ...]:
+    names = ("warning", "alert", "critical")
+    thresholds.only(*names)
+    notifications.only(*names)
+    levels = tuple(Level(name, thresholds.whole(name, 0, 100), notifications.text(name)) for name in names)
+    bounds = [level.below for level in levels]
+    if bounds != sorted(set(bounds), reverse=True):
+        told = ", ".join(f"{level.name} {level.below}" for level in levels)
+        raise thresholds.fault("", f"are out of order: warning lies above alert, and alert above critical ({told})")
+    return levels
+
+
+def _regressions(part: Reader) -> Regressions:
+    part.only("points", "z_score", "least_days")
+    return Regressions(part.number("points", 0, 100), part.number("z_score", 0), part.whole("least_days", 2))
+
+
+def _check(config: Config, root: Reader) -> None:
+    """Refuse what does not fit together."""
+    total = sum(config.session_weights.values())
+    if abs(total - 1) > SUM_TOLERANCE:
+        raise root.fault("session_weights", f"sum to {total:g}, and have to sum to 1")
+    for here, there in (("session_weights", "sessions"), ("sessions", "session_weights")):
+        for name in _without(getattr(config, here), getattr(config, there)):
+            raise root.fault(f"{here}.{name}", f"has nothing beside it in {there}")
+    if OVERALL in config.sessions:
+        raise root.fault(f"sessions.{OVERALL}", "is made of the others, and cannot be one of them")
+    if config.long_term_days <= config.short_term_days:
+        raise root.fault("trends.long_term_days", f"lies above short_term_days, {config.short_term_days}")
+
+
+def _without(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    known = set(others)
+    return [name for name in names if name not in known]

@@ -1,0 +1,165 @@
+"""What was measured of a session, whatever is made of it: folded from events, in whatever order they came. Pure.
+
+Nothing here asks the configuration, so another one needs no other inputs.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+
+from ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, SessionEnded
+from projections.scores.config import component_id
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from ledger.recorded import Recorded
+    from projections.scores.config import Component
+
+
+class Value(NamedTuple):
+    """What was measured under one name.
+
+    Attributes:
+        total: The sum of all values, exactly; true counts 1.
+        last: The value that was measured last.
+        at: When that was; of several at the same time, the one with the greater id is last.
+        id: The event's id.
+    """
+
+    total: int | Fraction
+    last: float
+    at: str
+    id: str
+
+    def plus(self, other: Value) -> Value:
+        """Return what both come to, in whatever order."""
+        later = max(self, other, key=lambda value: (value.at, value.id))
+        return Value(self.total + other.total, later.last, later.at, later.id)
+
+
+class Share(NamedTuple):
+    """A sum of something, and of what it is a part of: passed and total cases, or points and how many judged.
+
+    Attributes:
+        part: The first sum.
+        whole: The second.
+    """
+
+    part: int | Fraction = 0
+    whole: int = 0
+
+    def plus(self, other: Share) -> Share:
+        """Return both sums together."""
+        return Share(self.part + other.part, self.whole + other.whole)
+
+
+class Counted(NamedTuple):
+    """What a session counts for in the periods that it lies in, so that it can be taken out again.
+
+    Attributes:
+        day: Its day, ``2026-01-16``.
+        version: Its version, empty where unknown.
+        scores: Score id → score, 0 to 100.
+    """
+
+    day: str
+    version: str
+    scores: Mapping[str, int]
+
+
+@attrs.define
+class Session:
+    """What was measured in a session.
+
+    Attributes:
+        id: Its id.
+        values: Component → name → what was measured.
+        benchmarks: Component → cases passed, of how many.
+        feedback: Component, or empty for the session itself → sum of points, and how many judged.
+        first_at: When the first of this happened.
+        last_at: When the last did.
+        ended: When it ended last, the id of the event that says so, and the version; empty texts where none does.
+        counted: What it counts for; None before it was counted.
+    """
+
+    id: str
+    values: dict[str, dict[str, Value]] = attrs.field(factory=dict)
+    benchmarks: dict[str, Share] = attrs.field(factory=dict)
+    feedback: dict[str, Share] = attrs.field(factory=dict)
+    first_at: str = ""
+    last_at: str = ""
+    ended: tuple[str, str, str] = ("", "", "")
+    counted: Counted | None = None
+
+    @property
+    def at(self) -> str:
+        """Return when it was: when it ended, else when the last of it was measured."""
+        return self.ended[0] or self.last_at
+
+    @property
+    def version(self) -> str:
+        """Return the version that it ended with, empty where unknown."""
+        return self.ended[2]
+
+    @property
+    def components(self) -> dict[str, None]:
+        """Return the components of which anything was measured."""
+        return dict.fromkeys([*self.values, *self.benchmarks, *filter(None, self.feedback)])
+
+    def measured(self, component: Component) -> dict[str, float]:
+        """Return name → value of a component: the sum of a counter, the last value of anything else."""
+        found = self.values.get(component.id, {})
+        return {name: float(one.total) if component.adds_up(name) else one.last for name, one in found.items()}
+
+    def hear(self, record: Recorded) -> None:
+        """Take in an event of this session."""
+        at = record.when or record.at
+        self.first_at = min(self.first_at or at, at)
+        self.last_at = max(self.last_at, at)
+        _HEAR[type(record.event)](self, record.event, at, record.id)
+
+
+def exact(value: float) -> int | Fraction:
+    """Return a number that can be added up in any order with the same result."""
+    return int(value) if value == int(value) else Fraction(value)
+
+
+def _metrics(session: Session, event: MetricsRecorded, at: str, id_: str) -> None:
+    if not event.component:
+        return
+    values = session.values.setdefault(component_id(event.component), {})
+    for name, number in event.metrics.items():
+        value = Value(exact(number), number, at, id_)
+        before = values.get(name)
+        values[name] = value if before is None else before.plus(value)
+
+
+def _benchmark(session: Session, event: BenchmarkRecorded, _at: str, _id: str) -> None:
+    component = component_id(event.component)
+    share = session.benchmarks.get(component, Share())
+    session.benchmarks[component] = share.plus(Share(event.passed, event.total))
+
+
+def _feedback(session: Session, event: FeedbackRecorded, _at: str, _id: str) -> None:
+    component = component_id(event.component)
+    share = session.feedback.get(component, Share())
+    session.feedback[component] = share.plus(Share(exact(event.score), 1))
+
+
+def _ended(session: Session, event: SessionEnded, at: str, id_: str) -> None:
+    session.ended = max(session.ended, (at, id_, event.version))
+
+
+_HEAR: Final[dict[type[Any], Callable[[Session, Any, str, str], None]]] = {
+    MetricsRecorded: _metrics,
+    BenchmarkRecorded: _benchmark,
+    FeedbackRecorded: _feedback,
+    SessionEnded: _ended,
+}
+"""Kind → what it adds to its session."""
+
+KINDS: Final = tuple(_HEAR)

@@ -1,0 +1,101 @@
+"""From what was measured to points, 0 to 100: the forms that a metric can have, and how points are averaged. Pure.
+
+Source: "Scoring Algorithms" of the scoring framework.
+"""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING, Final
+
+from projections.scores.config import COUNT, TOTAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from projections.scores.config import Metric
+
+FULL: Final = 100.0
+# Sums of weights such as 0.35 miss a tie by less than this, and no score that is made of whole points by more.
+_TIE: Final = 1e-9
+
+
+def linear(value: float, worst: float, best: float) -> float:
+    """Return where a value lies between worst (0) and best (100), clamped; inverse where best lies below worst."""
+    return clamped((value - worst) / (best - worst) * FULL)
+
+
+def clamped(points: float) -> float:
+    """Return points between 0 and 100."""
+    return min(max(points, 0.0), FULL)
+
+
+def half_up(points: float) -> int:
+    """Return points as a whole number, halves rounded up."""
+    return floor(points + 0.5 + _TIE)
+
+
+def truncated(points: float) -> int:
+    """Return points as a whole number, what is behind the point cut off."""
+    return floor(points + _TIE)
+
+
+def weighted(parts: Iterable[tuple[float, float]]) -> float | None:
+    """Return the average of (points, weight), the weights normalised over those given; None for none."""
+    total = weight = 0.0
+    for points, one in parts:
+        total += points * one
+        weight += one
+    return total / weight if weight else None
+
+
+def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    """Return what a metric comes to, None where that was not measured.
+
+    Args:
+        metric: The metric.
+        measured: Name → its value in a session: the sum of a counter, the last value of anything else.
+    """
+    return _FORMS[metric.form](metric, measured)
+
+
+def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    value = measured.get(metric.of)
+    if value is None:
+        value = share(measured, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", FULL)
+    if value is None and metric.counts:
+        part, whole = metric.counts
+        value = share(measured, part, whole)
+    return None if value is None else linear(value, metric.worst, metric.best)
+
+
+def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    whole = measured.get(metric.per)
+    if whole is None:
+        return share(measured, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", FULL)
+    if whole <= 0:
+        return metric.empty
+    # What never happened was never counted.
+    points = clamped(measured.get(metric.of, 0) / whole * FULL)
+    return FULL - points if metric.rest else points
+
+
+def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
+    value = measured.get(metric.of)
+    if value is not None:
+        return FULL if value else 0.0
+    return share(measured, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", FULL)
+
+
+def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
+    """Return part / whole times a factor; None where the whole was not measured or is 0."""
+    of = measured.get(whole)
+    return None if of is None or of <= 0 else measured.get(part, 0) / of * factor
+
+
+_FORMS: Final[dict[str, Callable[[Metric, Mapping[str, float]], float | None]]] = {
+    "linear": _between,
+    "inverse": _between,
+    "ratio": _ratio,
+    "boolean": _boolean,
+}

@@ -1,0 +1,124 @@
+"""From what was measured in a session to its scores: of each component, of the composites, and overall. Pure.
+
+Source: "Score Types" and "Scoring Algorithms" of the scoring framework. Composites are cut to whole points, and the
+overall score is made of those, as its example has it: 92, 88, 85, 95, 78, 82, 75, 90, 94 → 93, 86, 81, 94, and 87.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from projections.scores.config import OVERALL, SESSION
+from projections.scores.measures import FULL, half_up, points, truncated, weighted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from projections.scores.config import Component, Config
+    from projections.scores.inputs import Session, Share
+
+BENCHMARKS: Final = "benchmarks"
+FEEDBACK: Final = "feedback"
+
+
+@attrs.frozen
+class Part:
+    """A part of a component's score.
+
+    Attributes:
+        name: The metric; ``benchmarks`` or ``feedback`` for those.
+        points: What it is worth, 0 to 100; None for no data.
+        weight: Its weight as the configuration has it.
+        measured: Whether it was measured; what stands in for what was not has points, too.
+    """
+
+    name: str
+    points: float | None
+    weight: float
+    measured: bool
+
+
+@attrs.frozen
+class Score:
+    """A component's score in a session.
+
+    Attributes:
+        value: 0 to 100.
+        coverage: The share of its metrics' weight that was measured, 0 to 1.
+        parts: What it is made of, those without data as well.
+    """
+
+    value: int
+    coverage: float
+    parts: tuple[Part, ...]
+
+
+def component_score(component: Component, session: Session, config: Config) -> Score | None:
+    """Return a component's score in a session, None where nothing of it was measured."""
+    parts = (*_metrics(component, session), *_beside(component, session, config))
+    value = weighted((part.points, part.weight) for part in parts if part.points is not None)
+    if value is None:
+        return None
+    total = sum(metric.weight for metric in component.metrics)
+    covered = sum(part.weight for part in parts[: len(component.metrics)] if part.measured)
+    return Score(half_up(value), covered / total, parts)
+
+
+def _metrics(component: Component, session: Session) -> list[Part]:
+    measured = session.measured(component)
+    found = [points(metric, measured) for metric in component.metrics]
+    some = any(one is not None for one in found)
+    return [
+        Part(metric.name, metric.missing if one is None and some else one, metric.weight, one is not None)
+        for metric, one in zip(component.metrics, found, strict=True)
+    ]
+
+
+def _beside(component: Component, session: Session, config: Config) -> Iterator[Part]:
+    """Yield what benchmarks and feedback add; their weights are beside metrics that weigh 1 together."""
+    total = sum(metric.weight for metric in component.metrics)
+    if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmark_weight:
+        yield Part(BENCHMARKS, share(benchmarks) * FULL, config.benchmark_weight * total, measured=True)
+    if (feedback := session.feedback.get(component.id)) and config.feedback_weight:
+        yield Part(FEEDBACK, share(feedback), config.feedback_weight * total, measured=True)
+
+
+def share(one: Share) -> float:
+    """Return part / whole of what has a whole."""
+    return float(one.part / one.whole)
+
+
+def scores(session: Session, config: Config) -> dict[str, int]:
+    """Return score id → score of a session, without those of which there is no data, in the configuration's order."""
+    found = {
+        name: score.value
+        for name, component in config.components.items()
+        if (score := component_score(component, session, config)) is not None
+    }
+    feedback = session.feedback.get("")
+    judged = share(feedback) if feedback else None
+    return found | composites(found, config, judged)
+
+
+def composites(components: Mapping[str, int], config: Config, feedback: float | None = None) -> dict[str, int]:
+    """Return the composites of components' scores, and the overall score, without those of which there is no data.
+
+    Args:
+        components: Component → score.
+        config: What they are made of, and what they weigh.
+        feedback: What people gave the session itself, 0 to 100, None where nobody did.
+    """
+    made = {
+        name: sum(there) // len(there)
+        for name, parts in config.sessions.items()
+        if (there := [components[part] for part in parts if part in components])
+    }
+    weights: list[tuple[float, float]] = [(value, config.session_weights[name]) for name, value in made.items()]
+    if feedback is not None:
+        weights.append((feedback, config.feedback_weight))
+    overall = weighted(weights)
+    return {f"{SESSION}{name}": value for name, value in made.items()} | (
+        {} if overall is None else {f"{SESSION}{OVERALL}": truncated(overall)}
+    )

@@ -1,0 +1,220 @@
+"""The view of scores: what was measured of every session, and how many sessions had which score, by day and version.
+
+A late event changes its session, and with it the day that the session lies in, however long ago that was.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import attrs
+
+from ledger.events import (
+    BaselineSet,
+    EventRedacted,
+    EventsVoided,
+    FeedbackRecorded,
+    TelemetryKept,
+)
+from projections.fold import State, View
+from projections.scores.config import SESSION, component_id
+from projections.scores.inputs import KINDS, Counted, Session
+from projections.scores.scoring import scores
+from projections.scores.tally import Tally
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from datetime import tzinfo
+
+    from ledger.recorded import Batch, Recorded
+    from projections.scores.config import Config
+
+FRESH: Final = 10_000
+"""Sessions that wait to be counted at most: most are heard several times before they are done."""
+
+
+class Shelf(Protocol):
+    """Where sessions are kept: a dict in memory, or something that holds more."""
+
+    def get(self, id_: str, /) -> Session | None:
+        """Return a session, None where there is none of this id."""
+
+    def __setitem__(self, id_: str, session: Session, /) -> None:
+        """Keep a session that was changed."""
+
+    def latest(self) -> Iterator[Session]:
+        """Yield the sessions, the latest first; of several at one time, the one with the greater id."""
+
+
+class Sessions(dict[str, Session]):
+    """Sessions in memory."""
+
+    def latest(self) -> Iterator[Session]:
+        """Yield the sessions, the latest first."""
+        yield from sorted(self.values(), key=lambda session: (session.at, session.id), reverse=True)
+
+
+@attrs.frozen
+class Baseline:
+    """What a score is held against.
+
+    Attributes:
+        value: 0 to 100.
+        at: When it was set.
+        seq: Sequence number of the event.
+    """
+
+    value: float
+    at: str
+    seq: int
+
+
+@attrs.define
+class Scores(State):
+    """What was measured, and what it comes to.
+
+    Attributes:
+        config: What scores are made of.
+        sessions: By id.
+        days: Day, ``2026-01-16`` in the configured zone → its sessions' scores.
+        versions: Version → its sessions' scores; sessions without one are in none.
+        baselines: Score id → the baseline set last.
+        fresh: Sessions that changed since they were counted last.
+        last_at: When the last of all this happened, empty before anything did.
+        unscored: What was measured and counts nothing → how many events: no session, no component, unknown component,
+            or a type of telemetry that says nothing of a score.
+        rewrites: How often earlier events were redacted or voided, as in the playbook's view.
+    """
+
+    config: Config = attrs.field(kw_only=True)
+    sessions: Any = attrs.field(factory=Sessions)
+    days: dict[str, Tally] = attrs.field(factory=dict)
+    versions: dict[str, Tally] = attrs.field(factory=dict)
+    baselines: dict[str, Baseline] = attrs.field(factory=dict)
+    fresh: dict[str, Session] = attrs.field(factory=dict)
+    last_at: str = ""
+    unscored: dict[str, int] = attrs.field(factory=dict)
+    rewrites: int = 0
+
+    def count(self) -> Scores:
+        """Count every session that changed, in the periods that it lies in now; return this state."""
+        for id_, session in self.fresh.items():
+            fresh = _counted(session, self.config)
+            if fresh != session.counted:
+                self._tally(session.counted, -1)
+                self._tally(fresh, 1)
+                session.counted = fresh
+            self.sessions[id_] = session
+        self.fresh.clear()
+        return self
+
+    def session(self, id_: str) -> Session | None:
+        """Return a session as it was heard so far, None where nothing was."""
+        found: Session | None = self.fresh.get(id_) or self.sessions.get(id_)
+        return found
+
+    def _tally(self, counted: Counted | None, sign: int) -> None:
+        if counted is None:
+            return
+        _tally(self.days, counted.day, counted, sign)
+        if counted.version:
+            _tally(self.versions, counted.version, counted, sign)
+
+
+def _tally(periods: dict[str, Tally], name: str, counted: Counted, sign: int) -> None:
+    tally = periods.setdefault(name, Tally())
+    tally.add(counted.scores, sign)
+    if not tally.sessions:
+        del periods[name]
+
+
+def _counted(session: Session, config: Config) -> Counted | None:
+    found = scores(session, config)
+    return Counted(day_of(session.at, config.zone), session.version, found) if found else None
+
+
+@lru_cache(maxsize=65_536)
+def day_of(at: str, zone: tzinfo) -> str:
+    """Return the day, ``2026-01-16``, of a time as the ledger writes it, in a time zone."""
+    return at[:10] if zone is UTC else datetime.fromisoformat(at).astimezone(zone).date().isoformat()
+
+
+def _hear(state: Scores, record: Recorded) -> None:
+    """Let the session of an event hear it."""
+    event, id_ = record.event, record.by.session
+    state.last_at = max(state.last_at, record.when or record.at)
+    for what in _unscored(state, event, id_):
+        _leave_out(state, what)
+    if id_:
+        session = state.session(id_) or Session(id_)
+        session.hear(record)
+        state.fresh[id_] = session
+
+
+def _unscored(state: Scores, event: Any, session: str | None) -> Iterator[str]:
+    """Yield why an event counts nothing, if it does not."""
+    component = getattr(event, "component", None)
+    if not session:
+        yield "no session"
+    elif component and component_id(component) not in state.config.components:
+        yield f"unknown component {component_id(component)}"
+    elif component == "" and not isinstance(event, FeedbackRecorded):
+        yield "no component"
+
+
+def _leave_out(state: Scores, what: str) -> None:
+    state.unscored[what] = state.unscored.get(what, 0) + 1
+
+
+def _set_baseline(state: Scores, record: Recorded) -> None:
+    event: Any = record.event
+    name = event.score if event.score.startswith(SESSION) else component_id(event.score)
+    state.baselines[name] = Baseline(event.value, record.when or record.at, record.seq)
+
+
+def _keep(state: Scores, record: Recorded) -> None:
+    event: Any = record.event
+    _leave_out(state, f"telemetry of type {event.type or 'unknown'}")
+
+
+def _rewrite(state: Scores, _: Recorded) -> None:
+    state.rewrites += 1
+
+
+_TABLE: Final[dict[type[Any], Callable[[Scores, Recorded], None]]] = {
+    **dict.fromkeys(KINDS, _hear),
+    BaselineSet: _set_baseline,
+    TelemetryKept: _keep,
+    EventRedacted: _rewrite,
+    EventsVoided: _rewrite,
+}
+
+
+def _tell(state: Scores, batch: Batch) -> None:
+    """Tell a batch that has something for scores in it, event by event: who and when are decoded only now."""
+    for record in batch.records:
+        change = _TABLE.get(type(record.event))
+        if change is not None:
+            change(state, record)
+    if len(state.fresh) >= FRESH:
+        state.count()
+
+
+def _heard(_state: Scores, _event: Any, _batch: Batch) -> None:
+    """Let the batch be told when it is whole."""
+
+
+_HEARD: Final = dict.fromkeys(_TABLE, _heard)
+
+
+def scores_view(config: Config, sessions: Shelf | None = None) -> View[Scores]:
+    """Return the view of scores by a configuration.
+
+    Args:
+        config: What scores are made of.
+        sessions: Where sessions are kept; None for memory.
+    """
+    made = partial(Scores, config=config)
+    return View(made if sessions is None else partial(made, sessions=sessions), _HEARD, _tell)
