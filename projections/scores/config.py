@@ -42,7 +42,7 @@ class Metric:
     form: str
     of: str
     per: str = ""
-    counts: tuple[str, ...] = ()
+    counts: tuple[()] | tuple[str, str] = ()
     worst: float = 0
     best: float = 100
     empty: float | None = None

@@ -150,7 +150,7 @@ def _metric(part: Reader) -> Metric:
         form,
         part.text("of", part.name),
         part.text("per") if form == "ratio" else "",
-        part.texts("counts", ()),
+        _counts(part),
         part.number("worst", default=worst) if bounded else 0,
         part.number("best", default=best) if bounded else 100,
         part.number("empty", 0, 100) if part.has("empty") else None,
@@ -161,11 +161,18 @@ def _metric(part: Reader) -> Metric:
     if bounded and not (metric.best - metric.worst) * (1 if form == "linear" else -1) > 0:
         more = "above" if form == "linear" else "below"
         raise part.fault("best", f"is {metric.best:g}, and lies {more} worst, {metric.worst:g}, in the form {form}")
-    if part.has("counts") and len(metric.counts) != 2:  # noqa: PLR2004 - a part and a whole
-        raise part.fault("counts", "names a part and a whole")
     if not metric.weight > 0:
         raise part.fault("weight", "is above 0; a metric that is false is left out")
     return metric
+
+
+def _counts(part: Reader) -> tuple[()] | tuple[str, str]:
+    match part.texts("counts", ()):
+        case ():
+            return ()
+        case (one, whole):
+            return one, whole
+    raise part.fault("counts", "names a part and a whole")
 
 
 def _grades(part: Reader) -> tuple[Grade, ...]:

@@ -63,9 +63,8 @@ def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
     value = measured.get(metric.of)
     if value is None:
         value = share(measured, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", FULL)
-    if value is None and metric.counts:
-        part, whole = metric.counts
-        value = share(measured, part, whole)
+    if value is None and metric.counts and metric.counts[0] in measured:
+        value = share(measured, *metric.counts)
     return None if value is None else linear(value, metric.worst, metric.best)
 
 
@@ -88,7 +87,7 @@ def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
 
 
 def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
-    """Return part / whole times a factor; None where the whole was not measured or is 0."""
+    """Return part / whole times a factor, a part that never happened as 0; None where the whole is missing or 0."""
     of = measured.get(whole)
     return None if of is None or of <= 0 else measured.get(part, 0) / of * factor
 
