@@ -6,6 +6,7 @@ import io
 import json
 import os
 from pathlib import Path
+import shlex
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -280,11 +281,12 @@ def test_a_terminal_of_another_encoding_is_answered(project: Path, encoding: str
     assert "Gr" in answer.out
 
 
-def test_a_reader_that_has_had_enough_is_no_error(here: Project) -> None:
-    """Where the reader of a pipe goes away, the command ends in silence."""
+@pytest.mark.parametrize("words", [["log", "--json"], ["show"]], ids=" ".join)
+def test_a_reader_that_has_had_enough_is_no_error(here: Project, words: list[str]) -> None:
+    """Where the reader of a pipe goes away, the command ends in silence, whoever prints."""
     for _ in range(3):
         commands.add(here, "x" * 90_000, {"rater": "human"})
-    command = [sys.executable, "-c", MAIN, "--project", str(here.root), "log", "--json"]
+    command = [sys.executable, "-c", MAIN, "--project", str(here.root), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -292,3 +294,24 @@ def test_a_reader_that_has_had_enough_is_no_error(here: Project) -> None:
         process.stdout.close()
         assert b"" == process.stderr.read()
     assert 0 == process.returncode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="there is no shell that closes a stream")
+@pytest.mark.parametrize(
+    ("closed", "code", "out", "err"),
+    [
+        (">&-", 0, "", ""),
+        ("2>&-", 0, "recorded as events 4 to 7; pruned kpt_001\n", ""),
+        (">&- 2>&-", 0, "", ""),
+        ("<&-", 2, "", "standard input: is empty"),
+    ],
+)
+def test_a_stream_that_is_closed_is_an_empty_one(here: Project, closed: str, code: int, out: str, err: str) -> None:
+    """Without a standard output or error the command does its work; without an input there is nothing to record."""
+    words = shlex.join([sys.executable, "-c", MAIN, "--project", str(here.root), "record"])
+    shell = ["sh", "-c", f"{words} {closed}"]
+    done = subprocess.run(shell, input=THRICE_HARMFUL, capture_output=True, check=False, cwd=ROOT)
+    assert (code, out) == (done.returncode, done.stdout.decode())
+    assert err in done.stderr.decode()
+    assert done.stderr.count(b"\n") == bool(err)
+    assert (1 if code else 4) == len(list(commands.log(here, "kpt_001")))

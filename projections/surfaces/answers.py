@@ -108,8 +108,16 @@ def told(outcome: Outcome, *, as_json: bool) -> None:
         say(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
 
 
+def _stand_in() -> None:
+    """Let the null device stand in for each standard stream that is closed; else the next file gets its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
+
+
 def guarded(work: Callable[[], int]) -> int:
     """Do the work of a command and return its exit code; whatever goes wrong is one line on standard error."""
+    _stand_in()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that lacks a character shows its number, rather than nothing at all.

@@ -30,6 +30,14 @@ HIDDEN: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 JOINERS: Final = "\u200c\u200d"
 
 
+class _Terminal(Console):
+    """A console that leaves the end of a pipe to whoever runs the command."""
+
+    def on_broken_pipe(self) -> None:
+        """Say that nobody reads any more; Rich would leave with 1 here, which means that the answer is no."""
+        raise BrokenPipeError
+
+
 def console_for(stream: IO[str], width: int | None = None) -> Console:
     """Return a console that prints to a stream: with colour only where it is a terminal.
 
@@ -37,7 +45,7 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
         stream: Where to print; its encoding decides on boxes and bars.
         width: Columns, from 20; None asks the terminal, and takes 80 in a pipe.
     """
-    return Console(file=stream, width=width, markup=False, emoji=False, highlight=False)
+    return _Terminal(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
 def harmless(text: object) -> str:
