@@ -15,6 +15,7 @@ from projections.fold import View
 from projections.playbook import CHANGES, Playbook, settle
 from projections.prune import SPEC_POLICY, Policy
 from projections.render import entry, playbook_dict
+from projections.standing import GONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,26 +29,21 @@ class Left:
 
     Attributes:
         how: pruned, removed (by a hand in the file), retired or merged.
-        seq: Sequence number of the event that decided it.
+        seq: Sequence number of the event that decided it; None where a hand did, and it is no event yet.
         helpful: Its count then.
         harmful: Likewise.
         into: The entry that it went into, None unless it was merged.
     """
 
     how: str
-    seq: int
+    seq: int | None
     helpful: int
     harmful: int
     into: str | None = None
 
 
-HOWS: Final[dict[type[Any], str]] = {
-    PlaybookUpdated: "pruned",
-    PointRemoved: "removed",
-    PointRetired: "retired",
-    PointMerged: "merged",
-}
-"""What takes an entry out of the playbook → how it left."""
+HOWS: Final = GONE | {PointRemoved: "removed"}
+"""What takes an entry out of the playbook → how it left: as the status it has since, a hand in the file apart."""
 
 
 @attrs.define

@@ -130,6 +130,34 @@ def test_graveyard_answers_all_that_is_gone(capsys: pytest.CaptureFixture[str]) 
     assert "by human, stale Mock the clock" in told
 
 
+def test_a_hands_change_that_no_command_has_taken_in_is_told(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """As in `show`: who it brought and whom it took out, by a hand, without number or id, and the answer says so."""
+    changed = json.loads(here.playbook.read_bytes())
+    changed["key_points"] = [{"name": "kpt_009", "text": "by hand", "helpful": 2, "harmful": 0}]
+    here.playbook.write_text(json.dumps(changed), encoding="utf-8")
+    (row,) = json.loads(asked(capsys, "blame", "--json"))
+    assert ("kpt_009", 2, EVENT) == (row["name"], row["helpful"], list(row["event"]))
+    assert (None, None, {"rater": "human"}) == tuple(row["event"][key] for key in ("seq", "id", "by"))
+    grave = json.loads(asked(capsys, "graveyard", "--json"))[-1]
+    assert ("kpt_003", "retired", None) == (grave["name"], grave["status"], grave["event"]["seq"])
+    lines = asked(capsys, "blame").splitlines()
+    assert lines[0].startswith("kpt_009  +2 -0          -  ")
+    assert "as of now, with what was changed in playbook.json and no command has" in lines[1]
+    assert "kpt_003  retired  +0 -0  in playbook.json, " in asked(capsys, "graveyard")
+    assert "kpt_009" not in asked(capsys, "blame", "--at", "~0")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("verb", ["blame", "graveyard"])
+def test_an_answer_about_the_past_says_which_moment_it_is_of(capsys: pytest.CaptureFixture[str], verb: str) -> None:
+    """Number, time and what was named, below the rows, or in the words that there are none; nothing of it for now."""
+    told = " ".join(asked(capsys, verb, "--at", "session:s1+").split())
+    assert told.endswith(" UTC, after session s1")
+    assert " as of event 11, " in told
+    assert "was empty at the beginning, before any event" in " ".join(asked(capsys, verb, "--at", "0").split())
+    assert "as of" not in asked(capsys, verb)
+
+
 def test_needs_ratings_answers_the_widest_first(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """The stable shape, no more than asked for; a line for each entry for people."""
     commands.add(here, "another", HUMAN)

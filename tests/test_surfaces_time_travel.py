@@ -247,8 +247,21 @@ def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Callable[
     here.playbook.write_text(json.dumps(changed), encoding="utf-8")
     answer = run("diff", "9")
     assert "now, with what was changed in playbook.json" in " ".join(answer.out.split())
-    assert "- kpt_002  removed at event 10, with 0 helpful and 0 harmful\n" in answer.out
+    assert "- kpt_002  removed in playbook.json, with 0 helpful and 0 harmful\n" in answer.out
     assert commands.at(here, "~0").playbook.seq == 9
+
+
+def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Callable[..., Answer]) -> None:
+    """What a hand's change will be is no event yet, so nothing is told by its number; now is told by its time."""
+    changed = json.loads(here.playbook.read_bytes())
+    changed["key_points"] = []
+    here.playbook.write_text(json.dumps(changed), encoding="utf-8")
+    answer = difference(run("diff", "9", "--json"))
+    assert (9, None) == (answer["from"]["seq"], answer["to"]["seq"])
+    assert answer["from"]["at"] < answer["to"]["at"] == answer["top"]["last_updated"]
+    assert ("removed", None) == (answer["gone"][0]["left"]["how"], answer["gone"][0]["left"]["seq"])
+    commands.replay(here)
+    assert [10] == [one["left"]["seq"] for one in difference(run("diff", "9", "--json"))["gone"]]
 
 
 def test_diff_reads_as_lines(here: Project, run: Callable[..., Answer]) -> None:

@@ -14,11 +14,15 @@ from projections.standing import graveyard as gone
 from projections.surfaces import commands
 from projections.surfaces.answers import answer, given_text, note
 from projections.surfaces.options import as_json, at_when, noted
+from projections.surfaces.stood import numbered
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rich.console import Console
 
     from projections.surfaces.project import Project
+    from projections.surfaces.stood import Stood
 
 
 def console() -> Console:
@@ -80,9 +84,15 @@ def _tell(told: dict[str, Any], extras: dict[str, Any], *, charted: bool, trail:
         chart.chart(out, told)
 
 
-def _waiting(project: Project) -> None:
-    if waits := commands.waiting(project):
-        note(waits)
+def _waiting(project: Project, notes: Iterable[str] = ()) -> None:
+    """Print what a person should hear beside an answer."""
+    for line in filter(None, (*notes, commands.waiting(project))):
+        note(line)
+
+
+def _told(asked: Stood[Any], when: str | None) -> str | None:
+    """Say which moment an answer shows, None where that goes without saying."""
+    return asked.told if when is not None or asked.is_untaken else None
 
 
 @click.command(epilog="Example: tallybook blame --at 2d")
@@ -91,14 +101,15 @@ def _waiting(project: Project) -> None:
 @click.pass_obj
 def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """Show for each entry of the playbook the event that last changed its counts, its text or its standing."""
-    rows = blamed(commands.standing(project, noted(project, when)))
-    _waiting(project)
+    asked = commands.standing(project, when)
+    rows = numbered(asked, blamed(asked.state))
+    _waiting(project, asked.notes)
     if as_json:
         answer(rows)
         return
     from projections.surfaces import lists
 
-    lists.blame(console(), rows)
+    lists.blame(console(), rows, _told(asked, when))
 
 
 @click.command(epilog="Example: tallybook graveyard --at 2026-11-01")
@@ -107,14 +118,15 @@ def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.pass_obj
 def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """List all that was pruned, retired, removed, merged or undone, and why; what went last stands last."""
-    rows = gone(commands.standing(project, noted(project, when)))
-    _waiting(project)
+    asked = commands.standing(project, when)
+    rows = numbered(asked, gone(asked.state))
+    _waiting(project, asked.notes)
     if as_json:
         answer(rows)
         return
     from projections.surfaces import lists
 
-    lists.graveyard(console(), rows)
+    lists.graveyard(console(), rows, _told(asked, when))
 
 
 @click.command("needs-ratings", epilog="Example: tallybook needs-ratings --limit 5")

@@ -33,6 +33,7 @@ from projections.surfaces import listing, playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
 from projections.surfaces.requests import Import, Request, Update
+from projections.surfaces.stood import stands, stood
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from projections.standing import Standing
     from projections.surfaces.project import Project
     from projections.surfaces.record import Outcome, Report
+    from projections.surfaces.stood import Stood
     from projections.surfaces.when import Moment
 
 RATINGS = ("helpful", "harmful", "neutral")
@@ -185,9 +187,8 @@ class Then:
 
 def at(project: Project, when: str) -> Then:
     """Return the playbook as it stood at a moment."""
-    moment = moments.find(project, when)
-    state = fold_history(PLAYBOOK, moment.history, moment.seq)
-    return Then(state, moments.as_of(moment, state), moment.notes)
+    found = stood(project, PLAYBOOK, when)
+    return Then(found.state, found.told, found.notes)
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
@@ -311,10 +312,10 @@ def _teller(history: Callable[[], Iterator[Batch]], name: str) -> Callable[[int 
     return lambda until: fold_history(audit_view(name), history, until)
 
 
-def standing(project: Project, when: str | Moment | None = None) -> Standing:
-    """Return how every name stands, now or at a moment."""
-    history, until = up_to(project, when)
-    return fold_history(standing_view(), history, until)
+def standing(project: Project, when: str | None = None) -> Stood[Standing]:
+    """Return how every name stands at a moment; now, with what a hand changed in the file, without one."""
+    view = standing_view()
+    return stands(project, view, lambda state: state.book) if when is None else stood(project, view, when)
 
 
 def batches(project: Project) -> Iterator[Batch]:

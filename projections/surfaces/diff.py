@@ -8,64 +8,33 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from ledger.codec import decode
-from projections.diff import DEPARTURES, Departures, Diff
+from projections.diff import DEPARTURES
 from projections.diff import diff as differing
-from projections.fold import fold
 from projections.render import entry
-from projections.surfaces import playbook_file
-from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note
 from projections.surfaces.options import as_json
-from projections.surfaces.record import open_log
-from projections.voids import fold_history
+from projections.surfaces.stood import Stood, stands, stood
 
 if TYPE_CHECKING:
     from ledger.events import KeyPoint
-    from projections.diff import Changed, Left
+    from projections.diff import Changed, Departures, Diff, Left
     from projections.surfaces.project import Project
 
 OPTION: Final = "diff"
 """What an error calls either moment."""
 
 
-@attrs.frozen
-class Side:
-    """One of the two playbooks.
-
-    Attributes:
-        state: What stood.
-        told: Which moment that is, for people.
-        notes: What they should hear beside it.
-        commit: The commit whose own history it is of; empty for the project's.
-    """
-
-    state: Departures
-    told: str
-    notes: tuple[str, ...] = ()
-    commit: str = ""
-
-
-def side(project: Project, when: str | None) -> Side:
+def side(project: Project, when: str | None) -> Stood[Departures]:
     """Return the playbook at a moment; now, with what a hand changed in the file, where there is no WHEN."""
-    if when is None:
-        return _now(project)
-    moment = moments.find(project, when, OPTION)
-    state = fold_history(DEPARTURES, moment.history, moment.seq)
-    return Side(state, moments.as_of(moment, state), moment.notes, moment.commit)
+    if when is not None:
+        return stood(project, DEPARTURES, when, OPTION)
+    found = stands(project, DEPARTURES, lambda state: state)
+    left = found.state.left
+    found.state.left = {name: attrs.evolve(one, seq=one.seq and found.number(one.seq)) for name, one in left.items()}
+    return found
 
 
-def _now(project: Project) -> Side:
-    log = open_log(project)
-    state = fold_history(DEPARTURES, lambda: decode(log.read()))
-    found = playbook_file.examine(project, state, log.read)
-    if not found.events:
-        return Side(state, moments.as_of(moments.Moment(state.seq, log.read), state))
-    told = "now, with what was changed in playbook.json and no command has taken in yet"
-    return Side(fold(DEPARTURES, [playbook_file.batch_of_found(state, found, log.now().at)], state), told)
-
-
-def between(project: Project, first: str, second: str | None) -> tuple[Side, Side, Diff]:
+def between(project: Project, first: str, second: str | None) -> tuple[Stood[Departures], Stood[Departures], Diff]:
     """Return the playbooks at two moments, the second now where it is None, and what changed between them."""
     before, after = side(project, first), side(project, second)
     return before, after, differing(before.state, after.state)
@@ -133,7 +102,8 @@ def _fate(left: Left | None) -> str:
     if left is None:
         return ""
     into = f" into {left.into}" if left.into else ""
-    return f"{left.how}{into} at event {left.seq}, with {_counts(left)}"
+    where = "in playbook.json" if left.seq is None else f"at event {left.seq}"
+    return f"{left.how}{into} {where}, with {_counts(left)}"
 
 
 def _counting(one: Changed) -> str:
@@ -145,12 +115,12 @@ def _counting(one: Changed) -> str:
     return ", ".join(told) or "reworded"
 
 
-def _side_json(one: Side) -> dict[str, Any]:
+def _side_json(one: Stood[Departures]) -> dict[str, Any]:
     batch = one.state.latest_batch
-    return {"seq": one.state.seq, "at": None if batch is None else batch.at, "commit": one.commit or None}
+    return {"seq": one.number(one.state.seq), "at": None if batch is None else batch.at, "commit": one.commit or None}
 
 
-def _missing(before: Side, after: Side) -> str:
+def _missing(before: Stood[Departures], after: Stood[Departures]) -> str:
     """Say why an entry is in the first playbook, and nothing took it out of the second."""
     if before.commit != after.commit:
         return "not in that history"

@@ -28,44 +28,59 @@ GAP: Final = 3
 NUMBER: Final = "bold"
 
 
-def blame(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = None) -> None:
     """Print a line for each entry: the event that last changed it. A line is never cut.
 
     Args:
         console: Where to print.
-        rows: As ``projections.standing.blame`` has them.
+        rows: As ``projections.standing.blame`` has them; a number is None where a hand's change is no event yet.
+        at: The moment they are of, None where that need not be said.
     """
     if not rows:
-        say(console, "The playbook is empty.")
-    width = max((len(row["name"]) for row in rows), default=0)
+        say(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
+        return
+    width = max(len(row["name"]) for row in rows)
     for row in rows:
         event, counts = row["event"], _counts(row)
-        when = f"{event['seq']:>6}  {moment(event['at'])}  {event['by']['rater']}"
+        when = f"{_number(event):>6}  {moment(event['at'])}  {event['by']['rater']}"
         line = f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}"
         console.print(shown(console, line), soft_wrap=True)
+    _as_of(console, at)
 
 
-def graveyard(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+def _number(event: Mapping[str, Any]) -> str:
+    return "-" if event["seq"] is None else str(event["seq"])
+
+
+def _as_of(console: Console, at: str | None) -> None:
+    if at is not None:
+        say(console, f"as of {at}", style="dim")
+
+
+def graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = None) -> None:
     """Print each entry that is gone: how and by what, and its text.
 
     Args:
         console: Where to print.
-        rows: As ``projections.standing.graveyard`` has them.
+        rows: As ``projections.standing.graveyard`` has them; a number is None where a hand's change is no event yet.
+        at: The moment they are of, None where that need not be said.
     """
     if not rows:
-        say(console, "The graveyard is empty: nothing was ever pruned, retired, removed, merged or undone.")
+        gone = "was pruned, retired, removed, merged or undone"
+        begins = "is empty: nothing ever" if at is None else f"was empty at {at}: by then nothing"
+        say(console, f"The graveyard {begins} {gone}.")
+        return
     for row in rows:
         event = row["event"]
         heading = shown(console, row["name"], "bold")
         heading.append_text(shown(console, f"  {row['status']}", "red"))
         why = f", {_cause(row)}" if _cause(row) else ""
-        heading.append_text(
-            shown(
-                console, f"  {_counts(row)}  event {event['seq']}, {moment(event['at'])} by {event['by']['rater']}{why}"
-            )
-        )
+        by = f"{moment(event['at'])} by {event['by']['rater']}{why}"
+        where = "in playbook.json" if event["seq"] is None else f"event {event['seq']}"
+        heading.append_text(shown(console, f"  {_counts(row)}  {where}, {by}"))
         console.print(heading)
-        console.print(Padding(shown(console, row["text"]), (0, 0, 0, 2)))
+        console.print(Padding(shown(console, row["text"]), (0, 0, 0, 2), expand=False))
+    _as_of(console, at)
 
 
 def _cause(row: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from ledger.codec import decode
 from ledger.decide import Edit, Known, decide_edit
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
-from ledger.recorded import Recorded, batch_of
+from ledger.recorded import By, Recorded, batch_of
 from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, REDACTED, VERSION, Playbook
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ledger.line import RawBatch
     from ledger.recorded import Batch
     from ledger.seeds import LegacyItem
+    from projections.fold import State
     from projections.surfaces.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]
@@ -253,9 +254,10 @@ def with_found(state: Playbook, found: Found, at: str) -> Playbook:
     return fold(PLAYBOOK, [batch_of_found(state, found, at)], state) if found.events else state
 
 
-def batch_of_found(state: Playbook, found: Found, at: str) -> Batch:
+def batch_of_found(state: State, found: Found, at: str) -> Batch:
     """Return what was found as the batch that it would be, were it taken in behind a state; there must be something."""
-    return batch_of(*(Recorded(state.seq + index, at, event) for index, event in enumerate(found.events, 1)))
+    by = By("import" if found.adopted else "human")
+    return batch_of(*(Recorded(state.seq + index, at, event, by=by) for index, event in enumerate(found.events, 1)))
 
 
 def render(project: Project, state: Playbook, found: Found, at: str, catch_up: Callable[[Playbook], Playbook]) -> bool:
