@@ -181,7 +181,8 @@ def test_options_choose_events(run: Callable[..., Answer], words: list[str], exp
         (["--since", "99"], 2, "--since 99: the ledger ends at seq 8"),
         (["--until", "soon"], 2, "--until soon: is no moment"),
         (["--session", "s-two"], 2, "--session s-two: no session has an id that begins so; the nearest is 's-one'"),
-        (["--kind", "point.ratd"], 0, "note: --kind point.ratd: no kind that this Tallybook knows"),
+        (["--kind", "point.ratd"], 0, "note: --kind point.ratd: no kind that this Tallybook knows; one is point.rated"),
+        (["--since", "~2", "--until", "6"], 0, "note: --until 6 is not behind --since ~2: nothing lies between"),
         (["--since", "1d"], 0, "note: 1d is before the ledger's first event"),
     ],
 )
@@ -209,6 +210,13 @@ def test_a_person_sees_what_was_undone(here: Project, run: Callable[..., Answer]
     curate.undo(here, "9", None, "", HUMAN)
     assert "kpt_001 rated harmful (undone by event 10)" in run("log", "--session", "s-one").out
     assert "event 9 taken back\n" in run("log", "--since", "10").out
+
+
+def test_a_script_sees_what_was_undone(here: Project, run: Callable[..., Answer]) -> None:
+    """In JSON an event that was taken back has the number of what did it, and no other event has the key."""
+    curate.undo(here, "6", None, "", HUMAN)
+    rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
+    assert {6: 9} == {row["seq"]: row["undone_by"] for row in rows if "undone_by" in row}
 
 
 # What is appended

@@ -123,9 +123,11 @@ def test_an_age_is_the_moment_it_names(minutes: list[int], minute: int) -> None:
 
 
 def test_an_empty_ledger_has_one_moment() -> None:
-    """Where nothing was recorded, every time is the beginning."""
+    """Where nothing was recorded, every time is the beginning, and a number is told that there is none."""
     log = MemoryLog()
     assert [0, 0, 0] == [resolve(log, when, NOW) for when in ("0", "1d", "2026-11-20")]
+    with pytest.raises(BadInputError, match=r"^--at 1: the ledger has no event yet$"):
+        resolve(log, "1", NOW)
 
 
 @pytest.mark.parametrize(("when", "seq"), [("~0", 9), ("~1", 8), ("~9", 0)])

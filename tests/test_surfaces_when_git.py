@@ -108,8 +108,15 @@ def test_every_name_that_git_knows_will_do(here: Project) -> None:
 def test_what_git_does_not_know_is_one_line(here: Project, name: str) -> None:
     """Nothing that is typed is an option of git's."""
     commit(here)
-    with pytest.raises(BadInputError, match="git names no such commit: "):
+    with pytest.raises(BadInputError, match=r"^[^\n]*: git names no such commit; give a time or a number$"):
         when.find(here, f"git:{name}")
+
+
+def test_what_is_no_commit_is_told_in_gits_words(here: Project) -> None:
+    """A folder of a commit is none, and git says what it is."""
+    commit(here)
+    with pytest.raises(BadInputError, match=r"git names no such commit: \S+: expected commit type, but the object"):
+        when.find(here, "git:HEAD^{tree}")
 
 
 def test_without_a_repository_git_says_so(project: Path) -> None:

@@ -87,8 +87,12 @@ def said(error: Exception) -> str:
     """Return the reason for which git could not be asked, or refused, in a line."""
     if isinstance(error, subprocess.TimeoutExpired):
         return "git does not answer"
-    told = getattr(error, "stderr", None) or str(error).encode()
-    return os.fsdecode(told).strip().partition("\n")[0]
+    if not isinstance(error, RefusedError):
+        return str(error)
+    told = os.fsdecode(error.stderr).strip().partition("\n")[0].removeprefix("fatal: ").removeprefix("error: ")
+    # Its words for a name that means nothing would mean nothing to whoever gave it.
+    why = "" if told == "Needed a single revision" else f": {told}"
+    return f"git names no such commit{why}"
 
 
 def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:

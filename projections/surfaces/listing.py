@@ -13,7 +13,7 @@ from ledger.codec import decode
 from ledger.errors import UnknownPointError
 from ledger.events import KIND_OF, EventsVoided
 from ledger.line import SECTION, START, dumps, head_field
-from projections.history import Wanted, brief, chosen
+from projections.history import Wanted, brief, chosen, row
 from projections.voids import Voids, voids_of
 
 if TYPE_CHECKING:
@@ -70,8 +70,16 @@ class Undone:
 
     def brief(self, record: Recorded) -> dict[str, Any]:
         """Return an event for people, marked where it was taken back."""
+        return brief(record, self._undone_by(record), self.seqs)
+
+    def row(self, record: Recorded) -> dict[str, Any]:
+        """Return an event as JSON-ready values, with ``undone_by`` where it was taken back."""
+        number = self._undone_by(record)
+        return row(record) if number is None else row(record) | {"undone_by": number}
+
+    def _undone_by(self, record: Recorded) -> int | None:
         by = self.voids.by(record)
-        return brief(record, None if by is None else by.seq, self.seqs)
+        return None if by is None else by.seq
 
 
 def undone(log: Log, mark: Mark = START) -> Undone:

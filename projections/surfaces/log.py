@@ -12,7 +12,7 @@ import click
 
 from ledger.events import EVENT_TYPES
 from ledger.line import CONTINUED
-from projections.history import Wanted, is_of_kind, row
+from projections.history import Wanted, is_of_kind
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note
 from projections.surfaces.listing import stretches, undone
@@ -42,6 +42,8 @@ def wanted_of(project: Project, options: Mapping[str, Any]) -> Wanted:
         session = moments.session_of(open_log(project), session, f"--session {session}").session
     since = _bound(project, "--since", options["since"])
     until = _bound(project, "--until", options["until"])
+    if since is not None and until is not None and since >= until:
+        note(f"--until {options['until']} is not behind --since {options['since']}: nothing lies between")
     return Wanted(options["name"], session, options["rater"], options["kinds"], since or 0, until)
 
 
@@ -99,7 +101,7 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     ledger, wanted = open_log(project), wanted_of(project, options | {"follow": follow})
     for kind in wanted.kinds:
         if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
-            note(f"--kind {kind}: no kind that this Tallybook knows")
+            note(f"--kind {kind}: no kind that this Tallybook knows; one is point.rated, and a family point.*")
     # There is no other end to following than this.
     with suppress(*[KeyboardInterrupt] if follow else []):
         for mark, records in stretches(ledger, wanted, wait_for_more if follow else None):
@@ -108,13 +110,14 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
 
 def _tell(ledger: Log, mark: Mark, records: Iterator[Recorded], *, as_json: bool) -> None:
     """Print a stretch of the ledger's events, each as it comes."""
+    marked = undone(ledger, mark)
     if as_json:
         for record in records:
-            answer(row(record))
+            answer(marked.row(record))
         return
     from projections.surfaces import terminal
 
-    terminal.log_rows(terminal.console_for(sys.stdout), map(undone(ledger, mark).brief, records))
+    terminal.log_rows(terminal.console_for(sys.stdout), map(marked.brief, records))
 
 
 VERBS: Final = (log,)

@@ -24,7 +24,7 @@ def as_json(command: Command) -> Command:
 
 def at_when(command: Command) -> Command:
     """Add ``--at``."""
-    text = "As it stood then: an event's number, ~N back, an ISO time (UTC), 2d ago, session:ID, git:REV."
+    text = "As it stood then: an event's number, ~N back, an ISO time, an age (2d), session:ID, session:ID+, git:REV."
     return click.option("--at", "when", metavar="WHEN", help=text)(command)
 
 

@@ -177,7 +177,7 @@ def _numbered(question: _Question, seq: int) -> Moment:
     if seq > log.head().seq and seq > (end := _end(log)):
         day = _DAY.fullmatch(question.when)
         hint = f"the date is written {'-'.join(day.groups())}" if day else ""
-        raise question.refusal(f"the ledger ends at seq {end}", hint)
+        raise question.refusal(f"the ledger ends at seq {end}" if end else "the ledger has no event yet", hint)
     return Moment(seq, log.read)
 
 
@@ -334,9 +334,7 @@ def _committed(question: _Question) -> Moment:
             if copy is not None:
                 return _in_copy(question, copy, commit)
     except git.FAILURES as error:
-        why = git.said(error).removeprefix("fatal: ")
-        refused = "git names no such commit: " if isinstance(error, git.RefusedError) else ""
-        raise question.refusal(refused + why, "give a time or a number") from error
+        raise question.refusal(git.said(error), "give a time or a number") from error
     named = f"the last before commit {commit.name} of {_minute(clock.moment(commit.unix_us).at)}"
     return _as_of_time(question, commit.unix_us, named)
 
