@@ -153,6 +153,15 @@ def test_the_log_is_one_line_per_event_and_never_cut(width: int) -> None:
     assert [rf"     7  2026-11-21 20:17  reflector  a\nb {'x' * 200}"] == lines[1:]
 
 
+@pytest.mark.parametrize("text", ["x " * 100, "日本語" * 40, "[b]a[/b] :smile:", "a\nb\u202ec\x1b[2J", "  ", ""])
+def test_a_line_has_the_same_characters_in_a_pipe_as_on_a_terminal(text: str) -> None:
+    """Where nothing can be coloured Rich is passed by, and nobody sees a difference."""
+    stream = StringIO()
+    coloured = Console(file=stream, width=40, force_terminal=True, color_system="standard", markup=False, emoji=False)
+    terminal.line(coloured, text, "dim")
+    assert re.sub(r"\x1b\[\d+m", "", stream.getvalue()) == shown(lambda console: terminal.line(console, text), 40)
+
+
 def test_the_log_is_printed_as_it_comes() -> None:
     """Each event stands on the screen before the next is read."""
     stream = StringIO()

@@ -10,7 +10,7 @@ from rich import box
 from rich.padding import Padding
 from rich.table import Table
 
-from projections.surfaces.terminal import moment, say, shown
+from projections.surfaces.terminal import line, moment, say, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,8 +43,7 @@ def blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = 
     for row in rows:
         event, counts = row["event"], _counts(row)
         when = f"{_number(event):>6}  {moment(event['at'])}  {event['by']['rater']}"
-        line = f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}"
-        console.print(shown(console, line), soft_wrap=True)
+        line(console, f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}")
     _as_of(console, at)
 
 
@@ -101,8 +100,7 @@ def needs_ratings(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         share = f"{row['low'] * 100:>3.0f} to {row['high'] * 100:>3.0f} %"
-        line = f"{row['name']:<{width}}  {_counts(row):<8}  {share}  {row['text']}"
-        console.print(shown(console, line), soft_wrap=True)
+        line(console, f"{row['name']:<{width}}  {_counts(row):<8}  {share}  {row['text']}")
 
 
 def _counts(row: Mapping[str, Any]) -> str:

@@ -50,9 +50,12 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
 
 def harmless(text: object) -> str:
     r"""Return a text on one line, with every character that steers a terminal shown as an escape such as ``\x1b``."""
+    text = str(text)
+    if text.isprintable():
+        return text
     return "".join(
         char.encode("unicode_escape").decode() if unicodedata.category(char) in HIDDEN and char not in JOINERS else char
-        for char in str(text)
+        for char in text
     )
 
 
@@ -136,11 +139,10 @@ def log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
         briefs: Events as ``{seq, at, by, summary}``, with ``undone_by`` where one was taken back.
     """
     for brief in briefs:
-        line = f"{brief['seq']:>6}  {moment(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
+        told = f"{brief['seq']:>6}  {moment(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
         undone = brief.get("undone_by")
-        if undone is not None:
-            line += f" (undone by event {undone})"
-        console.print(shown(console, line, "" if undone is None else "dim"), soft_wrap=True)
+        mark = "" if undone is None else f" (undone by event {undone})"
+        line(console, told + mark, style="dim" if mark else "")
 
 
 def changes(console: Console, before: str, after: str, lines: Sequence[tuple[str, str]], total: str) -> None:
@@ -173,13 +175,22 @@ def problems(console: Console, found: Iterable[Mapping[str, Any]]) -> None:
     for problem in found:
         places = [f"{place} {problem[place]}" for place in ("line", "seq") if problem.get(place) is not None]
         where = problem.get("source") or ", ".join(places)
-        line = f"{where}: {problem['message']}" if where else problem["message"]
-        console.print(shown(console, line), soft_wrap=True)
+        line(console, f"{where}: {problem['message']}" if where else problem["message"])
 
 
 def say(console: Console, sentence: str, style: str = "") -> None:
     """Print a sentence, wrapped where it is longer than the terminal is wide."""
     console.print(shown(console, sentence, style))
+
+
+def line(console: Console, text: str, style: str = "") -> None:
+    """Print a line as it is, however long, so that it can be searched in a pipe."""
+    told = shown(console, text, style)
+    if console.color_system is None:
+        # Where no style can show, Rich would give the same characters for twenty times the time.
+        console.file.write(f"{told.plain}\n")
+    else:
+        console.print(told, soft_wrap=True)
 
 
 def shown(console: Console, value: object, style: str = "") -> Text:
