@@ -14,15 +14,15 @@ from projections.standing import graveyard as gone
 from projections.surfaces import commands
 from projections.surfaces.answers import answer, given_text, note
 from projections.surfaces.options import as_json, at_when, noted
-from projections.surfaces.stood import numbered
+from projections.surfaces.stood import UNTAKEN, numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
     from rich.console import Console
 
+    from projections.standing import Standing
     from projections.surfaces.project import Project
-    from projections.surfaces.stood import Stood
 
 
 def console() -> Console:
@@ -84,15 +84,21 @@ def _tell(told: dict[str, Any], extras: dict[str, Any], *, charted: bool, trail:
         chart.chart(out, told)
 
 
-def _waiting(project: Project, notes: Iterable[str] = ()) -> None:
-    """Print what a person should hear beside an answer."""
-    for line in filter(None, (*notes, commands.waiting(project))):
+def _waiting(project: Project) -> None:
+    if waits := commands.waiting(project):
+        note(waits)
+
+
+def _asked(
+    project: Project, when: str | None, rows_of: Callable[[Standing], list[dict[str, Any]]]
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return rows about names, and which moment they are of, None for now; what else there is to hear is printed."""
+    found = commands.standing(project, when)
+    rows = numbered(found, rows_of(found.state))
+    for line in (*found.notes, *([f"this is {UNTAKEN}"] if found.is_untaken else [])):
         note(line)
-
-
-def _told(asked: Stood[Any], when: str | None) -> str | None:
-    """Say which moment an answer shows, None where that goes without saying."""
-    return asked.told if when is not None or asked.is_untaken else None
+    _waiting(project)
+    return rows, when and found.told
 
 
 @click.command(epilog="Example: tallybook blame --at 2d")
@@ -101,15 +107,13 @@ def _told(asked: Stood[Any], when: str | None) -> str | None:
 @click.pass_obj
 def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """Show for each entry of the playbook the event that last changed its counts, its text or its standing."""
-    asked = commands.standing(project, when)
-    rows = numbered(asked, blamed(asked.state))
-    _waiting(project, asked.notes)
+    rows, at = _asked(project, when, blamed)
     if as_json:
         answer(rows)
         return
     from projections.surfaces import lists
 
-    lists.blame(console(), rows, _told(asked, when))
+    lists.blame(console(), rows, at)
 
 
 @click.command(epilog="Example: tallybook graveyard --at 2026-11-01")
@@ -118,15 +122,13 @@ def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.pass_obj
 def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """List all that was pruned, retired, removed, merged or undone, and why; what went last stands last."""
-    asked = commands.standing(project, when)
-    rows = numbered(asked, gone(asked.state))
-    _waiting(project, asked.notes)
+    rows, at = _asked(project, when, gone)
     if as_json:
         answer(rows)
         return
     from projections.surfaces import lists
 
-    lists.graveyard(console(), rows, _told(asked, when))
+    lists.graveyard(console(), rows, at)
 
 
 @click.command("needs-ratings", epilog="Example: tallybook needs-ratings --limit 5")
