@@ -160,6 +160,17 @@ def test_an_answer_about_the_past_says_which_moment_it_is_of(capsys: pytest.Capt
     assert "as of" not in asked(capsys, verb)
 
 
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("words", [["why", "kpt_003"], ["what-if"]], ids=" ".join)
+def test_what_a_when_came_to_is_a_note_beside_other_answers(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    """Number and what was named, where it was not a number that was typed."""
+    for when, told in (("session:s1+", "note: session:s1+ is event 11, after session s1\n"), ("11", "")):
+        assert 0 == cli.run([*words, "--at", when])
+        assert told == capsys.readouterr().err
+
+
 def test_needs_ratings_answers_the_widest_first(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """The stable shape, no more than asked for; a line for each entry for people."""
     commands.add(here, "another", HUMAN)

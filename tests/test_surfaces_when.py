@@ -252,6 +252,12 @@ def test_a_session_that_is_none_or_several_is_refused(when: str, message: str) -
     assert f"--at {when}: {message}" == str(caught.value)
 
 
+def test_what_others_did_meanwhile_is_told_behind_a_session() -> None:
+    """Sessions run side by side: how many events between its first and its last are not its own is a note."""
+    told = "of events 2 to 9, 4 did not come from session abc-1"
+    assert [(told,), (), ()] == [of(BUSY, f"session:{one}").notes for one in ("abc-1+", "abc-1", "abd+")]
+
+
 def test_a_session_in_a_ledger_without_any() -> None:
     """Where nothing has a session, the line says so."""
     with pytest.raises(BadInputError, match=r"begins so; no event in this ledger has a session$"):

@@ -181,6 +181,20 @@ def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> No
         when.find_here(tracked, "git:HEAD", "--since")
 
 
+def test_a_commit_may_go_on_where_the_projects_ledger_ends(tracked: Project) -> None:
+    """Whoever went back to an older commit sees what a newer one has, and is told that it is the same history."""
+    put_back = keep(tracked)
+    commands.add(tracked, "two", HUMAN)
+    name = commit(tracked)
+    put_back()
+    then = commands.at(tracked, "git:HEAD")
+    assert ["one", "two"] == texts(then)
+    told = f"the end of the ledger in commit {name[:12]}, which goes on where this one ends"
+    assert then.told.endswith(told)
+    with pytest.raises(BadInputError, match=f"--until git:HEAD: is {told}; give the commit's date and time"):
+        when.find_here(tracked, "git:HEAD", "--until")
+
+
 def test_what_was_redacted_since_is_gone_from_a_commits_ledger(tracked: Project) -> None:
     """Git keeps the bytes; nobody is shown them here."""
     put_back = keep(tracked)

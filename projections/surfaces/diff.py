@@ -64,18 +64,20 @@ def _left_json(left: Left | None) -> dict[str, Any] | None:
     return None if left is None else attrs.asdict(left)
 
 
-def diff_lines(difference: Diff, missing: str) -> list[tuple[str, str]]:
+def diff_lines(difference: Diff, missing: str, since: int = 0) -> list[tuple[str, str]]:
     """Return a difference for people: lines, each with its sign, ``+``, ``-``, ``~`` or empty for what stands below.
 
     Args:
         difference: The difference.
         missing: What to say of an entry that nothing took out of the second playbook.
+        since: The moment of the first where the second is a later one. What took an entry out by then did not count
+            yet, or no longer, and does so since something was undone.
     """
     lines: list[tuple[str, str]] = []
     for came in difference.added:
         lines += [("+", f"{_counted(came.point)}{_before(came.was)}"), ("", came.point.text)]
     for gone in difference.gone:
-        fate = _fate(gone.left) or f"{missing}, with {_counts(gone.point)}"
+        fate = _fate(gone.left, since) or f"{missing}, with {_counts(gone.point)}"
         lines += [("-", f"{gone.point.name}  {fate}"), ("", gone.point.text)]
     for one in difference.changed:
         lines += [("~", f"{one.after.name}  {_counting(one)}")]
@@ -97,12 +99,15 @@ def _before(was: Left | None) -> str:
     return "" if was is None else f", back: it was {was.how} at event {was.seq}"
 
 
-def _fate(left: Left | None) -> str:
+def _fate(left: Left | None, since: int) -> str:
     """Say how an entry left, empty where nothing took it out."""
     if left is None:
         return ""
     into = f" into {left.into}" if left.into else ""
-    where = "in playbook.json" if left.seq is None else f"at event {left.seq}"
+    if left.seq is None:
+        where = "in playbook.json"
+    else:
+        where = f"at event {left.seq}" + (", as history is told since an undoing" if left.seq <= since else "")
     return f"{left.how}{into} {where}, with {_counts(left)}"
 
 
@@ -125,6 +130,11 @@ def _missing(before: Stood[Departures], after: Stood[Departures]) -> str:
     if before.commit != after.commit:
         return "not in that history"
     return "not there yet" if after.state.seq < before.state.seq else "what brought it was undone"
+
+
+def _since(before: Stood[Departures], after: Stood[Departures]) -> int:
+    """Return the moment of the first playbook where the second is a later one of that history, else 0."""
+    return before.state.seq if before.commit == after.commit and before.state.seq < after.state.seq else 0
 
 
 def _total(difference: Diff) -> str:
@@ -152,7 +162,7 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
     from projections.surfaces import terminal
 
     console = terminal.console_for(sys.stdout)
-    lines = diff_lines(difference, _missing(before, after))
+    lines = diff_lines(difference, _missing(before, after), _since(before, after))
     terminal.changes(console, f"From {before.told}", f"to {after.told}", lines, _total(difference))
 
 

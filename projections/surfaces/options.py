@@ -29,13 +29,16 @@ def at_when(command: Command) -> Command:
 
 
 def noted(project: Project, when: str | None) -> Moment | None:
-    """Return the moment that ``--at`` names, None without one; what a person should hear of it is printed."""
+    """Return the moment that ``--at`` names, None without one; what it came to, and what is odd there, is printed."""
     if when is None:
         return None
     from projections.surfaces import when as moments
 
     moment = moments.find(project, when)
-    for line in moment.notes:
+    place = f"event {moment.seq}" if moment.seq else "the beginning, before any event"
+    told = f"{when} is {place}{f', {moment.named}' if moment.named else ''}"
+    # A number is the event that it names, whoever says so.
+    for line in (*([] if when == str(moment.seq) else [told]), *moment.notes):
         answers.note(line)
     return moment
 

@@ -76,11 +76,13 @@ class Span:
         session: Its whole id.
         first: Sequence number of its first event.
         last: Sequence number of the last event of its last batch.
+        own: How many events in between, both included, are its own.
     """
 
     session: str
     first: int
     last: int
+    own: int
 
 
 @attrs.frozen
@@ -128,12 +130,11 @@ def find_here(project: Project, when: str, option: str) -> Moment:
     """Return the moment of the project's own ledger that a WHEN names, as ``find``.
 
     Raises:
-        BadInputError: As ``find``; or it is a commit's, and that has another history than this ledger.
+        BadInputError: As ``find``; or it is a commit's, and no moment of this ledger.
     """
     moment = find(project, when, option)
     if moment.commit:
-        what = f"the ledger in commit {moment.commit} has another history than this one"
-        raise BadInputError(f"{option} {when}", what, "give the commit's date and time")
+        raise BadInputError(f"{option} {when}", f"is {moment.named}", "give the commit's date and time")
     return moment
 
 
@@ -250,7 +251,9 @@ def _around_session(question: _Question) -> Moment:
     wanted = question.when.removeprefix(_SESSION)
     span = session_of(question.log, wanted.removesuffix("+"), f"{question.option} {question.when}")
     if wanted.endswith("+"):
-        return Moment(span.last, question.log.read, f"after session {span.session}")
+        others = span.last - span.first + 1 - span.own
+        told = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
+        return Moment(span.last, question.log.read, f"after session {span.session}", (told,) if others else ())
     return Moment(span.first - 1, question.log.read, f"before session {span.session} began")
 
 
@@ -303,8 +306,8 @@ def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
             form = head_form(head) if needle in head else None
             session = None if form is None else _session_in(form.by)
             if session is not None and session.startswith(beginning):
-                before = spans.get(session)
-                spans[session] = Span(session, seq if before is None else before.first, batch.last)
+                before = spans.get(session, Span(session, seq, seq, 0))
+                spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
     return spans
 
 
@@ -352,10 +355,13 @@ def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
     named = f"the end of the ledger in commit {commit.name}"
     if end is None:
         return Moment(0, question.log.read, named)
-    gone = set(copy.owed)
+    gone, ours = set(copy.owed), (0, "")
     for batch in question.log.read():
-        if (batch.last, batch.chain) == (end.last, end.chain):
+        ours = (batch.last, batch.chain)
+        if ours == (end.last, end.chain):
             return Moment(end.last, question.log.read, named)
         gone.update(redact.redacted_by(batch))
     kept = list(copy.read(gone))
-    return Moment(end.last, lambda: kept, f"{named}, which has another history than this one", commit=commit.name)
+    further = not ours[0] or any((batch.last, batch.chain) == ours for batch in kept)
+    whose = "goes on where this one ends" if further else "has another history than this one"
+    return Moment(end.last, lambda: kept, f"{named}, which {whose}", commit=commit.name)
