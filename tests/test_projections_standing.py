@@ -10,6 +10,7 @@ import pytest
 
 from ledger.events import (
     EventsVoided,
+    KeyPoint,
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
@@ -96,6 +97,22 @@ def test_every_name_stands_or_lies_in_the_graveyard(stretches: list[list[Any]]) 
     graves = [row["name"] for row in graveyard(state)]
     assert book.used == {*book.points, *graves}
     assert len(book.used) == len(book.points) + len(graves)
+
+
+@settings(max_examples=200)
+@given(stretches=HISTORIES)
+def test_an_entry_last_changed_where_two_moments_differ(stretches: list[list[Any]]) -> None:
+    """With one event a batch: what stands at each moment says by itself which event changed an entry last."""
+    batches = list(retold(lambda: history([[event] for stretch in stretches for event in stretch])))
+    last: dict[str, int] = {}
+    before: dict[str, KeyPoint] = {}
+    for count, batch in enumerate(batches, 1):
+        after = fold(PLAYBOOK, batches[:count]).points
+        last |= {name: batch.last for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+        before = after
+    state = fold(standing_view(), batches)
+    told = seqs(blame(state)) | seqs([row for row in graveyard(state) if row["status"] != "undone"])
+    assert last == told
 
 
 def test_a_pruned_entry_lies_there_with_its_rule_and_counts() -> None:
