@@ -46,6 +46,10 @@ class Log(Protocol):
         """Yield every batch behind a place, verified."""
         ...
 
+    def may_hold(self, needle: bytes) -> bool:
+        """Say whether bytes may stand in some line: where they do not, no event that is read has them."""
+        ...
+
     def transaction(self, wait_ms: int = ...) -> AbstractContextManager[Transaction]:
         """Return a context in which batches can be appended."""
         ...

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ledger.backends import jsonl
 from ledger.backends.jsonl import JsonlLog
 from ledger.clock import MICROSECONDS, Now, moment
 from ledger.errors import BadInputError
@@ -134,6 +135,19 @@ def test_reading_goes_on_behind_a_mark(log: Log) -> None:
     batches = list(log.read())
     marks = [START, *(batch.mark for batch in batches)]
     assert [batches[count:] for count in range(5)] == [list(log.read(mark)) for mark in marks]
+
+
+@pytest.mark.parametrize("chunk_bytes", [7, 16, 1024 * 1024])
+def test_what_no_line_holds_is_known_without_reading(
+    log: Log, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
+) -> None:
+    """Bytes that stand in a line are found, wherever a look at the file happens to be cut, and others are not."""
+    monkeypatch.setattr(jsonl, "_CHUNK_BYTES", chunk_bytes)
+    assert not log.may_hold(b"kpt_007")
+    append(log, *(f"kpt_{number:03d}" for number in range(40)))
+    for number in range(40):
+        assert log.may_hold(f'"name":"kpt_{number:03d}"'.encode())
+    assert not log.may_hold(b"kpt_040")
 
 
 def test_the_head_is_behind_the_last_batch(log: Log, reopened: Callable[[], Log]) -> None:

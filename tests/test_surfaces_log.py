@@ -212,6 +212,13 @@ def test_a_person_sees_what_was_undone(here: Project, run: Callable[..., Answer]
     assert "event 9 taken back\n" in run("log", "--since", "10").out
 
 
+def test_without_an_undoing_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A list of a ledger in which nothing was taken back begins at once."""
+    made = log_of([({"rater": "human"}, [PointAdded("kpt_001", "events.voided")])])
+    monkeypatch.setattr(made, "read", None)
+    assert listing.Undone() == listing.undone(made)
+
+
 def test_a_script_sees_what_was_undone(here: Project, run: Callable[..., Answer]) -> None:
     """In JSON an event that was taken back has the number of what did it, and no other event has the key."""
     curate.undo(here, "6", None, "", HUMAN)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 # not be noted would be forgotten, so that is tried for longer.
 _HEAD_TRIES = 1_000
 _REPORT_TRIES = 10_000
+_CHUNK_BYTES = 1024 * 1024
 SYSTEM = {"rater": "tallybook"}
 
 
@@ -91,6 +92,22 @@ class JsonlLog:
         """
         with self.scan(after) as reading:
             yield from reading
+
+    def may_hold(self, needle: bytes) -> bool:
+        """Say whether bytes stand anywhere in the log, proven or not: far quicker than reading, and no proof of any."""
+        try:
+            fd = disk.open_file(self.path, write=False)
+        except FileNotFoundError:
+            return False
+        try:
+            window = b""
+            while chunk := os.read(fd, _CHUNK_BYTES):
+                window = window[-len(needle) :] + chunk
+                if needle in window:
+                    return True
+            return False
+        finally:
+            os.close(fd)
 
     def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
         """Return a transaction: a context in which the lock is held, and behind which what was appended is durable."""

@@ -40,6 +40,10 @@ class MemoryLog:
         """Yield the batches behind a place."""
         return iter([batch for batch in self.batches if batch.first > after.seq])
 
+    def may_hold(self, needle: bytes) -> bool:
+        """Say whether bytes stand anywhere in the log."""
+        return any(needle in batch.data for batch in self.batches)
+
     def transaction(self, wait_ms: int = 0) -> MemoryTransaction:  # noqa: ARG002 - the protocol's; nobody waits here
         """Return a transaction."""
         return MemoryTransaction(self)

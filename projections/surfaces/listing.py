@@ -85,6 +85,9 @@ class Undone:
 def undone(log: Log, mark: Mark = START) -> Undone:
     """Return what the undoings behind a place take back; where there is none, nothing else is decoded for it."""
     needle = _of_kind(KIND_OF[EventsVoided])
+    if not log.may_hold(needle):
+        # As most ledgers are; so what is listed begins at once, and is read once.
+        return Undone()
     telling = decode(batch for batch in log.read(mark) if needle in batch.data)
     told = [one for batch in telling for one in batch.records]
     ids = {id_ for one in told if isinstance(one.event, EventsVoided) for id_ in one.event.ids}
