@@ -84,11 +84,8 @@ class Standing(State):
 
     def status(self, name: str) -> str:
         """Return kept, pruned, retired, merged, undone, or unknown where no entry ever had the name."""
-        if name in self.book.points:
-            return "kept"
-        if name in self.changed:
-            return GONE[type(self.decided(name).event)]
-        return UNDONE if name in self.undone else "unknown"
+        status = self.book.status_of(name)
+        return UNDONE if status == "unknown" and name in self.undone else status
 
     def decided(self, name: str) -> Recorded:
         """Return what last changed a name that stood."""
