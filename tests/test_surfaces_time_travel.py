@@ -317,6 +317,19 @@ def test_a_moment_that_is_none_is_one_line(
     assert message in answer.err
 
 
+def test_no_id_of_a_session_steers_the_terminal(here: Project, run: Callable[..., Answer]) -> None:
+    """Neither in an answer nor in what is said beside it, an error included."""
+    for _ in range(2):
+        commands.add(here, "two", {"rater": "agent", "session": "odd\x1b[31m"})
+        commands.rate(here, "kpt_002", "helpful", HUMAN)
+    answers_ = [run(*words) for words in (["why", "kpt_002", "--at", "session:odd+"], ["show", "--at", "session:\x1b"])]
+    assert [0, 2] == [answer.code for answer in answers_]
+    assert [2, 1] == [answer.err.count("\n") for answer in answers_]
+    for answer in answers_:
+        assert r"\x1b" in answer.err
+        assert "\x1b" not in answer.out + answer.err
+
+
 def test_no_text_of_an_entry_steers_the_terminal(here: Project, run: Callable[..., Answer]) -> None:
     """Escapes in a text, as somebody else may have written it, are shown as what they are."""
     commands.add(here, "red \x1b[31m and\nnext", HUMAN)

@@ -48,13 +48,22 @@ def answer(value: Any) -> None:
 
 def note(text: str) -> None:
     """Print a line beside the answer, for people."""
-    sys.stderr.write(f"note: {text}\n")
+    sys.stderr.write(f"note: {_harmless(text)}\n")
 
 
 def complain(message: str, code: int) -> int:
     """Print one line on standard error and return the code."""
-    sys.stderr.write(f"tallybook: {' '.join(message.split())}\n")
+    sys.stderr.write(f"tallybook: {_harmless(' '.join(message.split()))}\n")
     return code
+
+
+def _harmless(text: str) -> str:
+    """Return a text without what steers a terminal: ids and names in it are other people's."""
+    if text.isprintable():
+        return text
+    from projections.surfaces.terminal import harmless
+
+    return harmless(text)
 
 
 def read_input(file: str) -> tuple[bytes, str]:
