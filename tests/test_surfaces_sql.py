@@ -186,6 +186,46 @@ def test_an_answer_in_json_is_an_object_a_line(here: Project, capsys: pytest.Cap
     assert list(values.values()) == list(first.values())
 
 
+def test_times_of_a_zone_are_told_in_utc(
+    here: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Wherever the machine is, on their own, in lists and beside other columns, with no further library."""
+    del here
+    monkeypatch.setenv("TZ", "America/New_York")
+    monkeypatch.setitem(sys.modules, "pytz", None)
+    zoned = "TIMESTAMPTZ '2026-01-01 12:00:00+02'"
+    query = f"SELECT {zoned} AS t, [{zoned}] AS l, {{'a': {zoned}}} AS s, 1 AS t, '[1]'::JSON AS j; -- done"
+    assert 0 == cli.run(["sql", query, "--json"])
+    time = "2026-01-01T10:00:00"
+    assert {"t": time, "l": [time], "s": {"a": time}, "t_1": 1, "j": [1]} == json.loads(capsys.readouterr().out)
+    assert 0 == cli.run(["sql", 'SELECT count(*) AS past FROM events WHERE "at" <= now()', "--json"])
+    assert capsys.readouterr().out.startswith('{"past": ')
+
+
+def test_no_bar_is_drawn_into_an_answer(here: Project) -> None:
+    """DuckDB would show how far a slow query is, on standard output."""
+    assert [(False,)] == ask(here, "SELECT current_setting('enable_progress_bar')")
+
+
+@pytest.mark.parametrize("said", [RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error")])
+def test_an_interrupted_query_ends_as_any_command(
+    here: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: Exception
+) -> None:
+    """DuckDB has its own words for it; any other error that it has no class for is not taken for one."""
+    del here
+    said_now = [said]
+
+    def refuse(*_: object) -> None:
+        raise said_now[0]
+
+    monkeypatch.setattr(sql, "_check", refuse)
+    assert 130 == cli.run(["sql", "SELECT 1"])
+    assert "tallybook: interrupted\n" == capsys.readouterr().err
+    said_now[0] = RuntimeError("something else")
+    with pytest.raises(RuntimeError, match="something else"):
+        cli.run(["sql", "SELECT 1"])
+
+
 def test_people_are_shown_a_table_of_so_many_rows(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """Columns with their names, and a note where there is more; in JSON there is all of it."""
     del here

@@ -5,6 +5,7 @@ DuckDB is an extra. It is shut off from files, the network and its own settings 
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from datetime import date, time, timedelta
 from decimal import Decimal
 from itertools import islice, takewhile
@@ -40,6 +41,9 @@ SETTINGS: Final = {
 }
 """Nothing is spilled to disk, fetched, kept, or taken from this program's own variables."""
 
+TUNED: Final = ("SET enable_progress_bar = false", "SET TimeZone = 'UTC'")
+"""Nothing is drawn among the answer, which is the same in every time zone."""
+
 SHUT: Final = ("SET enable_external_access = false", "SET lock_configuration = true")
 ASKS: Final = {"SELECT", "MULTI"}
 """Kinds of statements that only ask; PIVOT is the last, and makes a type of its own in memory."""
@@ -49,6 +53,9 @@ CHUNK_ROWS: Final = 10_000
 
 RESERVED: Final = ("at", "when", "into")
 """Words of the ledger or of an answer that SQL keeps for itself."""
+
+ZONED: Final = "TIMESTAMP WITH TIME ZONE"
+"""Times that DuckDB hands over with the help of another library alone."""
 
 
 @attrs.frozen
@@ -82,17 +89,43 @@ def query(project: Project, text: str, when: str | Moment | None = None) -> Tabl
         return whole() if until is None else takewhile(lambda batch: batch.last <= until, whole())
 
     connection = duck.connect(":memory:", config=SETTINGS)
+    for statement in TUNED:
+        connection.execute(statement)
     _fill(connection, read, text.casefold())
     for statement in SHUT:
         connection.execute(statement)
-    try:
+    with _asking(text):
         _check(connection, text)
         connection.execute(text)
-        columns = connection.description or []
-        names = _distinct([column[0] for column in columns])
-        return Table(names, _rows(connection, [str(column[1]) == "JSON" for column in columns]))
+        columns = [(column[0], str(column[1])) for column in connection.description or []]
+        if any(ZONED in type_ for _, type_ in columns):
+            _without_zones(connection, text, [type_ for _, type_ in columns])
+    names = _distinct([name for name, _ in columns])
+    return Table(names, _rows(connection, [type_ == "JSON" for _, type_ in columns]))
+
+
+def _without_zones(connection: duckdb.DuckDBPyConnection, text: str, types: list[str]) -> None:
+    """Ask again, for times in UTC that have no zone in the place of those that have one."""
+    connection.execute(f"CREATE TEMP TABLE zoned AS {text}")
+    chosen = ", ".join(f"#{place}::{type_.replace(ZONED, 'TIMESTAMP')}" for place, type_ in enumerate(types, 1))
+    connection.execute(f"SELECT {chosen} FROM zoned")  # noqa: S608 - places and types alone
+
+
+@contextmanager
+def _asking(text: str = "") -> Iterator[None]:
+    """Let what DuckDB has against a query be an error of the query, and an interruption be one."""
+    duck = _duckdb()
+    try:
+        yield
+    except duck.InterruptException as error:
+        raise KeyboardInterrupt from error
     except duck.Error as error:
         raise _fault(error, text) from error
+    except RuntimeError as error:
+        # It looks for signals itself, and has its own word for what Python would raise.
+        if "interrupted" not in str(error):
+            raise
+        raise KeyboardInterrupt from error
 
 
 def _duckdb() -> Any:
@@ -180,12 +213,9 @@ def _distinct(names: list[str]) -> tuple[str, ...]:
 
 def _rows(connection: duckdb.DuckDBPyConnection, is_json: list[bool]) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of an answer; an error on the way is one of the query."""
-    duck = _duckdb()
     while True:
-        try:
+        with _asking():
             rows = connection.fetchmany(CHUNK_ROWS)
-        except duck.Error as error:
-            raise _fault(error, "") from error
         if not rows:
             return
         for row in rows:
