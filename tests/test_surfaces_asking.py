@@ -181,3 +181,55 @@ def test_needs_ratings_answers_the_widest_first(here: Project, capsys: pytest.Ca
     assert 1 == len(json.loads(asked(capsys, "needs-ratings", "--limit", "1", "--json")))
     assert "kpt_003  +1 -0      21 to 100 %  use TYPE hints!" == asked(capsys, "needs-ratings").splitlines()[1]
     assert "" == asked(capsys, "needs-ratings", "--limit", "0", code=2)
+
+
+def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Return what the command prints beside its answer."""
+    capsys.readouterr()
+    cli.run(list(words))
+    return capsys.readouterr().err
+
+
+def test_an_answer_says_what_a_hand_changed_that_is_not_in_it(
+    here: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An entry that a hand took out, put in or changed is told where it is asked for, and all of them for lists."""
+    commands.add(here, "Keep functions short", HUMAN)
+    quiet = [("why", "kpt_001"), ("why", "kpt_002"), ("graveyard",), ("blame",), ("what-if",)]
+    assert [""] * 5 == [notes(capsys, *words) for words in quiet]
+    document = json.loads(here.playbook.read_bytes())
+    _, kept = document["key_points"]
+    kept["helpful"] = 7
+    back = {"name": "kpt_001", "text": "Use type hints", "helpful": 0, "harmful": 0}
+    here.playbook.write_text(json.dumps(document | {"key_points": [kept, back]}), encoding="utf-8")
+    said = {
+        "kpt_001": "it stands in playbook.json, where a hand put it",
+        "kpt_002": None,
+        "kpt_003": "a hand took it out of playbook.json",
+        "kpt_004": "a hand changed it in playbook.json",
+    }
+    hint = "; the next command that writes takes it in\n"
+    for name, told in said.items():
+        assert (f"note: {told}{hint}" if told else "") == notes(capsys, "why", name)
+    told = "note: the ledger does not know yet what playbook.json says of kpt_003, kpt_004, kpt_001"
+    assert told + hint == notes(capsys, "what-if")
+    assert "ledger does not know" not in notes(capsys, "what-if", "--at", "3")
+
+
+def test_a_playbook_without_a_ledger_is_told_of_in_short(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where nothing was ever taken in, the first few entries are named."""
+    points = [{"name": f"kpt_00{number}", "text": "x" * number, "helpful": 0, "harmful": 0} for number in range(1, 8)]
+    Project(project).playbook.write_text(json.dumps({"version": "1.0", "key_points": points}), encoding="utf-8")
+    assert "of kpt_001, kpt_002, kpt_003, kpt_004, kpt_005 and 2 more; " in notes(capsys, "what-if")
+    assert "it stands in playbook.json" in notes(capsys, "why", "kpt_007")
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("words", [("why", "kpt_001"), ("what-if",)])
+def test_a_moment_inside_a_batch_is_told_beside_the_answer(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...]
+) -> None:
+    """A batch counts as a whole, so the answer is of the event before it; not beside JSON, where programs read."""
+    assert notes(capsys, *words, "--at", "6").startswith("note: as of event 4, 20")
+    assert "(event 6 is inside a batch, which counts as a whole)\n" in notes(capsys, *words, "--at", "6")
+    assert ["", ""] == [notes(capsys, *words, "--at", "4"), notes(capsys, *words, "--at", "6", "--json")]

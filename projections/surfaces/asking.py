@@ -9,9 +9,10 @@ import click
 
 from ledger.errors import EXIT_NO, BadInputError
 from projections.confidence import needs_ratings as widest
+from projections.explain import explain
 from projections.standing import blame as blamed
 from projections.standing import graveyard as gone
-from projections.surfaces import commands
+from projections.surfaces import beside, commands
 from projections.surfaces.answers import answer, given_text, note
 from projections.surfaces.options import as_json, at_when, noted
 from projections.surfaces.stood import UNTAKEN, numbered
@@ -47,18 +48,19 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     name = " ".join(words)
     if as_json and any(shown.values()):
         raise BadInputError("--json", "goes with neither --chart nor --trail", "it has every event and every count")
+    moment = noted(project, when)
     try:
-        told, extras = commands.why(project, name, noted(project, when))
+        story, tell = commands.story_of(project, name, moment)
     except commands.SeveralPointsError as several:
         _choose(several, as_json=as_json)
         raise
-    _waiting(project)
+    told, extras = explain(story, tell)
+    beside.tell(project, moment, story.book, story.name)
     if as_json:
         answer(told | extras)
     else:
+        beside.as_of(moment, story)
         _tell(told, extras, **shown)
-    if told["status"] == "unknown" and when is None and name in commands.now(project).points:
-        note("it stands in playbook.json, where a hand put it; the next command that writes takes it in")
     return EXIT_NO if told["status"] == "unknown" else 0
 
 
@@ -166,7 +168,8 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     if as_json:
         for row in found.rows:
             answer(dict(zip(found.columns, row, strict=True)))
-    elif lists.table(console(), found.columns, found.rows):
+        return
+    if lists.table(console(), found.columns, found.rows):
         note(f"only {lists.MAX_ROWS:,} rows are shown; --json has them all")
 
 

@@ -278,10 +278,17 @@ class SeveralPointsError(TallybookError):
 
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the stable answer to `why`, and what is told beside it; as ``story_of``."""
+    return explain(*story_of(project, words, when))
+
+
+def story_of(
+    project: Project, words: str, when: str | Moment | None = None
+) -> tuple[Story, Callable[[int | None], Story]]:
     """Return the story of the entry of a name, or of the only one that had a text with these words.
 
     Returns:
-        The stable answer, and what is told beside it; of an unknown entry where nothing fits.
+        The story, that of an unknown entry where nothing fits, and what tells it up to another moment.
 
     Raises:
         SeveralPointsError: The words fit several.
@@ -296,7 +303,7 @@ def why(project: Project, words: str, when: str | Moment | None = None) -> tuple
         if names:
             tell = _teller(history, names[0])
             story = tell(until)
-    return explain(story, tell)
+    return story, tell
 
 
 def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:

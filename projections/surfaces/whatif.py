@@ -15,7 +15,7 @@ from projections.aging import aged_view
 from projections.playbook import playbook_view
 from projections.prune import POLICIES, SPEC_POLICY, Policy
 from projections.render import playbook_bytes
-from projections.surfaces import commands
+from projections.surfaces import beside, commands
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json, at_when, noted
@@ -166,7 +166,9 @@ def what_if(project: Project, /, **options: Any) -> None:
     """
     policy = policy_of(options["policy"], options["floor"], options["margin"])
     supposed = Supposed(policy, options["half_life"], options["without"])
-    state = look(project, supposed, noted(project, options["when"]))
+    moment = noted(project, options["when"])
+    state = look(project, supposed, moment)
+    beside.tell(project, moment, state.real)
     if options["output"] == "-":
         sys.stdout.buffer.write(playbook_bytes(state.other))
         return
@@ -177,6 +179,7 @@ def what_if(project: Project, /, **options: Any) -> None:
     if options["as_json"]:
         answer(told)
         return
+    beside.as_of(moment, state)
     from projections.surfaces import terminal
 
     for line in lines(told):
