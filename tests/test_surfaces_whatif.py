@@ -93,6 +93,14 @@ def test_who_would_come_back_and_who_would_go(
     assert (back, gone) == ([row["name"] for row in told["back"]], [row["name"] for row in told["gone"]])
 
 
+def test_the_beginning_of_a_session_id_is_enough(here: Project, ask: Callable[..., Any]) -> None:
+    """As everywhere that a session is named; the answer has the whole id."""
+    session = "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"
+    commands.rate(here, "kpt_001", "helpful", HUMAN | {"session": session})
+    told = ask("what-if", "--without", "session:5f1c2f0e", "--without", "session:s1")
+    assert {f"session:{session}": 2, "session:s1": 4} == told["without"]
+
+
 def test_what_if_tells_people_in_sentences(here: Project, run: Callable[..., Answer]) -> None:
     """First the rule and what is left out, then an entry a line, then how many differ."""
     commands.add(here, "n" * 500 + "\x1b[2J", HUMAN)
@@ -136,7 +144,13 @@ def test_no_output_takes_the_place_of_what_is_ours(here: Project, run: Callable[
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (["--without", "session:nobody"], EXIT_NO, "--without session:nobody: leaves out nothing that counted"),
+        (["--without", "session:nobody"], EXIT_BAD_INPUT, "--without session:nobody: no session has an id that begins"),
+        (
+            ["--without", "session:s"],
+            EXIT_BAD_INPUT,
+            "several sessions have an id that begins so: 's1', 's2'; give more",
+        ),
+        (["--without", "session:s2", "--at", "8"], EXIT_NO, "leaves out nothing that counted by then"),
         (["--without", "99"], EXIT_NO, "--without 99: leaves out nothing"),
         (["--without", "12", "--at", "8"], EXIT_NO, "leaves out nothing that counted by then"),
         (["--without", "s1"], EXIT_BAD_INPUT, "give session:ID, rater:NAME, or the sequence number"),
@@ -198,6 +212,15 @@ def test_bisect_searches_a_stretch(ask: Callable[..., Any], arguments: list[str]
 
 
 @pytest.mark.usefixtures("here")
+def test_bisect_says_what_is_odd_about_its_stretch(run: Callable[..., Answer]) -> None:
+    """A moment before the first event, or one that has not come yet, is told beside the answer."""
+    notes = run("bisect", "count > 0", "--from", "9000d", "--to", "2999-01-01").err.splitlines()
+    assert ["note: 9000d is before the ledger's first event", "note: 2999-01-01 has not come yet"] == [
+        line.replace(";", ",").partition(",")[0] for line in notes
+    ]
+
+
+@pytest.mark.usefixtures("here")
 def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
     """The event, what the terms are and were, and the moment that shows it where that is another."""
     lines = run("bisect", "kpt_002.harmful > kpt_002.helpful").out.splitlines()
@@ -214,7 +237,10 @@ def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
     assert ["it never became true", "  exists(kpt_001) is true", "  count is 1"] == run(
         "bisect", "not exists(kpt_001) and count == 1"
     ).out.splitlines()
-    assert "it held where the search began, and never became true\n  count is 1\n" == run("bisect", "count < 9").out
+    assert (
+        "it held where the search began, and never became true behind that\n  count is 1\n"
+        == run("bisect", "count < 9").out
+    )
 
 
 @pytest.mark.parametrize(

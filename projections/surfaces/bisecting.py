@@ -12,7 +12,7 @@ from projections.bisection import search, turn_json
 from projections.conditions import parse
 from projections.surfaces import commands
 from projections.surfaces import when as moments
-from projections.surfaces.answers import answer, say
+from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json
 from projections.surfaces.whatif import TEXT_CHARS
 
@@ -31,8 +31,7 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
         UnknownPointError: It never became true, and no entry ever had a name in it.
     """
     condition = parse(text)
-    options = zip(("--from", "--to"), stretch, strict=True)
-    begin, end = (None if when is None else moments.find_here(project, when, option).seq for option, when in options)
+    begin, end = (_seq(project, when, option) for option, when in zip(("--from", "--to"), stretch, strict=True))
     if begin is not None and end is not None and end < begin:
         raise BadInputError(f"--to {stretch[1]}", f"lies before --from {stretch[0]}", "exchange them")
     found = search(condition, lambda: commands.batches(project), (begin or 0, end), last=last)
@@ -42,12 +41,25 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
     return found
 
 
+def _seq(project: Project, when: str | None, option: str) -> int | None:
+    """Return the sequence number that a WHEN names; what a person should hear of it is printed."""
+    if when is None:
+        return None
+    moment = moments.find_here(project, when, option)
+    for line in moment.notes:
+        note(line)
+    return moment.seq
+
+
 def lines(told: Mapping[str, Any], *, last: bool) -> Iterator[str]:
     """Yield the answer for people, a line each."""
     event, values = told["event"], told["after"]
     if event is None:
-        held = "it held where the search began, and" if told["began"] else "it"
-        yield f"{held} never became true"
+        yield (
+            "it held where the search began, and never became true behind that"
+            if told["began"]
+            else "it never became true"
+        )
         yield from (f"  {term} is {_value(value)}" for term, value in values.items())
         return
     by = event["by"]

@@ -15,7 +15,7 @@ from projections.aging import aged_view
 from projections.playbook import playbook_view
 from projections.prune import POLICIES, SPEC_POLICY, Policy
 from projections.render import playbook_bytes
-from projections.surfaces import beside, commands
+from projections.surfaces import beside, commands, record
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json, at_when, noted
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from projections.surfaces.when import Moment
 
 _SEQ_DIGITS: Final = 18
+_SESSION: Final = "session:"
 TEXT_CHARS: Final = 70
 """Characters of a text that an answer shows to people, the mark of the cut included."""
 _COUNTS: Final = click.IntRange(1, 10**9)
@@ -91,16 +92,32 @@ def without_of(given: Sequence[str]) -> Without:
     return Without(frozenset(sessions), frozenset(raters), frozenset(map(int, seqs)))
 
 
+def whole_ids(project: Project, given: Sequence[str]) -> tuple[str, ...]:
+    """Return what is left out with the whole id of each session of which the beginning was given.
+
+    Raises:
+        BadInputError: There is no such session, or there are several.
+    """
+    log = record.open_log(project)
+    sessions = {what for what in given if what.startswith(_SESSION) and what != _SESSION}
+    found = {what: moments.session_of(log, what.removeprefix(_SESSION), f"--without {what}") for what in sessions}
+    return tuple(f"{_SESSION}{found[what].session}" if what in found else what for what in given)
+
+
 def look(project: Project, supposed: Supposed, when: str | Moment | None = None) -> Alternative:
     """Return the playbook at a moment, as it is and as it would be; nothing is written.
 
     Raises:
-        NothingToDoError: Something that is to be left out is not there.
+        BadInputError: A session that is to be left out is not there.
+        NothingToDoError: Something else that is to be left out is not there.
     """
     history, until = commands.up_to(project, when)
-    without = without_of(supposed.without)
+    # A commit may have another history, with sessions of its own.
+    is_ours = not isinstance(when, moments.Moment) or not when.commit
+    given = whole_ids(project, supposed.without) if is_ours else supposed.without
+    without = without_of(given)
     state = suppose(history, supposed.view, without, until)
-    for what in supposed.without:
+    for what in given:
         said = what if ":" in what else str(int(what))
         if said not in state.left_out:
             hint = "`tallybook log` shows what there is"
