@@ -9,7 +9,8 @@
     compared   = ">" | ">=" | "<" | "<=" | "==" | "!="
 
 A name is plain where it has letters, digits, ``_`` and ``-`` alone and begins with none of the last; any other stands
-in quotes, as a text does. Nothing of it is ever run: it is taken apart by hand, within bounds.
+in quotes, as a text does, and such a quote within it is doubled. Nothing of it is ever run: it is taken apart by hand,
+within bounds.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MAX_DEPTH: Final = 40
 """How deep parentheses and ``not`` may be nested."""
 MAX_DIGITS: Final = 15
 _SHOWN_CHARS: Final = 20
+_NAMES: Final = ("word", "text", "number")
+"""Kinds of parts that may be a name."""
 
 COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
@@ -138,10 +141,7 @@ def _token(text: str, begin: int) -> tuple[Token, int]:
     """Return the part that begins at a place, and where it ends."""
     char = text[begin]
     if char in "\"'":
-        end = text.find(char, begin + 1)
-        if end < 0:
-            raise _refuse(begin + 1, "the quotes are not closed")
-        return Token("text", text[begin + 1 : end], begin + 1), end + 1
+        return _in_quotes(text, begin)
     for sign in (*COMPARED, *"()."):
         if text.startswith(sign, begin):
             return Token("sign", sign, begin + 1), begin + len(sign)
@@ -154,9 +154,19 @@ def _token(text: str, begin: int) -> tuple[Token, int]:
     return Token("number" if word.isascii() and word.isdigit() else "word", word, begin + 1), end
 
 
+def _in_quotes(text: str, begin: int) -> tuple[Token, int]:
+    """Return the text in the quotes that open at a place, and where they are closed; doubled, they are one of it."""
+    quote, end = text[begin], begin + 1
+    while (end := text.find(quote, end)) >= 0 and text.startswith(quote * 2, end):
+        end += 2
+    if end < 0:
+        raise _refuse(begin + 1, "the quotes are not closed")
+    return Token("text", text[begin + 1 : end].replace(quote * 2, quote), begin + 1), end + 1
+
+
 def _shown(said: str) -> str:
     """Return a text in quotes, short, with nothing in it that moves a terminal."""
-    return ascii(said if len(said) <= _SHOWN_CHARS else f"{said[:_SHOWN_CHARS]}...")
+    return repr(said if len(said) <= _SHOWN_CHARS else f"{said[:_SHOWN_CHARS]}...")
 
 
 class _Parser:
@@ -208,7 +218,7 @@ class _Parser:
 
     def one(self) -> Callable[[Values], bool]:
         """Read a part that is true or false by itself."""
-        if not self.see("not", "("):
+        if not self.see("not", "(") or self.is_field():
             return self.plain()
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -257,13 +267,11 @@ class _Parser:
 
     def term(self) -> tuple[Callable[[Values], Any], bool]:
         """Read a number, ``count`` or a field; say also whether it is a text."""
-        part, behind = self.parts[self.next], self.parts[min(self.next + 1, len(self.parts) - 1)]
-        is_field = part.kind in {"word", "text", "number"} and behind.said == "." and behind.kind == "sign"
-        if is_field:
+        if self.is_field():
             name = self.name()
             self.expect(".")
             return self.field(name)
-        self.take()
+        part = self.take()
         if part.kind == "number":
             if len(part.said) > MAX_DIGITS:
                 raise self.fault(f"expected at most {MAX_DIGITS} digits", part)
@@ -274,6 +282,11 @@ class _Parser:
             return lambda values: values[place], False
         raise self.fault("expected a number, count, NAME.helpful, NAME.harmful, NAME.text or a status", part)
 
+    def is_field(self) -> bool:
+        """Say whether a field comes next: what stands before the point is a name, whatever it means elsewhere."""
+        part, behind = self.parts[self.next], self.parts[min(self.next + 1, len(self.parts) - 1)]
+        return part.kind in _NAMES and behind.said == "." and behind.kind == "sign"
+
     def field(self, name: str) -> tuple[Callable[[Values], Any], bool]:
         if not self.see(*FIELDS):
             raise self.fault(f"expected one of {', '.join(FIELDS)}")
@@ -283,7 +296,7 @@ class _Parser:
 
     def name(self) -> str:
         part = self.take()
-        if part.kind not in {"word", "text", "number"} or not part.said:
+        if part.kind not in _NAMES or not part.said:
             raise self.fault("expected the name of an entry", part)
         return part.said
 
@@ -295,7 +308,10 @@ class _Parser:
 
 def _name(name: str) -> str:
     """Return a name as a condition has it."""
-    return name if name.replace("_", "").replace("-", "").isalnum() and name[0] != "-" else f'"{name}"'
+    if all(char.isalnum() or char in "_-" for char in name) and name[0] != "-":
+        return name
+    doubled = name.replace('"', '""')
+    return f'"{doubled}"'
 
 
 def _had(book: Playbook, name: str, field: str) -> Any:

@@ -108,6 +108,25 @@ def test_a_condition_tells_what_it_asks() -> None:
     assert (1, None, True, 5) == condition.values(BOOK)
 
 
+@given(
+    st.text(st.sampled_from("ab\"'.-_ \u00e9()"), min_size=1, max_size=6) | st.sampled_from(["not", "or", "count", "1"])
+)
+def test_every_name_can_be_asked_for(name: str) -> None:
+    """In either quotes, where those that it holds are doubled; and what a term tells is a condition again."""
+    for quote in "\"'":
+        text = f"{quote}{name.replace(quote, quote * 2)}{quote}"
+        condition = parse(f"exists({text}) or {text}.helpful > 1")
+        assert {name} == condition.names
+        assert {name} == parse(f"{condition.terms[0].told} and {condition.terms[1].told} > 1").names
+
+
+def test_words_of_the_form_may_be_names() -> None:
+    """Before a point stands a name, whatever the word means elsewhere."""
+    book = playbook([PointEdited(name, 1, 0, "x") for name in ("not", "and", "exists", "count")])
+    for name in ("not", "and", "exists", "count"):
+        assert holds(f"{name}.helpful == 1 and not {name}.helpful == 2", book)
+
+
 REFUSED: list[tuple[str, int, str]] = [
     ("", 1, "expected a number, count, NAME.helpful"),
     (" \n ", 4, "found the end"),
@@ -138,7 +157,9 @@ REFUSED: list[tuple[str, int, str]] = [
     ("kpt_001.text contains kpt", 23, "expected a text in quotes, found 'kpt'"),
     ("kpt_001.helpful contains 'x'", 17, "expected one of"),
     ("'open", 1, "the quotes are not closed"),
-    ("count > \u0663", 9, "found '\\u0663'"),
+    ("count > \u0663", 9, "found '\u0663'"),
+    ("\u043a\u043b\u044e\u0447 > 1", 1, "found '\u043a\u043b\u044e\u0447'"),
+    ("'it''s", 1, "the quotes are not closed"),
     ("count > 1 \x1b[2J", 11, "'\\x1b' has no meaning here"),
     ("__import__('os')", 1, "found '__import__'"),
     ("count > " + "9" * 1000, 9, "found '99999999999999999999...'"),
