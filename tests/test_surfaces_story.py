@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces.story import DECIDING_ROWS, KIN, NOTES, TRAIL_ROWS, matches, story
+from projections.surfaces.story import CHANGES, DECIDING_ROWS, KIN, NOTES, TRAIL_ROWS, matches, story
 from screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
 
 if TYPE_CHECKING:
@@ -164,7 +164,39 @@ def test_a_merged_entry_is_told_where_it_went() -> None:
     assert "merged into kpt_001 reflector" in text
     other = words(printed(KEPT | {"name": "kpt_001", "trail": [LEARNED, MERGED]}, trail=True))
     assert "merged with kpt_003 reflector" in other
-    assert "Merged" not in other
+    assert "Merged with kpt_003 at event 12, which left it with 0 helpful and 0 harmful. It stands" in other
+
+
+def changed(seq: int, kind: str, **more: Any) -> Told:
+    """Return a row of a trail: a decision about the entry."""
+    return {**LEARNED, "seq": seq, "kind": f"point.{kind}", **more}
+
+
+def test_what_changed_an_entry_is_told_in_sentences() -> None:
+    """A text or counts that are not what its beginning and its ratings come to have a sentence that says why."""
+    rows = [changed(5, "reworded"), changed(6, "edited", helpful=4), changed(7, "pinned"), changed(8, "noted")]
+    text = words(printed(KEPT | {"trail": [LEARNED, *rows]}))
+    said = "Reworded at event 5. Set by hand at event 6, which left it with 4 helpful and 0 harmful. Pinned at event 7."
+    assert f"{said} It stands in the playbook with 1 helpful and 3 harmful, and is pinned: no rule prunes it." in text
+    unpinned = words(printed(KEPT | {"trail": [LEARNED, *rows, changed(9, "unpinned")]}))
+    assert "Unpinned at event 9. It stands in the playbook with 1 helpful and 3 harmful. " in f"{unpinned} "
+
+
+def test_of_many_changes_the_latest_are_told() -> None:
+    """A story stays a story; a return is told with the absence before it, not as a change."""
+    rows = [changed(seq, "reworded") for seq in range(5, 25)]
+    text = words(printed(KEPT | {"trail": [LEARNED, *rows, changed(30, "removed"), changed(31, "edited")]}))
+    assert f"{21 - CHANGES} earlier changes are not told here; --json has them all." in text
+    assert CHANGES - 1 == text.count("Reworded at")
+    assert "Removed by hand at event 30 with 0 helpful and 0 harmful, back at event 31. It stands" in text
+    assert "Set by hand" not in text
+
+
+@WIDTHS
+def test_no_line_is_filled_up_with_spaces(width: int) -> None:
+    """What is copied out of a terminal, or compared by a script, has no blanks at its ends."""
+    lines = printed(PRUNED, {"lineage": [RELATIVE]}, width).splitlines()
+    assert [] == [line for line in lines if line.endswith("  ") or line.isspace()]
 
 
 @pytest.mark.parametrize("kind", ["reworded", "retired", "restored", "pinned", "unpinned", "noted"])

@@ -7,10 +7,9 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
-from rich.padding import Padding
 from rich.table import Table
 
-from projections.surfaces.terminal import line, moment, say, shown
+from projections.surfaces.terminal import indented, line, moment, say, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -78,7 +77,7 @@ def graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str | Non
         where = "in playbook.json" if event["seq"] is None else f"event {event['seq']}"
         heading.append_text(shown(console, f"  {_counts(row)}  {where}, {by}"))
         console.print(heading)
-        console.print(Padding(shown(console, row["text"]), (0, 0, 0, 2), expand=False))
+        indented(console, shown(console, row["text"]))
     _as_of(console, at)
 
 

@@ -7,10 +7,9 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from rich import box
-from rich.padding import Padding
 from rich.table import Table
 
-from projections.surfaces.terminal import NARROW, log_rows, moment, plural, say, shown
+from projections.surfaces.terminal import NARROW, indented, log_rows, moment, plural, say, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -48,6 +47,13 @@ GONE: Final = ("playbook.updated", "point.removed", "point.retired")
 BESIDE: Final = ("event.redacted", "point.noted")
 """Kinds of rows that say nothing of whether an entry stands."""
 
+COUNTED: Final = ("point.merged", "point.edited")
+CHANGED: Final = (*COUNTED, "point.reworded", "point.pinned", "point.unpinned")
+"""Kinds of rows that are told by themselves where the entry was there and stayed; the first change its counts."""
+
+CHANGES: Final = 5
+"""Changes of that kind, and absences, that are told."""
+
 COUNTS: Final = ("helpful", "harmful")
 SENT_ON: Final = "counts for "
 
@@ -67,7 +73,8 @@ def story(console: Console, told: Told, extras: Told | None = None, *, trail: bo
     heading.append(f"  {status}", "green" if status == "kept" else "red")
     console.print(heading)
     if told["text"] is not None:
-        console.print(Padding(shown(console, told["text"]), (0, 0, 1, 2)))
+        indented(console, shown(console, told["text"]))
+        console.print()
     for sentence in _sentences(told, extras):
         say(console, sentence)
     _quoted(console, extras.get("deciding", ()))
@@ -89,9 +96,7 @@ def _sentences(told: Told, extras: Told) -> Iterator[str]:
     yield from _ratings([row for row in trail if row["kind"] == "point.rated"])
     yield from _notes(extras.get("notes", ()))
     yield from _used(extras)
-    for row, after in pairwise(row for row in trail if row["kind"] not in BESIDE):
-        if leaves(row, told):
-            yield f"{_did(row, told)} at event {row['seq']} with {_counts(row)}, back at event {after['seq']}."
+    yield from _changes(told)
     yield _fate(told)
     yield from _until(told, extras)
     yield from _idle(told)
@@ -150,6 +155,28 @@ def _used(extras: Told) -> Iterator[str]:
         yield f"{line[:1].upper()}{line[1:]}."
 
 
+def _changes(told: Told) -> Iterator[str]:
+    """Say what happened to it between its beginning and its end, ratings aside, the latest of that."""
+    said = []
+    for before, row in pairwise(row for row in told["trail"] if row["kind"] not in BESIDE):
+        if leaves(before, told):
+            said.append(
+                f"{_did(before, told)} at event {before['seq']} with {_counts(before)}, back at event {row['seq']}."
+            )
+        elif row["kind"] in CHANGED and not leaves(row, told):
+            counts = f", which left it with {_counts(row)}" if row["kind"] in COUNTED else ""
+            said.append(f"{_did(row, told)} at event {row['seq']}{counts}.")
+    if len(said) > CHANGES:
+        yield f"{len(said) - CHANGES} earlier changes are not told here; --json has them all."
+    yield from said[-CHANGES:]
+
+
+def _is_pinned(told: Told) -> bool:
+    """Say whether the last that was decided about pruning it is that it is not."""
+    pins = [row["kind"] for row in told["trail"] if row["kind"] in {"point.pinned", "point.unpinned"}]
+    return pins[-1:] == ["point.pinned"]
+
+
 def _fate(told: Told) -> str:
     """Say what became of it."""
     decided = told["decided_by"]
@@ -161,7 +188,8 @@ def _fate(told: Told) -> str:
             else "No entry ever had this name, or a text with these words."
         )
     if decided is None:
-        return f"It stands in the playbook with {_counts(told)}."
+        pinned = ", and is pinned: no rule prunes it" if _is_pinned(told) else ""
+        return f"It stands in the playbook with {_counts(told)}{pinned}."
     verb = next(_did(row, told) for row in reversed(told["trail"]) if row["seq"] == decided["seq"])
     rule = f", by the rule {told['rule']}" if told["rule"] else ""
     return f"{verb} {_when(decided)}{rule}, with {_counts(told)}."
@@ -211,7 +239,7 @@ def _kin(console: Console, lineage: Sequence[Told]) -> None:
     say(console, f"The same guidance under {'another name' if len(lineage) == 1 else 'other names'}:")
     for one in lineage[:KIN]:
         how = f"{one['relation']} {'' if one['relation'] in {'went into', 'took in'} else 'as '}{one['of']}"
-        console.print(Padding(shown(console, f"{one['name']}  {one['status']}, {how}: {one['text']}"), (0, 0, 0, 2)))
+        indented(console, shown(console, f"{one['name']}  {one['status']}, {how}: {one['text']}"))
     if len(lineage) > KIN:
         say(console, f"  and {len(lineage) - KIN} more; --json has them all.", style="dim")
 

@@ -23,6 +23,7 @@ NARROW: Final = 60
 """Columns below which a table would leave too little for the text; entries are then blocks of lines."""
 
 BAR_CELLS: Final = 5
+INDENT: Final = 2
 HIDDEN: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 """Unicode categories that steer a terminal or the direction of writing, or break the line."""
 
@@ -191,6 +192,14 @@ def line(console: Console, text: str, style: str = "") -> None:
         console.file.write(f"{told.plain}\n")
     else:
         console.print(told, soft_wrap=True)
+
+
+def indented(console: Console, text: Text) -> None:
+    """Print a text wrapped and two columns in, with no blanks behind its lines."""
+    for wrapped in text.wrap(console, max(console.width - INDENT, 1)):
+        row = Text(" " * INDENT) + wrapped
+        row.rstrip()
+        console.print(row, soft_wrap=True)
 
 
 def shown(console: Console, value: object, style: str = "") -> Text:
