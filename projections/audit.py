@@ -123,11 +123,21 @@ class Story(State):
         return self.book.points.get(self.name)
 
     @property
+    def waits(self) -> KeyPoint | None:
+        """Return the entry as it is judged outside of the playbook, None where nothing said of it counts there."""
+        return waiting(self.book, self.name)
+
+    @property
     def status(self) -> str:
         """Return kept, pruned, retired, merged, or unknown where no entry ever had the name."""
         if self.point is not None:
             return "kept"
         return GONE[type(self.decided.event)] if self.decided is not None else "unknown"
+
+
+def waiting(book: Playbook, name: str) -> KeyPoint | None:
+    """Return an entry that was pruned and whose ratings count on, None where there is none."""
+    return book.gone[name] if name in book.pruned and not book.policy.lasting else None
 
 
 def _names(story: Story, event: Any) -> bool:
@@ -149,10 +159,12 @@ def _ids(story: Story) -> set[str]:
 def _tell(story: Story, batch: Batch) -> None:
     """Tell a batch whole, event by event; heads are decoded only where the story goes on."""
     stood = story.point is not None
-    concerned = story.name in story.book.due or any(_names(story, event) for event in batch.events)
+    may_turn = story.name in story.book.due or story.waits is not None
+    concerned = may_turn or any(_names(story, event) for event in batch.events)
     changes = False
     for index, event in enumerate(batch.events):
-        before, kind = story.point, type(event)
+        before, kind = story.point or story.waits, type(event)
+        stands = story.point is not None
         if isinstance(event, _USES):
             _use(story, event, Place(batch, index))
             continue
@@ -161,7 +173,7 @@ def _tell(story: Story, batch: Batch) -> None:
         if kind is EventsVoided:
             story.undoing = batch
         if concerned and (kind in CHANGES or kind is PointNoted):
-            _compare(story, batch.records[index], before)
+            _compare(story, batch.records[index], before, stood=stands)
     if stood or story.point is not None:
         story.ended = story.decided
     if changes:
@@ -176,21 +188,30 @@ def _use(story: Story, event: PlaybookInjected | PointCited, place: Place) -> No
         story.told = Uses(story.told.count + 1, place)
 
 
-def _compare(story: Story, record: Recorded, before: KeyPoint | None) -> None:
+def _compare(story: Story, record: Recorded, before: KeyPoint | None, *, stood: bool) -> None:
     """Tell what an event made of the entry."""
     event, after = record.event, story.point
-    if after is None and before is not None:
+    if after is None and before is not None and (stood or story.waits is None):
         story.decided = record
         story.rule = story.book.policy.rule if isinstance(event, PlaybookUpdated) else None
         story.trail.append(Step(record, before.helpful, before.harmful))
-    elif after is not None and (after is not before or (isinstance(event, _JUDGED) and _names(story, event))):
+    elif after is not None and (
+        after is not before or not stood or (isinstance(event, _JUDGED) and _names(story, event))
+    ):
         story.decided = story.rule = None
-        story.last = after
-        story.trail.append(Step(record, after.helpful, after.harmful))
+        _step(story, record, after)
         if isinstance(event, PointSeeded):
             story.origin, story.original = event.origin, event.original
+    elif after is None and story.waits is not None and story.waits is not before:
+        _step(story, record, story.waits)
     elif _names(story, event):
         _set_aside(story, record)
+
+
+def _step(story: Story, record: Recorded, after: KeyPoint) -> None:
+    """Tell that the entry is as given from an event on."""
+    story.last = after
+    story.trail.append(Step(record, after.helpful, after.harmful))
 
 
 def _set_aside(story: Story, record: Recorded) -> None:
@@ -206,10 +227,11 @@ def _reason(story: Story, event: Any) -> str:
     """Say why an event changed nothing."""
     if isinstance(event, Voided):
         return "undone"
-    into = story.book.points.get(story.book.merged.get(story.name, ""))
+    name = story.book.merged.get(story.name, "")
+    into = story.book.points.get(name) or waiting(story.book, name)
     if into is not None and isinstance(event, PointRated):
         return f"counts for {into.name}" if rated(into, event.rating) is not into else "counts nothing"
-    if story.point is None:
+    if story.point is None and story.waits is None:
         return "already pruned" if story.status == "pruned" else "not in the playbook"
     return "counts nothing" if isinstance(event, PointRated | PointMerged) else "already in the playbook"
 

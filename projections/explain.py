@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ledger.events import EventRedacted, EventsVoided, PlaybookUpdated, PointMerged, PointNoted, PointRated
+from ledger.events import (
+    EventRedacted,
+    EventsVoided,
+    PlaybookUpdated,
+    PointMerged,
+    PointNoted,
+    PointRated,
+    PointReworded,
+)
 from projections.audit import story_json
 from projections.history import by_json
 from projections.lineage import lineage
@@ -19,6 +27,9 @@ if TYPE_CHECKING:
 
 _BESIDE: Final = (EventRedacted, PointNoted)
 """Kinds of steps that say nothing of whether an entry stands."""
+
+_JUDGED_OUTSIDE: Final = (PointRated, PointReworded)
+"""Kinds of steps of an entry that is out and whose ratings count on: they do not bring it back by themselves."""
 
 
 def explain(story: Story, tell: Callable[[int], Story]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -97,9 +108,12 @@ def _turns(story: Story) -> Iterator[Recorded]:
         record = step.record
         if isinstance(record.event, _BESIDE):
             continue
+        if not stands and isinstance(record.event, _JUDGED_OUTSIDE):
+            continue
         if not stands:
             yield record
             stands = True
+            continue
         if isinstance(record.event, PointRated) and record.event.rating == "harmful":
             against = record
         if leaves(story, step):

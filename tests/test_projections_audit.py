@@ -29,9 +29,10 @@ from ledger.events import (
 )
 from ledger.recorded import Batch, By, Recorded, batch_of
 from projections.audit import Story, audit_view, story_json
+from projections.explain import deciding
 from projections.fold import fold
 from projections.playbook import playbook_view
-from projections.prune import Policy
+from projections.prune import POLICIES, SPEC_POLICY, Policy
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
@@ -257,6 +258,20 @@ def test_the_rule_is_that_of_the_policy() -> None:
     assert [1, 3, 4] == [step.record.seq for step in story.trail]
 
 
+def test_under_a_policy_that_lets_entries_back_ratings_count_on() -> None:
+    """A rating of a pruned entry is a step of its story, not one that came too late, and so is its return."""
+    final = POLICIES["final"]
+    batches = history(*PRUNED, rated("helpful"), rated("neutral"), *[rated("helpful")] * 2)
+    told = story_json(fold(audit_view("kpt_001", final), batches))
+    out = fold(audit_view("kpt_001", final), batches[: len(PRUNED) + 2])
+    assert ("pruned", 1, ["counts nothing"]) == (out.status, out.trail[-1].helpful, [one.reason for one in out.ignored])
+    assert ("kept", None, 3) == (told["status"], told["decided_by"], told["helpful"])
+    last = batches[-1].last
+    turns = [fold(audit_view("kpt_001", policy), batches) for policy in (final, SPEC_POLICY)]
+    assert [True, False] == [last in [one.seq for one in deciding(story)] for story in turns]
+    assert {"already pruned"} == {one.reason for one in turns[1].ignored}
+
+
 def test_a_redaction_of_one_of_its_texts_is_part_of_the_story() -> None:
     """The trail says that a text of the entry went, with the counts of then; what went elsewhere is not told."""
     redacted: list[Event] = [EventRedacted("id-1", "a name"), EventRedacted("id-2", "not of the entry")]
@@ -297,17 +312,21 @@ edits = st.lists(
     st.one_of(st.builds(PointEdited, names, counts, counts, texts), st.builds(PointRemoved, names)), max_size=3
 ).map(lambda events: [*events, PlaybookEdited(None, None, "")])
 histories = st.lists(st.one_of(updates, updates, seeds, edits), max_size=8).map(lambda made: history(*made))
-policies = st.builds(Policy, st.just("any"), st.integers(1, 4), st.integers(1, 2))
+policies = st.builds(Policy, st.just("any"), st.integers(1, 4), st.integers(1, 2), st.none(), st.booleans())
 
 
 @given(histories, policies)
 def test_the_story_says_kept_exactly_where_the_playbook_has_the_entry(batches: list[Batch], policy: Policy) -> None:
-    """At every prefix and for every name, status and counts agree with the playbook folded to the same place."""
+    """At every prefix and for every name, status and counts agree with the playbook folded to the same place.
+
+    So do the counts of those that are gone, on which ratings count under some policies.
+    """
     for k in range(len(batches) + 1):
-        points = fold(playbook_view(policy), batches[:k]).points
+        book = fold(playbook_view(policy), batches[:k])
+        points = book.points | book.gone
         for name in NAMES:
             told = story_json(fold(audit_view(name, policy), batches[:k]))
-            assert (name in points) == (told["status"] == "kept")
+            assert book.status_of(name) == told["status"]
             if name in points:
                 point = points[name]
                 assert (point.text, point.helpful, point.harmful) == (told["text"], told["helpful"], told["harmful"])
