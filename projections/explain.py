@@ -40,18 +40,23 @@ def explain(story: Story, tell: Callable[[int], Story]) -> tuple[dict[str, Any],
         tell: Tells it up to an earlier moment: asked for where something was taken back.
 
     Returns:
-        The second: ``{origin, original, notes, told, cited, vanished_by, deciding, lineage}``. A note is ``{seq, at,
-        by, note}``, the last None once redacted; ``told`` and ``cited`` are ``{count, last}``, the event as in
-        ``deciding``, which are ``{seq, id, at, by, summary}`` in order; ``vanished_by`` is one of them, None where
-        the entry stands or never was; ``lineage`` as ``projections.lineage`` has it.
+        The second: ``{origin, original, notes, told, cited, stood, vanished_by, deciding, lineage}``. A note is
+        ``{seq, at, by, note}``, the last None once redacted; ``told`` and ``cited`` are ``{count, last}``, the event
+        as in ``deciding``, which are ``{seq, id, at, by, summary}`` in order; ``stood`` says whether the entry was in
+        the playbook at any moment; ``vanished_by`` is one of those that decided, None where the entry stands or never
+        was: without its batch an entry that stood would have stayed at that moment; ``lineage`` as
+        ``projections.lineage`` has it.
     """
-    gone = None if story.point is not None else vanished(story, tell)
+    last = None if story.point is not None else vanished(story, tell)
+    # What came and went in one batch was in the playbook at no moment; still something took it out, or back.
+    gone = None if story.point is not None else last or story.decided or _taken_back(story)
     return story_json(story), {
         "origin": story.origin,
         "original": story.original,
         "notes": [_note(step.record) for step in story.trail if isinstance(step.record.event, PointNoted)],
         "told": _uses(story.told),
         "cited": _uses(story.cited),
+        "stood": story.point is not None or last is not None,
         "vanished_by": None if gone is None else brief(gone),
         "deciding": [brief(record) for record in deciding(story, gone)],
         "lineage": lineage(story.standing, story.name),
@@ -64,7 +69,6 @@ def vanished(story: Story, tell: Callable[[int], Story]) -> Recorded | None:
     The playbook at the moment before that batch has the entry, and at no moment since. An undoing retells what came
     before it, so where one lies behind the end that the story has now, the moments before it are told for themselves.
     """
-    first = story
     while story.undoing is not None:
         begin = story.undoing.records[0].seq
         if story.ended is not None and story.ended.seq > story.undoing.last:
@@ -74,8 +78,7 @@ def vanished(story: Story, tell: Callable[[int], Story]) -> Recorded | None:
             here = story.ended is not None and story.ended.seq >= begin
             return story.ended if here else _undoing(story)
         story = before
-    # What came and went in one batch was in the playbook at no moment; still something took it out, or back.
-    return story.ended or first.decided or _taken_back(first)
+    return story.ended
 
 
 def _undoing(story: Story) -> Recorded:

@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 import unicodedata
 
+from projections.playbook import REDACTED
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,9 +47,9 @@ def found(state: Standing, words: str) -> list[str]:
 
 
 def _texts(state: Standing, name: str) -> list[str]:
-    """Return every text that a name had, one that was undone included."""
+    """Return every text that a name had, one that was undone included; what was redacted is none."""
     undone = [state.undone[name][0]] if name in state.undone else []
-    return [*state.texts.get(name, ()), *undone]
+    return [*state.texts.get(name, ()), *(text for text in undone if text != REDACTED)]
 
 
 def named(state: Standing, names: list[str]) -> list[dict[str, Any]]:
@@ -64,7 +66,7 @@ def lineage(state: Standing, name: str) -> list[dict[str, Any]]:
         ``{name, status, text, relation, of}`` each: ``relation`` is what it is to ``of``, another of them or the one
         asked for: SAME_TEXT, SAME_WORDS (which may differ in case, white space and punctuation), WENT_INTO or TOOK_IN.
     """
-    if name not in state.changed:
+    if name not in state.changed and name not in state.undone:
         return []
     kin = {name: ("", "")}
     queue = [name]
@@ -80,18 +82,18 @@ def lineage(state: Standing, name: str) -> list[dict[str, Any]]:
 
 def _kin(state: Standing, name: str) -> Iterator[tuple[str, str]]:
     """Yield the names next to one, each with what it is to it."""
-    texts = state.texts.get(name, {})
+    texts = set(_texts(state, name))
     words = set(map(folded, texts))
     into = state.book.merged
-    for other in state.changed:
+    for other in state.names:
         if other == name:
             continue
         if into.get(other) == name:
             yield other, WENT_INTO
         elif into.get(name) == other:
             yield other, TOOK_IN
-        elif theirs := state.texts.get(other):
-            if not texts.keys().isdisjoint(theirs):
+        elif theirs := _texts(state, other):
+            if not texts.isdisjoint(theirs):
                 yield other, SAME_TEXT
             elif not words.isdisjoint(map(folded, theirs)):
                 yield other, SAME_WORDS

@@ -74,9 +74,10 @@ def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     book = fold_history(PLAYBOOK, lambda: batches)
     for name in book.used - set(book.points):
         tell = teller(batches, name)
-        event = explain(tell(), tell)[1]["vanished_by"]
-        batch, rest = without(batches, event["seq"])
-        if any(stood(batches, name)):
+        extras = explain(tell(), tell)[1]
+        batch, rest = without(batches, extras["vanished_by"]["seq"])
+        assert any(stood(batches, name)) == extras["stood"]
+        if extras["stood"]:
             assert name in fold_history(PLAYBOOK, lambda: rest).points  # noqa: B023 - called at once
             assert name not in fold_history(PLAYBOOK, lambda: batches, batch.last).points
 
@@ -161,6 +162,7 @@ def test_what_came_and_went_in_one_batch_is_explained_by_what_took_it_out() -> N
     batch = [PointAdded("kpt_001", "Mock the clock"), *[PointRated("kpt_001", "harmful")] * 3, CLOSED]
     assert 5 == told(batch)["vanished_by"]["seq"]
     assert 6 == told(batch, [UNDO])["vanished_by"]["seq"]
+    assert [False, False, True] == [told(*stretches)["stood"] for stretches in ([batch], [batch, [UNDO]], [LEARNED])]
 
 
 def test_what_was_said_beside_ratings_is_told() -> None:

@@ -136,6 +136,16 @@ def test_kin_of_kin_are_kin() -> None:
     assert [("kpt_002", "kpt_001"), ("kpt_003", "kpt_002")] == [(row[0], row[3]) for row in kin(state)]
 
 
+def test_what_was_undone_is_kin() -> None:
+    """Advice that was pruned, learned again and taken back tells of the one and the other; no redacted text does."""
+    again = [PointAdded("kpt_002", "use type hints!"), PointAdded("kpt_003", None), PointAdded("kpt_004", None), CLOSED]
+    undone = EventsVoided(("id-4", "id-5", "id-6"), None, "")
+    state = standing(added(TEXT), [PointRetired("kpt_001", "")], again, [undone])
+    assert [("kpt_002", "undone", "same words", "kpt_001")] == kin(state)
+    assert [("kpt_001", "retired", "same words", "kpt_002")] == kin(state, "kpt_002")
+    assert ([], []) == (kin(state, "kpt_003"), found(state, "redacted"))
+
+
 def test_what_never_stood_has_no_kin() -> None:
     """A text that was refused is nobody's, and a redacted one makes nobody kin."""
     refused = [PointReworded("kpt_009", "", TEXT), PointAdded("kpt_001", "Other")]

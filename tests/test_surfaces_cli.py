@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MAIN = "from projections.surfaces.entry import main; main()"
 RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled"]
 STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]
-BESIDE = ["origin", "original", "notes", "told", "cited", "vanished_by", "deciding", "lineage"]
+BESIDE = ["origin", "original", "notes", "told", "cited", "stood", "vanished_by", "deciding", "lineage"]
 HELPED = ["import", "add", "rate", "record", "replay", "show", "why", "blame", "graveyard", "sql", "log", "verify"]
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
 

@@ -224,6 +224,8 @@ def test_an_entry_whose_beginning_was_undone_is_told_as_such() -> None:
     text = words(printed(PRUNED | NOTHING | {"ignored": [ignored(4, "undone")]}, extras))
     assert text.startswith("kpt_003 undone What brought this entry was undone.")
     assert "It was in the playbook until event 812: session s1 taken back." in text
+    never = words(printed(PRUNED | NOTHING | {"ignored": [ignored(4, "undone")]}, extras | {"stood": False}))
+    assert never.startswith("kpt_003 undone What brought this entry was undone. 1 event")
 
 
 def test_an_end_that_an_undoing_brought_is_told_beside_the_rule() -> None:

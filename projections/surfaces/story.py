@@ -198,7 +198,7 @@ def _fate(told: Told) -> str:
 def _until(told: Told, extras: Told) -> Iterator[str]:
     """Say when it left the playbook, where what is told above came to count only later, by an undoing."""
     gone, decided = extras.get("vanished_by"), told["decided_by"]
-    if gone and (decided is None or gone["seq"] != decided["seq"]):
+    if gone and extras.get("stood", True) and (decided is None or gone["seq"] != decided["seq"]):
         yield f"It was in the playbook until event {gone['seq']}: {gone['summary']}."
 
 
