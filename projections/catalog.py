@@ -9,12 +9,15 @@ import attrs
 
 from projections.aging import aged_view
 from projections.audit import audit_view
+from projections.bisection import search_view
+from projections.conditions import parse
 from projections.diff import departures_view
 from projections.playbook import playbook_view
 from projections.prune import POLICIES, SPEC_POLICY
 from projections.reflections import reflections_view
 from projections.scores.view import scores_view
 from projections.standing import standing_view
+from projections.whatif import Without, alternative_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,6 +43,9 @@ class Listed:
     by_config: bool = False
 
 
+_WITHOUT = Without(sessions=frozenset({"s1"}), raters=frozenset({"reflector"}))
+_EXAMPLE = parse("count > 1 and not pruned(kpt_001)")
+
 VIEWS: dict[str, Listed] = {
     "playbook": Listed("the key points that stand, with their counts", playbook_view),
     "departures": Listed("the playbook, and how each entry that is out of it left", departures_view),
@@ -49,6 +55,11 @@ VIEWS: dict[str, Listed] = {
         if policy is not SPEC_POLICY
     },
     "playbook-aged": Listed("the same where a rating counts half after 90 days", aged_view),
+    "alternative": Listed(
+        "the playbook as it is, and as it would be without some of its events",
+        partial(alternative_view, without=_WITHOUT),
+    ),
+    "search": Listed("since when a condition on the playbook holds", partial(search_view, _EXAMPLE)),
     "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
     "standing": Listed("how every name that ever was stands, and the event that last changed it", standing_view),
     "scores": Listed("what was measured of every session, and what it scores", scores_view, by_config=True),

@@ -151,14 +151,15 @@ def fold_all(view: Made, batches: Sequence[Batch], until: int | None = None) -> 
 def plain(value: Any) -> Any:
     """Return a value as lists and texts that compare by what they say: order counts, random ids and chains do not."""
     if isinstance(value, Batch):
-        return value.at
+        # Of one that is left out there is nothing but its place.
+        return value.at if value.records else value.last
     if isinstance(value, Recorded | Place):
         return attrs.evolve(value.record if isinstance(value, Place) else value, id="")
     if isinstance(value, dict):
         return [[key, plain(child)] for key, child in value.items()]
     if isinstance(value, list | tuple | set):
         return [plain(child) for child in (sorted(value) if isinstance(value, set) else value)]
-    if isinstance(value, State) or type(value).__module__ == "projections.audit":
+    if isinstance(value, State) or type(value).__module__ in {"projections.audit", "projections.bisection"}:
         return [[field.name, plain(getattr(value, field.name))] for field in attrs.fields(type(value))]
     return value
 
