@@ -137,7 +137,7 @@ class Story(State):
 
 def waiting(book: Playbook, name: str) -> KeyPoint | None:
     """Return an entry that was pruned and whose ratings count on, None where there is none."""
-    return book.gone[name] if name in book.pruned and not book.policy.lasting else None
+    return book.gone[name] if not book.policy.lasting and name in book.pruned else None
 
 
 def _names(story: Story, event: Any) -> bool:
@@ -163,8 +163,9 @@ def _tell(story: Story, batch: Batch) -> None:
     concerned = may_turn or any(_names(story, event) for event in batch.events)
     changes = False
     for index, event in enumerate(batch.events):
-        before, kind = story.point or story.waits, type(event)
-        stands = story.point is not None
+        kind = type(event)
+        before = story.point or story.waits if concerned else None
+        stood_before = concerned and story.point is not None
         if isinstance(event, _USES):
             _use(story, event, Place(batch, index))
             continue
@@ -173,7 +174,7 @@ def _tell(story: Story, batch: Batch) -> None:
         if kind is EventsVoided:
             story.undoing = batch
         if concerned and (kind in CHANGES or kind is PointNoted):
-            _compare(story, batch.records[index], before, stood=stands)
+            _compare(story, batch.records[index], before, stood=stood_before)
     if stood or story.point is not None:
         story.ended = story.decided
     if changes:
