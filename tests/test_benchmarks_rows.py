@@ -26,6 +26,7 @@ LINES = {
     "eventsourcing": 2,
     "formats": 3,
     "questions": 9,
+    "forecast": 13,
 }
 """Row → how many lines of the table it has."""
 RIVALS = {"many": "fcntl", "memory": "resource", "eventsourcing": "eventsourcing"}

@@ -101,7 +101,9 @@ def faster(taken: Iterable[tuple[float, float]]) -> tuple[float, ...]:
 HEADINGS = ("row", "what", "against", "ratio", "min to max", "ours", "theirs")
 LEGEND = (
     "ratio: the median over the pairs of the rival's time divided by ours, so that above 1 Tallybook is faster;",
-    "for memory: the peak at that length divided by the peak at the shortest.",
+    "for memory: the peak at that length divided by the peak at the shortest;",
+    "for a forecast that held: the share that did divided by the share that was to, and 1 is as stated;",
+    "for its error: the rival's divided by ours.",
 )
 
 
