@@ -1,0 +1,180 @@
+"""Gates: each rule alone, in its sentence; what is said without data; and that asking for more never opens one."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from projections.scores.gates import Asked, Bounds, Gate, Reason, gate
+from projections.scores.judging import BLOCK, Level
+from projections.scores.regressions import Baseline, History, Scored, Sensitivity
+
+DAY = date(2026, 1, 5)
+BOUNDS = Bounds(
+    own=70,
+    levels=(
+        Level("warning", 70, ("log", "dashboard")),
+        Level("alert", 60, ("user",)),
+        Level("critical", 50, (BLOCK,)),
+    ),
+    sensitivity=Sensitivity(drop=10, deviations=2, least_sessions=5, trend_days=7, turn=1),
+)
+AC06 = Asked("ac06")
+ANY = Asked()
+
+
+def history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
+    """Return the history of a score, of sessions with the events 10, 20 and so on."""
+    sessions = (Scored(f"s{place}", value, place * 10) for place, value in enumerate(values, 1))
+    return History(score_id, tuple(sessions), (), baseline)
+
+
+def texts(answer: Gate) -> list[str]:
+    """Return the sentences of an answer."""
+    return [reason.text for reason in answer.reasons]
+
+
+def test_an_open_gate_says_nothing() -> None:
+    """A score at the bound may evolve."""
+    assert Gate(open=True, reasons=()) == gate([history("ac06", 70)], BOUNDS, AC06)
+
+
+def test_a_low_score_blocks_its_own_evolution() -> None:
+    """With 69 a component may not evolve, and that is its own affair: others may ("With Evolution Gates")."""
+    histories = [history("ac05", 85), history("ac06", 69)]
+    text = "ac06 is 69, below 70, the least with which it may evolve"
+    assert Gate(open=False, reasons=(Reason("own score", "ac06", 69, 70, text),)) == gate(histories, BOUNDS, AC06)
+    assert gate(histories, BOUNDS, Asked("ac05")).open
+    assert gate(histories, BOUNDS, ANY).open
+
+
+@pytest.mark.parametrize("asked", [ANY, Asked("ac05")])
+def test_a_critical_score_blocks_all(asked: Asked) -> None:
+    """With 49 a component blocks every evolution, named or not; with 50 it does not."""
+    text = "ac06 is 49, below 50: critical, which blocks all"
+    closed = gate([history("ac05", 85), history("ac06", 49)], BOUNDS, asked)
+    assert Gate(open=False, reasons=(Reason("critical", "ac06", 49, 50, text),)) == closed
+    assert gate([history("ac05", 85), history("ac06", 50)], BOUNDS, asked).open
+
+
+def test_a_critical_score_of_its_own_is_told_twice() -> None:
+    """Both rules hold then, the one that blocks all first."""
+    answer = gate([history("ac06", 49)], BOUNDS, AC06)
+    assert ["critical", "own score"] == [reason.rule for reason in answer.reasons]
+
+
+def test_a_regression_blocks_until_acknowledged() -> None:
+    """74 is more than 10 below 85; a baseline behind it opens the gate, one before it does not."""
+    dropped = history("ac06", 86, 74, baseline=Baseline(85, 15, DAY))
+    text = "ac06 is 74, more than 10 points below its baseline of 85; nobody has acknowledged it"
+    expected = Gate(open=False, reasons=(Reason("baseline", "ac06", 74, 75, text),))
+    assert [expected, expected] == [gate([dropped], BOUNDS, AC06), gate([dropped], BOUNDS, ANY)]
+    assert gate([attrs.evolve(dropped, baseline=Baseline(74, 25, DAY))], BOUNDS, AC06).open
+    assert gate([dropped, history("ac05", 80)], BOUNDS, Asked("ac05")).open
+
+
+def test_a_gate_looks_at_the_latest_session() -> None:
+    """What was critical before does not matter once a later session scores high."""
+    assert gate([history("ac06", 10, 90)], BOUNDS, AC06).open
+
+
+def test_a_minimum() -> None:
+    """Asked for 90, each score that is asked about and lower closes; without a name that is every one."""
+    histories = [history("ac05", 85), history("ac06", 90), history("session.overall", 89)]
+    answer = gate(histories, BOUNDS, Asked(minimum=90))
+    assert not answer.open
+    assert [
+        "ac05 is 85, below 90, the minimum that was asked for",
+        "session.overall is 89, below 90, the minimum that was asked for",
+    ] == texts(answer)
+    assert gate(histories, BOUNDS, Asked("ac06", minimum=90)).open
+    assert not gate(histories, BOUNDS, Asked("session.overall", minimum=90)).open
+
+
+def test_a_minimum_does_not_lower_the_bound() -> None:
+    """Asked for 50, a component of 65 still may not evolve."""
+    assert ["own score"] == [one.rule for one in gate([history("ac06", 65)], BOUNDS, Asked("ac06", minimum=50)).reasons]
+
+
+@pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (
+            history("ac06", 70, 82, baseline=Baseline(87.5, 5, DAY)),
+            "ac06 is 82, 5.5 points below its baseline, 87.5, and no more than 5 are allowed",
+        ),
+        (
+            history("ac06", 88, 82),
+            "ac06 is 82, 6 points below the session before, 88, and no more than 5 are allowed",
+        ),
+    ],
+)
+def test_a_drop_that_is_too_great(told: History, text: str) -> None:
+    """No more than 5 below the baseline, and only without one below the session before."""
+    answer = gate([told], BOUNDS, Asked("ac06", greatest_drop=5))
+    assert (False, [text]) == (answer.open, texts(answer))
+    assert gate([told], BOUNDS, Asked("ac06", greatest_drop=6)).open
+
+
+def test_a_first_score_drops_from_nothing() -> None:
+    """With neither a baseline nor a session before, the gate is open, and says that nothing was compared."""
+    answer = gate([history("ac05", 75), history("ac06", 75)], BOUNDS, Asked(greatest_drop=0))
+    text = "ac05, ac06: a first score, with nothing that it could have dropped from"
+    assert Gate(open=True, reasons=(Reason("no-drop", "", None, None, text, closes=False),)) == answer
+
+
+@pytest.mark.parametrize("histories", [[history("ac06")], []])
+def test_no_data_for_a_name_closes(histories: list[History]) -> None:
+    """Who asks for a component that nobody scored is not let through, known or not."""
+    text = "ac06: no data, no session has scored it yet"
+    assert Gate(open=False, reasons=(Reason("no data", "ac06", None, None, text),)) == gate(histories, BOUNDS, AC06)
+
+
+def test_no_data_of_others_is_said() -> None:
+    """Without a name, scores without data close nothing, not even where a minimum is asked for; one line names them."""
+    histories = [history("ac05"), history("ac06", 90), history("ac07")]
+    answer = gate(histories, BOUNDS, Asked(minimum=80))
+    assert (True, ["ac05, ac07: no data, no session has scored it yet"]) == (answer.open, texts(answer))
+    assert gate(histories, BOUNDS, AC06) == Gate(open=True, reasons=())
+
+
+def test_what_closes_is_told_first() -> None:
+    """What is only to be known stands behind what closes the gate."""
+    answer = gate([history("ac05", 75), history("ac06", 90, 80), history("ac07")], BOUNDS, Asked(greatest_drop=5))
+    assert [("no-drop", True), ("no-drop", False), ("no data", False)] == [
+        (one.rule, one.closes) for one in answer.reasons
+    ]
+
+
+@st.composite
+def histories(draw: st.DrawFn, score_id: str) -> History:
+    """Return any history of a score."""
+    values = draw(st.lists(st.integers(0, 100), max_size=12))
+    days = draw(st.lists(st.integers(0, 100), max_size=30))
+    told = history(score_id, *values)
+    series = tuple((DAY + timedelta(place), value) for place, value in enumerate(days))
+    seq = draw(st.none() | st.integers(1, 130))
+    baseline = None if seq is None else Baseline(draw(st.floats(0, 100)), seq, DAY + timedelta(seq // 10))
+    return attrs.evolve(told, days=series, baseline=baseline)
+
+
+@given(
+    histories("ac05"),
+    histories("ac06"),
+    st.sampled_from([None, "ac05", "ac06", "ac07"]),
+    st.none() | st.integers(0, 100),
+    st.none() | st.integers(0, 100),
+)
+def test_asking_for_more_never_opens(
+    one: History, other: History, name: str | None, minimum: int | None, drop: int | None
+) -> None:
+    """A gate is open exactly if no reason closes it, and what is closed stays closed whatever else is asked for."""
+    plain = gate([one, other], BOUNDS, Asked(name))
+    asked = gate([one, other], BOUNDS, Asked(name, minimum, drop))
+    assert asked.open == (not any(reason.closes for reason in asked.reasons))
+    assert plain.open or not asked.open
+    assert set(plain.reasons) <= set(asked.reasons)

@@ -1,0 +1,227 @@
+"""Grades, alerts and regressions: one test for each row of the document's tables, and each drop worked by hand."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from projections.scores.judging import BLOCK, Alert, Grade, Level, alert_of, alerts, grade_of, number
+from projections.scores.regressions import (
+    Baseline,
+    History,
+    Regression,
+    Scored,
+    Sensitivity,
+    by_baseline,
+    by_deviation,
+    by_trend,
+    regressions,
+)
+
+GRADES = (
+    Grade("A", 90, "Excellent", "Maintain"),
+    Grade("B", 80, "Good", "Minor improvements"),
+    Grade("C", 70, "Acceptable", "Review needed"),
+    Grade("D", 60, "Concerning", "Improvement priority"),
+    Grade("F", 0, "Critical", "Immediate attention"),
+)
+"""The table "Grade Scale" of the document."""
+LEVELS = (
+    Level("warning", 70, ("log", "dashboard")),
+    Level("alert", 60, ("user",)),
+    Level("critical", 50, (BLOCK,)),
+)
+"""Its table "Alert Thresholds"."""
+LIMITS = Sensitivity(drop=10, deviations=2, least_sessions=5, trend_days=2, turn=0)
+DAY = date(2026, 1, 5)
+
+
+def history(*values: int, days: tuple[int, ...] = (), baseline: Baseline | None = None) -> History:
+    """Return the history of ac06: sessions with the events 10, 20 and so on, and days from DAY on."""
+    sessions = (Scored(f"s{place}", value, place * 10) for place, value in enumerate(values, 1))
+    series = ((DAY + timedelta(place), value) for place, value in enumerate(days))
+    return History("ac06", tuple(sessions), tuple(series), baseline)
+
+
+@pytest.mark.parametrize(
+    ("values", "name", "status", "action"),
+    [
+        ((90, 95, 100), "A", "Excellent", "Maintain"),
+        ((80, 87, 89, 89.9), "B", "Good", "Minor improvements"),
+        ((70, 79), "C", "Acceptable", "Review needed"),
+        ((60, 69), "D", "Concerning", "Improvement priority"),
+        ((0, 59), "F", "Critical", "Immediate attention"),
+    ],
+)
+def test_a_grade(values: tuple[float, ...], name: str, status: str, action: str) -> None:
+    """Each row of the table holds from its least score to just below the next, whatever the order of the rows."""
+    for value in values:
+        for rows in (GRADES, GRADES[::-1]):
+            grade = grade_of(value, rows)
+            assert grade is not None
+            assert (name, status, action) == (grade.name, grade.status, grade.action)
+
+
+@pytest.mark.parametrize(("value", "rows"), [(None, GRADES), (59, GRADES[:4]), (59, ())])
+def test_no_grade(value: float | None, rows: tuple[Grade, ...]) -> None:
+    """No data has no grade, and neither has a score below every row of a user's table."""
+    assert grade_of(value, rows) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "level", "below", "notify"),
+    [
+        ((69, 60), "warning", 70, ("log", "dashboard")),
+        ((59.9, 59, 50), "alert", 60, ("log", "dashboard", "user")),
+        ((49, 0), "critical", 50, ("log", "dashboard", "user", BLOCK)),
+    ],
+)
+def test_an_alert(values: tuple[float, ...], level: str, below: float, notify: tuple[str, ...]) -> None:
+    """Each row of the table holds below its threshold, down to the next; it notifies what the milder ones do too."""
+    for value in values:
+        for rows in (LEVELS, LEVELS[::-1]):
+            assert Alert("ac06", level, value, below, notify) == alert_of("ac06", value, rows)
+
+
+@pytest.mark.parametrize(("value", "rows"), [(70, LEVELS), (100, LEVELS), (None, LEVELS), (0, ())])
+def test_no_alert(value: float | None, rows: tuple[Level, ...]) -> None:
+    """A score at the threshold, no data, and an empty table alert nobody."""
+    assert alert_of("ac06", value, rows) is None
+
+
+def test_alerts_of_all_scores() -> None:
+    """Those that are high enough, and those without data, are left out; the others keep their order."""
+    found = alerts({"ac01": 92, "ac07": 65, "ac05": None, "session.overall": 45}, LEVELS)
+    assert [("ac07", "warning"), ("session.overall", "critical")] == [(one.score_id, one.level) for one in found]
+
+
+@given(st.integers(0, 100), st.integers(0, 100))
+def test_a_higher_score_is_judged_no_worse(one: int, other: int) -> None:
+    """The grade's least score rises with the score, and who is notified shrinks."""
+    low, high = sorted((one, other))
+    grades, found = [grade_of(value, GRADES) for value in (low, high)], [alert_of("a", v, LEVELS) for v in (low, high)]
+    assert grades[0] is not None
+    assert grades[1] is not None
+    assert grades[0].least <= grades[1].least <= high
+    told = [set() if alert is None else set(alert.notify) for alert in found]
+    assert told[1] <= told[0]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(60, "60"), (100.0, "100"), (0, "0"), (87.5, "87.5"), (1 / 3, "0.33")])
+def test_a_number_in_a_sentence(value: float, expected: str) -> None:
+    """A bound is told with no more digits than it has, and at most two decimals."""
+    assert expected == number(value)
+
+
+def test_a_drop_below_the_baseline() -> None:
+    """With a baseline of 85 and a threshold of 10, 74 is a regression and 75 is none ("Integration Points")."""
+    text = "ac06 is 74, more than 10 points below its baseline of 85"
+    assert Regression("ac06", "baseline", 74, 75, text) == by_baseline("ac06", 74, 85, 10)
+    assert by_baseline("ac06", 75, 85, 10) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "bound", "told"),
+    [
+        # Squares of 4, 0, 4 … : 8 + 8 of five values, by four: a variance of 4.
+        pytest.param((78, 80, 82, 78, 82), 76, "80", id="deviation 2"),
+        pytest.param((80, 80, 80, 80, 80), 78, "80", id="no deviation counts as 1"),
+        pytest.param((80, 81, 80, 81, 80), 78.4, "80.4", id="less than 1 does too"),
+    ],
+)
+def test_a_drop_below_the_history(before: tuple[int, ...], bound: float, told: str) -> None:
+    """Two deviations below the mean are allowed, and what is lower is a regression."""
+    below = int(bound) - (bound == int(bound))
+    text = (
+        f"ac06 is {below}, below {number(bound)}: 2 standard deviations under the mean of the 5 sessions before, {told}"
+    )
+    assert Regression("ac06", "z-score", below, bound, text) == by_deviation("ac06", below, before, LIMITS)
+    assert by_deviation("ac06", below + 1, before, LIMITS) is None
+
+
+@pytest.mark.parametrize(("before", "least"), [((80,) * 4, 5), ((), 0), ((80,), 1)])
+def test_a_history_too_short(before: tuple[int, ...], least: int) -> None:
+    """Fewer sessions than are asked for tell nothing, nor does one alone, whatever is asked for."""
+    assert by_deviation("ac06", 0, before, attrs.evolve(LIMITS, least_sessions=least)) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "was"),
+    [
+        ((70, 70, 80, 80, 74, 74), "improving"),
+        ((80, 80, 80, 80, 74, 74), "stable"),
+    ],
+)
+def test_a_trend_that_turned(values: tuple[int, ...], was: str) -> None:
+    """By windows of two days: 80 was no less than what lay before, and 74 is 6 less than 80."""
+    text = f"ac06 has turned: 74 on average of its last 2 days, 80 of those before, and until then it was {was}"
+    assert Regression("ac06", "trend", 74.0, 80.0, text) == by_trend("ac06", values, 2, 6)
+    assert by_trend("ac06", values, 2, 6.1) is None
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param((90, 90, 80, 80, 74, 74), id="declined before"),
+        pytest.param((70, 70, 80, 80, 80, 80), id="does not decline"),
+        pytest.param((70, 70, 74, 74, 80, 80), id="improves"),
+        pytest.param((80, 80, 74, 74), id="no trend before"),
+        pytest.param((80, 80), id="no trend"),
+        pytest.param((), id="nothing"),
+    ],
+)
+def test_a_trend_that_did_not_turn(values: tuple[int, ...]) -> None:
+    """Only a decline behind something else is a turn."""
+    assert by_trend("ac06", values, 2, 0) is None
+
+
+def test_every_regression_of_a_score_is_told() -> None:
+    """One drop can be a regression by all three: 60 below 85 - 10, below 80 - 2 x 2, and down from 80 on average."""
+    told = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60))
+    with_baseline = attrs.evolve(told, baseline=Baseline(85, 5, DAY - timedelta(1)))
+    assert ["baseline", "z-score", "trend"] == [one.method for one in regressions(with_baseline, LIMITS)]
+    assert ["z-score", "trend"] == [one.method for one in regressions(told, LIMITS)]
+
+
+def test_a_baseline_behind_a_drop_acknowledges_it() -> None:
+    """A baseline of event 65, behind the drop of event 60, whatever its value, leaves no regression."""
+    dropped = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60), baseline=Baseline(85, 65, DAY))
+    assert () == regressions(dropped, LIMITS)
+
+
+def test_a_baseline_begins_a_history_anew() -> None:
+    """Behind it a score is held against the baseline, and no longer against sessions and days that lie before it.
+
+    The baseline of 62 is event 65, of the sixth day; the session of event 70 scores 60 and is no regression by sessions
+    that scored 80, nor by days that did. One that scores 51 is 11 points below the baseline.
+    """
+    baseline = Baseline(62, 65, DAY + timedelta(5))
+    days = (80, 80, 80, 80, 60, 60, 58)
+    assert () == regressions(history(78, 80, 82, 78, 82, 60, 60, days=days, baseline=baseline), LIMITS)
+    later = history(78, 80, 82, 78, 82, 60, 51, days=days, baseline=baseline)
+    assert ["baseline"] == [one.method for one in regressions(later, LIMITS)]
+
+
+def test_a_score_that_rose_again_is_no_regression() -> None:
+    """Only the latest session is judged: what it made good needs nobody to acknowledge it."""
+    recovered = history(80, 80, 80, 80, 80, 40, 80, baseline=Baseline(80, 5, DAY))
+    assert () == regressions(recovered, LIMITS)
+
+
+SCORES = st.lists(st.integers(0, 100), max_size=20).map(tuple)
+
+
+@given(SCORES, SCORES, st.integers(0, 100), st.integers(0, 250))
+def test_a_regression_lies_below_its_bound(
+    values: tuple[int, ...], days: tuple[int, ...], baseline: int, seq: int
+) -> None:
+    """Whatever the history, no judgement fails, and what is a regression is lower than what it should have reached."""
+    told = history(*values, days=days, baseline=Baseline(baseline, seq, DAY + timedelta(seq // 20)))
+    found = regressions(told, LIMITS)
+    assert [] == [one for one in found if one.value >= one.bound and one.method != "trend"]
+    assert [] == [one for one in found if one.value > one.bound]
+    assert found == () or seq <= 10 * len(values)
