@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from projections.scores.config import Level, Sensitivity
 from projections.scores.gates import Asked, Bounds, Gate, Reason, gate
-from projections.scores.judging import BLOCK, Level
-from projections.scores.regressions import Baseline, History, Scored, Sensitivity
+from projections.scores.judging import BLOCK
+from projections.scores.regressions import History, Scored
+from projections.scores.view import Baseline
 
 DAY = date(2026, 1, 5)
 BOUNDS = Bounds(

@@ -9,18 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from projections.scores.judging import BLOCK, Alert, Grade, Level, alert_of, alerts, grade_of, number
+from projections.scores.config import Grade, Level, Sensitivity
+from projections.scores.judging import BLOCK, Alert, alert_of, alerts, grade_of, number
 from projections.scores.regressions import (
-    Baseline,
     History,
     Regression,
     Scored,
-    Sensitivity,
     by_baseline,
     by_deviation,
     by_trend,
     regressions,
 )
+from projections.scores.view import Baseline
 
 GRADES = (
     Grade("A", 90, "Excellent", "Maintain"),

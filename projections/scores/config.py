@@ -74,13 +74,13 @@ class Component:
 
 @attrs.frozen
 class Grade:
-    """A range of scores.
+    """One row of "Grade Scale".
 
     Attributes:
-        name: A letter.
+        name: ``A``.
         least: The least score that has it, 0 to 100.
-        status: How that is.
-        action: What to do about it.
+        status: What it says of a score, ``Excellent``.
+        action: What is to be done, ``Maintain``.
     """
 
     name: str
@@ -91,32 +91,36 @@ class Grade:
 
 @attrs.frozen
 class Level:
-    """A level of alert.
+    """One row of "Alert Thresholds".
 
     Attributes:
-        name: warning, alert or critical.
-        below: Scores below this have it, 0 to 100.
-        notify: Who hears of it, and what follows.
+        name: ``warning``.
+        below: A score below it alerts, 0 to 100; one that equals it does not.
+        notify: Who or what is told, ``("log", "dashboard")``; ``block evolution`` among them closes every gate.
     """
 
     name: str
     below: int
-    notify: str
+    notify: tuple[str, ...]
 
 
 @attrs.frozen
-class Regressions:
-    """When a drop is a regression.
+class Sensitivity:
+    """From where on a drop is a regression.
 
     Attributes:
-        points: More points than this below the baseline.
-        z_score: As many standard deviations below the mean of its own history.
-        least_days: Days with data that such a history has at least.
+        drop: A score may be so many points below its baseline, and no more; 0 or more.
+        deviations: And so many standard deviations below the mean of its history; above 0.
+        least_sessions: How long a history has to be for that, 2 or more.
+        trend_days: How many days make up one side of a trend, 1 or more: the short term.
+        turn: By so many points the average has to fall for a trend to have turned; 0 for by any.
     """
 
-    points: float
-    z_score: float
-    least_days: int
+    drop: float
+    deviations: float
+    least_sessions: int
+    trend_days: int
+    turn: float
 
 
 @attrs.frozen
@@ -148,7 +152,7 @@ class Config:
         levels: Levels of alert, the mildest first.
         short_term_days: Days of a short trend.
         long_term_days: Days of a long one, more than those.
-        regressions: When a drop is one.
+        regressions: From where on a drop is one.
         gate_least: Below this a component blocks its own evolution.
         benchmark_weight: What benchmarks weigh beside a component's metrics, which weigh 1 together.
         feedback_weight: What people's feedback weighs there, and beside a session's composites.
@@ -167,7 +171,7 @@ class Config:
     levels: tuple[Level, ...]
     short_term_days: int
     long_term_days: int
-    regressions: Regressions
+    regressions: Sensitivity
     gate_least: int
     benchmark_weight: float
     feedback_weight: float

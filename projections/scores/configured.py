@@ -14,7 +14,7 @@ from projections.scores.config import (
     Grade,
     Level,
     Metric,
-    Regressions,
+    Sensitivity,
     component_id,
 )
 from projections.scores.document import Reader
@@ -66,7 +66,7 @@ def read_config(document: Mapping[str, Any]) -> Config:
         _levels(root.inner("thresholds"), root.inner("notifications")),
         trends.whole("short_term_days", 1),
         trends.whole("long_term_days", 1),
-        _regressions(root.inner("regressions")),
+        _regressions(root.inner("regressions"), trends.whole("short_term_days", 1)),
         root.inner("gates").only("least").whole("least", 0, 100),
         root.inner("benchmarks").only("weight").number("weight", 0, 100),
         root.inner("feedback").only("weight").number("weight", 0, 100),
@@ -190,7 +190,7 @@ def _levels(thresholds: Reader, notifications: Reader) -> tuple[Level, ...]:
     names = ("warning", "alert", "critical")
     thresholds.only(*names)
     notifications.only(*names)
-    levels = tuple(Level(name, thresholds.whole(name, 0, 100), notifications.text(name)) for name in names)
+    levels = tuple(Level(name, thresholds.whole(name, 0, 100), notifications.texts(name)) for name in names)
     bounds = [level.below for level in levels]
     if bounds != sorted(set(bounds), reverse=True):
         told = ", ".join(f"{level.name} {level.below}" for level in levels)
@@ -198,9 +198,15 @@ def _levels(thresholds: Reader, notifications: Reader) -> tuple[Level, ...]:
     return levels
 
 
-def _regressions(part: Reader) -> Regressions:
-    part.only("points", "z_score", "least_days")
-    return Regressions(part.number("points", 0, 100), part.number("z_score", 0), part.whole("least_days", 2))
+def _regressions(part: Reader, trend_days: int) -> Sensitivity:
+    part.only("points", "z_score", "least_sessions", "turn")
+    return Sensitivity(
+        part.number("points", 0, 100),
+        part.number("z_score", 0.1),
+        part.whole("least_sessions", 2),
+        trend_days,
+        part.number("turn", 0, 100),
+    )
 
 
 def _check(config: Config, root: Reader) -> None:

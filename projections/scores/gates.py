@@ -16,8 +16,8 @@ from projections.scores.regressions import History, regressions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from projections.scores.judging import Level
-    from projections.scores.regressions import Scored, Sensitivity
+    from projections.scores.config import Level, Sensitivity
+    from projections.scores.regressions import Scored
 
 CRITICAL: Final = "critical"
 OWN: Final = "own score"

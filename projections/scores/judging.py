@@ -12,25 +12,10 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from projections.scores.config import Grade, Level
+
 BLOCK: Final = "block evolution"
 """What a level notifies that closes every gate."""
-
-
-@attrs.frozen
-class Grade:
-    """One row of "Grade Scale".
-
-    Attributes:
-        name: ``A``.
-        least: The least score that has it, 0 to 100.
-        status: What it says of a score, ``Excellent``.
-        action: What is to be done, ``Maintain``.
-    """
-
-    name: str
-    least: float
-    status: str
-    action: str
 
 
 def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
@@ -42,21 +27,6 @@ def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
     """
     reached = [] if value is None else [grade for grade in grades if grade.least <= value]
     return max(reached, key=lambda grade: grade.least, default=None)
-
-
-@attrs.frozen
-class Level:
-    """One row of "Alert Thresholds".
-
-    Attributes:
-        name: ``warning``.
-        below: A score below it alerts, 0 to 100; one that equals it does not.
-        notify: Who or what is told, ``("log", "dashboard")``; BLOCK among them closes every gate.
-    """
-
-    name: str
-    below: float
-    notify: tuple[str, ...]
 
 
 @attrs.frozen

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
+    from projections.scores.config import Sensitivity
+    from projections.scores.view import Baseline
+
 BY_BASELINE: Final = "baseline"
 BY_DEVIATION: Final = "z-score"
 BY_TREND: Final = "trend"
@@ -43,21 +46,6 @@ class Scored:
 
 
 @attrs.frozen
-class Baseline:
-    """What a score is held against, as it was set last.
-
-    Attributes:
-        value: From 0 to 100.
-        seq: The event that set it.
-        day: The day that it was set on.
-    """
-
-    value: float
-    seq: int
-    day: date
-
-
-@attrs.frozen
 class History:
     """What is known of one score.
 
@@ -77,25 +65,6 @@ class History:
     def latest(self) -> Scored | None:
         """Return the latest session that has the score."""
         return self.sessions[-1] if self.sessions else None
-
-
-@attrs.frozen
-class Sensitivity:
-    """From where on a drop is a regression.
-
-    Attributes:
-        drop: A score may be so many points below its baseline, and no more; 0 or more.
-        deviations: And so many standard deviations below the mean of its history; above 0.
-        least_sessions: How long a history has to be for that, 2 or more.
-        trend_days: How many days make up one side of a trend, 1 or more: the short term.
-        turn: By so many points the average has to fall for a trend to have turned; 0 for by any.
-    """
-
-    drop: float
-    deviations: float
-    least_sessions: int
-    trend_days: int
-    turn: float
 
 
 @attrs.frozen

@@ -5,7 +5,7 @@ A late event changes its session, and with it the day that the session lies in, 
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -58,17 +58,17 @@ class Sessions(dict[str, Session]):
 
 @attrs.frozen
 class Baseline:
-    """What a score is held against.
+    """What a score is held against, as it was set last.
 
     Attributes:
-        value: 0 to 100.
-        at: When it was set.
-        seq: Sequence number of the event.
+        value: From 0 to 100.
+        seq: The event that set it.
+        day: The day that it was set on.
     """
 
     value: float
-    at: str
     seq: int
+    day: date
 
 
 @attrs.define
@@ -171,7 +171,8 @@ def _leave_out(state: Scores, what: str) -> None:
 def _set_baseline(state: Scores, record: Recorded) -> None:
     event: Any = record.event
     name = event.score if event.score.startswith(SESSION) else component_id(event.score)
-    state.baselines[name] = Baseline(event.value, record.when or record.at, record.seq)
+    day = date.fromisoformat(day_of(record.when or record.at, state.config.zone))
+    state.baselines[name] = Baseline(event.value, record.seq, day)
 
 
 def _keep(state: Scores, record: Recorded) -> None:
