@@ -52,9 +52,11 @@ class Departures(Playbook):
 
     Attributes:
         left: Name of an entry that was out of the playbook → how it left last; one that came back stays noted.
+        passed: What could have taken one out in the batch that is being told.
     """
 
     left: dict[str, Left] = attrs.field(factory=dict)
+    passed: list[Any] = attrs.field(factory=list)
 
 
 # Only these can leave by an event of the kind, so nothing else is looked at.
@@ -76,11 +78,19 @@ def _noting(kind: type[Any]) -> Callable[[Departures, Any, Batch], None]:
         for name in standing:
             if name not in state.points:
                 last = state.gone[name]
-                seq = next(record.seq for record in batch.records if record.event is event)
+                # What says the same twice in a batch may be one object in two places.
+                places = [record.seq for record in batch.records if record.event is event]
+                seq = places[sum(one is event for one in state.passed)]
                 into = event.name if kind is PointMerged else None
                 state.left[name] = Left(HOWS[kind], seq, last.helpful, last.harmful, into)
+        state.passed.append(event)
 
     return note
+
+
+def _settle(state: Departures, batch: Batch) -> None:
+    state.passed.clear()
+    settle(state, batch)
 
 
 _TABLE: Final = CHANGES | {kind: _noting(kind) for kind in HOWS}
@@ -88,7 +98,7 @@ _TABLE: Final = CHANGES | {kind: _noting(kind) for kind in HOWS}
 
 def departures_view(policy: Policy = SPEC_POLICY) -> View[Departures]:
     """Return the view of the playbook under a policy, and of how whatever is out of it left."""
-    return View(partial(Departures, policy=policy), _TABLE, settle)
+    return View(partial(Departures, policy=policy), _TABLE, _settle)
 
 
 DEPARTURES: Final = departures_view()

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from pathlib import Path
+import sys
 import tempfile
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import settings
 import pytest
 
+from command_line import Answer
+from projections.surfaces import entry
 from transcripts import client_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from command_line import Run
     from transcripts import Client
 
 # A deadline would make a slow disk a failure; in CI every run tries the same examples.
@@ -45,6 +50,19 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     (tmp_path / ".claude").mkdir()
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture
+def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return what runs the command line in this process."""
+
+    def run_(*arguments: str, stdin: bytes = b"") -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        capfd.readouterr()
+        code = entry.run(list(arguments))
+        return Answer(code, *capfd.readouterr())
+
+    return run_
 
 
 @pytest.fixture

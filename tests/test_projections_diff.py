@@ -104,6 +104,13 @@ def test_an_entry_that_is_gone_says_how(stretches: list[list[Any]], left: Left |
     assert (Gone(A, left),) == between(*stretches).gone
 
 
+def test_an_event_that_comes_twice_in_a_batch_is_told_by_its_place() -> None:
+    """The decoder gives equal lines as one object: the second removal is the one that lasts."""
+    removed = PointRemoved("kpt_001")
+    batch = [removed, PointEdited("kpt_001", 0, 0, "Use types"), removed, PlaybookEdited(None, None, "")]
+    assert (Gone(A, Left("removed", 7, 0, 0)),) == between(batch).gone
+
+
 def test_an_entry_that_came_back_says_what_it_was() -> None:
     """New entries and those that were out of the playbook at the first moment are told apart."""
     batches = history(

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 from pathlib import Path
 import shlex
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces import cli, commands, entry
+from command_line import Answer
+from projections.surfaces import cli, commands
 from projections.surfaces.project import Project
 from reference_model import book, extraction, point
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from command_line import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 MAIN = "from projections.surfaces.entry import main; main()"
@@ -29,29 +31,8 @@ HELPED = ["import", "add", "rate", "record", "replay", "show", "why", "blame", "
 THRICE_HARMFUL = json.dumps(extraction(*[("kpt_001", "harmful")] * 3)).encode()
 
 
-class Answer(NamedTuple):
-    """What a command came to: its exit code and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
 @pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Return what runs the command line in this process."""
-
-    def run_(*arguments: str, stdin: bytes = b"") -> Answer:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capfd.readouterr()
-        code = entry.run(list(arguments))
-        return Answer(code, *capfd.readouterr())
-
-    return run_
-
-
-@pytest.fixture
-def ask(run: Callable[..., Answer]) -> Callable[..., Any]:
+def ask(run: Run) -> Callable[..., Any]:
     """Return what asks for a JSON answer, which must be one line of standard output and nothing else."""
 
     def ask_(*arguments: str, stdin: bytes = b"", code: int = 0) -> Any:
@@ -157,7 +138,7 @@ def test_why_of_a_name_that_never_was(ask: Callable[..., Any]) -> None:
 
 
 @pytest.mark.usefixtures("here")
-def test_log_answers_json_lines(run: Callable[..., Answer]) -> None:
+def test_log_answers_json_lines(run: Run) -> None:
     """`log` gives one event a line, oldest first, and with a name only what concerns that entry."""
     run("rate", "kpt_001", "helpful")
     rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
@@ -187,13 +168,13 @@ def test_verify_answers_the_head(here: Project, ask: Callable[..., Any]) -> None
 
 @pytest.mark.usefixtures("project")
 @pytest.mark.parametrize("arguments", [["show"], ["log"], ["verify"], ["replay", "--check"]], ids=" ".join)
-def test_an_empty_project_is_no_error(project: Path, run: Callable[..., Answer], arguments: list[str]) -> None:
+def test_an_empty_project_is_no_error(project: Path, run: Run, arguments: list[str]) -> None:
     """Where there is no ledger yet, reading answers that nothing is there, and makes nothing."""
     assert (0, "") == (run(*arguments).code, run(*arguments).err)
     assert [] == list((project / ".claude").iterdir())
 
 
-def test_check_says_whether_the_file_is_the_replay(here: Project, run: Callable[..., Answer]) -> None:
+def test_check_says_whether_the_file_is_the_replay(here: Project, run: Run) -> None:
     """`replay --check` ends with 0 where playbook.json is what the ledger says, else with 1, and writes nothing."""
     assert 0 == run("replay", "--check").code
     good = here.playbook.read_bytes()
@@ -206,7 +187,7 @@ def test_check_says_whether_the_file_is_the_replay(here: Project, run: Callable[
         assert drifted == (here.playbook.read_bytes() if here.playbook.exists() else None)
 
 
-def test_replay_writes_where_it_is_told(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_replay_writes_where_it_is_told(here: Project, run: Run, tmp_path: Path) -> None:
     """`replay` rebuilds playbook.json, or with `--output` a file or standard output, now or at a moment."""
     good = here.playbook.read_bytes()
     here.playbook.unlink()
@@ -226,14 +207,14 @@ def test_replay_writes_where_it_is_told(here: Project, run: Callable[..., Answer
 
 
 @pytest.mark.parametrize("verb", cli.tallybook.commands)
-def test_help_shows_an_example(run: Callable[..., Answer], verb: str) -> None:
+def test_help_shows_an_example(run: Run, verb: str) -> None:
     """The help of every verb says what it does and shows a command that uses it."""
     answer = run(verb, "--help")
     assert (0, "") == (answer.code, answer.err)
     assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
 
 
-def test_help_lists_every_verb(run: Callable[..., Answer]) -> None:
+def test_help_lists_every_verb(run: Run) -> None:
     """The command alone prints its help, which names each verb of the design."""
     answer = run()
     assert (0, "") == (answer.code, answer.err)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import io
 import json
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,19 +18,12 @@ from reference_model import book, extraction, point
 from test_projections_laws import told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
+
+    from command_line import Run
 
 HUMAN = {"rater": "human"}
 NOBODY = (None, None, "", HUMAN)
-
-
-class Answer(NamedTuple):
-    """What a command came to: its exit code and what it printed."""
-
-    code: int
-    out: str
-    err: str
 
 
 @pytest.fixture
@@ -43,19 +34,6 @@ def here(project: Path) -> Project:
         commands.add(made, text, HUMAN)
     commands.record(made, extraction(("kpt_002", "helpful")), {"rater": "reflector", "session": "s1"})
     return made
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Return what runs the command line in this process."""
-
-    def run_(*arguments: str, stdin: bytes = b"") -> Answer:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
-        capfd.readouterr()
-        code = entry.run(list(arguments))
-        return Answer(code, *capfd.readouterr())
-
-    return run_
 
 
 def wish(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
@@ -98,7 +76,7 @@ VERBS = [
 ]
 
 
-def test_each_verb_says_what_it_recorded(here: Project, run: Callable[..., Answer]) -> None:
+def test_each_verb_says_what_it_recorded(here: Project, run: Run) -> None:
     """One line in the words of the log, the file is what the ledger says behind each, and the ledger verifies."""
     for seq, (arguments, did) in enumerate(VERBS, 10):
         assert (0, f"recorded as event {seq}: {did}\n", "") == run(*arguments)
@@ -108,13 +86,13 @@ def test_each_verb_says_what_it_recorded(here: Project, run: Callable[..., Answe
 
 
 @pytest.mark.usefixtures("here")
-def test_each_verb_answers_in_json(run: Callable[..., Answer]) -> None:
+def test_each_verb_answers_in_json(run: Run) -> None:
     """The number of its event, and what it was in one line."""
     for seq, (arguments, did) in enumerate(VERBS, 10):
         assert {"seq": seq, "summary": did} == json.loads(run(*arguments, "--json").out)
 
 
-def test_undo_says_what_was_taken_back(here: Project, run: Callable[..., Answer]) -> None:
+def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
     """Each event by its number, for people and in JSON."""
     assert (
         0,
@@ -130,10 +108,10 @@ def test_undo_says_what_was_taken_back(here: Project, run: Callable[..., Answer]
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("undo", "1"), EXIT_BAD_INPUT, "event 1: is no event of the playbook"),
+        (("undo", "1"), EXIT_BAD_INPUT, "event 1: is no event of the playbook or of a score"),
         (("undo", "99"), EXIT_BAD_INPUT, "event 99: is not in the ledger"),
         (("undo", "8"), EXIT_NO, "event 8: was taken back by event 10"),
-        (("undo", "--of", "nobody"), EXIT_NO, "session nobody: has nothing that could be taken back"),
+        (("undo", "--of", "nobody"), EXIT_BAD_INPUT, "--of nobody: no session has an id that begins so"),
         (("undo", "--of", "s1"), EXIT_NO, "session s1: has nothing that could be taken back"),
         (("undo", "3", "--of", "s1"), EXIT_BAD_INPUT, "undo: takes either an ID or --of SESSION"),
         (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "--reason: the reason has 1,001 characters"),
@@ -143,7 +121,7 @@ def test_undo_says_what_was_taken_back(here: Project, run: Callable[..., Answer]
     ],
 )
 def test_what_cannot_be_done_is_refused(
-    here: Project, run: Callable[..., Answer], arguments: tuple[str, ...], code: int, says: str
+    here: Project, run: Run, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
     """One line says why, and nothing is recorded."""
     curate.undo(here, *NOBODY)
@@ -185,6 +163,13 @@ def test_an_undoing_is_undone_by_its_number_or_its_id(here: Project) -> None:
     rows = {row["seq"]: row["id"] for row in commands.log(here)}
     curate.undo(here, rows[11], None, "", HUMAN)
     assert (0, 0) == counts(here)["kpt_002"]
+
+
+def test_a_session_is_undone_by_the_beginning_of_its_id(here: Project, run: Run) -> None:
+    """As every verb takes it; what is recorded is the whole id."""
+    commands.record(here, extraction(("kpt_001", "harmful")), {"rater": "reflector", "session": "5f1c2f0e-7a3b"})
+    assert "kpt_001 rated harmful" in run("undo", "--of", "5f1c").out
+    assert "5f1c2f0e-7a3b" == list(commands.log(here))[-1]["body"]["session"]
 
 
 def test_what_a_hand_changed_is_the_last_thing_that_happened(here: Project) -> None:
@@ -235,7 +220,7 @@ def test_a_merge_that_was_undone_leaves_two(here: Project) -> None:
     assert {"kpt_001": (1, 0), "kpt_002": (1, 1), "kpt_003": (0, 0)} == counts(here)
 
 
-def test_a_reworded_text_can_be_redacted(here: Project, run: Callable[..., Answer]) -> None:
+def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
     """It is gone from every file; the entry keeps its counts, and undoing the rewording brings the first text back."""
     wish(here, "reword", "kpt_002", "ask Jane Roe")
     assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name").code
@@ -331,7 +316,7 @@ def test_a_loaded_dict_knows_what_was_decided(here: Project) -> None:
     assert playbook["key_points"] == read(here)["key_points"]
 
 
-def test_a_curator_that_is_a_model_has_its_secrets_masked(here: Project, run: Callable[..., Answer]) -> None:
+def test_a_curator_that_is_a_model_has_its_secrets_masked(here: Project, run: Run) -> None:
     """Its text and its reason are screened as any model's words; a person's are not."""
     secret = "ghp_" + "a1B2" * 9
     assert "masked" in run("reword", "kpt_001", f"use {secret}", "--rater", "reflector").err
@@ -341,7 +326,7 @@ def test_a_curator_that_is_a_model_has_its_secrets_masked(here: Project, run: Ca
     assert f"use {secret}" == read(here)["key_points"][0]["text"]
 
 
-def test_the_story_of_what_a_hand_did_is_told(here: Project, run: Callable[..., Answer]) -> None:
+def test_the_story_of_what_a_hand_did_is_told(here: Project, run: Run) -> None:
     """In plain words: where the entry went, and whom later ratings count for."""
     wish(here, "pin", "kpt_001")
     wish(here, "merge", "kpt_003", merged=("kpt_002",))

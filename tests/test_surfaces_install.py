@@ -18,18 +18,16 @@ import pytest
 from projections.surfaces import cli, commands
 from projections.surfaces.install import plan, settings
 from projections.surfaces.project import Project
-from test_surfaces_cli import Answer, run
 from test_surfaces_hook import START, call, told
 from test_surfaces_install_settings import files, odd, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from command_line import Answer
+
 THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
 OURS = ["commands/playbook.md", "config/tallybook.toml", "settings.json"]
-
-
-__all__ = ["run"]
 
 
 @pytest.fixture(autouse=True)

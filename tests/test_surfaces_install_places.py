@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from projections.surfaces.install import plan, settings
-from test_surfaces_cli import Answer, run
 from test_surfaces_install import OURS, THEIRS, claude, on_path, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["claude", "on_path", "run"]
+    from command_line import Answer
+
+__all__ = ["claude", "on_path"]
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other links")
 

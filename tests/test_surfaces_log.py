@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-import io
 import json
 import os
 import signal
 import subprocess
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,16 +18,17 @@ from ledger.codec import decode, encode
 from ledger.errors import UnknownPointError
 from ledger.events import PointAdded, PointRated
 from projections.history import Wanted
-from projections.surfaces import commands, curate, entry, listing, record
+from projections.surfaces import commands, curate, listing, record
 from projections.surfaces.project import Project
 from reference_model import extraction
 from test_projections_laws import KNOWN
 from transcripts import COMMAND, ROOT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from command_line import Answer, Run
     from ledger.recorded import Recorded
 
 HUMAN = {"rater": "human"}
@@ -40,27 +39,6 @@ SAID = st.fixed_dictionaries(
 BATCHES = st.lists(st.tuples(SAID, st.lists(KNOWN, min_size=1, max_size=4)), max_size=6)
 NAMES = st.sampled_from(["kpt_001", "kpt_010", "pat-001", "never"])
 KINDS = st.lists(st.sampled_from(["point.*", "point.rated", "playbook.updated", "events.*", "nothing.*"]), max_size=2)
-
-
-class Answer(NamedTuple):
-    """What a command came to: its exit code and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Return what runs the command line in this process."""
-
-    def run_(*arguments: str) -> Answer:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
-        capfd.readouterr()
-        code = entry.run(list(arguments))
-        return Answer(code, *capfd.readouterr())
-
-    return run_
 
 
 @pytest.fixture
@@ -166,7 +144,7 @@ def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> No
         (["--rater", "nobody"], []),
     ],
 )
-def test_options_choose_events(run: Callable[..., Answer], words: list[str], expected: list[int]) -> None:
+def test_options_choose_events(run: Run, words: list[str], expected: list[int]) -> None:
     """Each option narrows the list, and none of them is an error where nothing is left."""
     answer = run("log", *words, "--json")
     assert (0, expected) == (answer.code, seqs(answer))
@@ -186,16 +164,14 @@ def test_options_choose_events(run: Callable[..., Answer], words: list[str], exp
         (["--since", "1d"], 0, "note: 1d is before the ledger's first event"),
     ],
 )
-def test_what_an_option_cannot_mean_is_told(
-    run: Callable[..., Answer], words: list[str], code: int, message: str
-) -> None:
+def test_what_an_option_cannot_mean_is_told(run: Run, words: list[str], code: int, message: str) -> None:
     """A mistake is one line that names the option; what is merely odd is a note beside the answer."""
     answer = run("log", *words)
     assert (code, 1) == (answer.code, answer.err.count("\n"))
     assert message in answer.err
 
 
-def test_a_person_sees_what_was_undone(here: Project, run: Callable[..., Answer]) -> None:
+def test_a_person_sees_what_was_undone(here: Project, run: Run) -> None:
     """An event that was taken back is marked with what did it, and that names it by its number."""
     curate.undo(here, "6", None, "misread", HUMAN)
     curate.undo(here, None, "s-one", "", HUMAN)
@@ -219,7 +195,7 @@ def test_without_an_undoing_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPat
     assert listing.Undone() == listing.undone(made)
 
 
-def test_a_script_sees_what_was_undone(here: Project, run: Callable[..., Answer]) -> None:
+def test_a_script_sees_what_was_undone(here: Project, run: Run) -> None:
     """In JSON an event that was taken back has the number of what did it, and no other event has the key."""
     curate.undo(here, "6", None, "", HUMAN)
     rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]

@@ -17,10 +17,13 @@ MERGED = {**LEARNED, "seq": 12, "kind": "point.merged", "name": "kpt_001", "merg
 
 
 def printed(
-    told: Mapping[str, Any], extras: Mapping[str, Any] | None = None, width: int = 80, *, trail: bool = False
+    told: Mapping[str, Any],
+    extras: Mapping[str, Any] | None = None,
+    width: int = 80,
+    **options: bool,
 ) -> str:
     """Return what is printed of a story."""
-    return shown(lambda console: story(console, told, extras, trail=trail), width)
+    return shown(lambda console: story(console, told, extras, **options), width)
 
 
 @WIDTHS
@@ -239,6 +242,8 @@ def test_a_name_never_seen_is_told_as_such() -> None:
     """The story of an unknown name is one sentence."""
     text = printed(PRUNED | NOTHING | {"name": "kpt_999"})
     assert "kpt_999  unknown\nNo entry ever had this name, or a text with these words.\n" == text
+    then = printed(PRUNED | NOTHING | {"name": "kpt_999"}, then=True)
+    assert "kpt_999  unknown\nNo entry had this name, or a text with these words by then.\n" == then
 
 
 @WIDTHS

@@ -5,11 +5,9 @@ from __future__ import annotations
 from bisect import bisect_right
 import copy
 from functools import partial
-import io
 import json
 from random import Random
-import sys
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import pytest
@@ -20,15 +18,16 @@ from ledger.codec import decode, encode
 from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
 from projections.fold import View, fold
 from projections.playbook import PLAYBOOK, REDACTED, Playbook
-from projections.surfaces import commands, curate, entry, redact, when
+from projections.surfaces import commands, curate, redact, when
 from projections.surfaces.project import Project
 from projections.voids import fold_history
 from reference_model import extraction
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from command_line import Answer, Run
     from ledger.events import Event
     from ledger.recorded import Batch
 
@@ -37,27 +36,6 @@ EVENTS = 10_000
 UNDONE = 25
 """So many events before the end something is undone; each later moment then takes two folds from the beginning."""
 CHECKPOINT_BATCHES = 25
-
-
-class Answer(NamedTuple):
-    """What a command came to: its exit code and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def run(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
-    """Return what runs the command line in this process."""
-
-    def run_(*arguments: str) -> Answer:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
-        capfd.readouterr()
-        code = entry.run(list(arguments))
-        return Answer(code, *capfd.readouterr())
-
-    return run_
 
 
 # Every number
@@ -189,7 +167,7 @@ def here(project: Path) -> Project:
     return made
 
 
-def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Callable[..., Answer]) -> None:
+def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Run) -> None:
     """The entry stands where it stood, with its counts, and its text is nowhere."""
     redact.apply(here, redact.Target("2", None), "private", HUMAN)
     for seq in (3, 6):
@@ -198,7 +176,7 @@ def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Callable[..
     assert REDACTED in run("diff", "3", "7").out
 
 
-def test_show_says_which_moment_it_shows(here: Project, run: Callable[..., Answer]) -> None:
+def test_show_says_which_moment_it_shows(here: Project, run: Run) -> None:
     """Number and time of the last event stand below the entries; what is odd about a WHEN is a note beside them."""
     at = commands.at(here, "3").playbook.last_updated
     told = " ".join(run("show", "--at", "session:s1").out.split())
@@ -209,7 +187,7 @@ def test_show_says_which_moment_it_shows(here: Project, run: Callable[..., Answe
     assert [] == json.loads(run("show", "--at", "1d", "--json").out)["key_points"]
 
 
-def test_replay_to_a_file_says_which_moment_it_wrote(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_replay_to_a_file_says_which_moment_it_wrote(here: Project, run: Run, tmp_path: Path) -> None:
     """The file's name is told with the moment, in words; in JSON the answer stays as it is."""
     words = ("replay", "--at", "3", "--output", str(tmp_path / "then.json"))
     at = commands.at(here, "3").playbook.last_updated
@@ -226,7 +204,7 @@ def difference(answer: Answer) -> dict[str, Any]:
     return found
 
 
-def test_diff_answers_both_moments_and_what_changed(here: Project, run: Callable[..., Answer]) -> None:
+def test_diff_answers_both_moments_and_what_changed(here: Project, run: Run) -> None:
     """The stable shape: both ends, entries that came and went, changes, order, and what stands beside the entries."""
     answer = difference(run("diff", "3", "9", "--json"))
     assert ["from", "to", "added", "gone", "changed", "order", "top"] == list(answer)
@@ -239,7 +217,7 @@ def test_diff_answers_both_moments_and_what_changed(here: Project, run: Callable
     assert commands.show(here)["last_updated"] == answer["top"]["last_updated"] == answer["to"]["at"]
 
 
-def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Callable[..., Answer]) -> None:
+def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Run) -> None:
     """What a hand changed in the file belongs to now, as `show` shows it, and is said to."""
     assert difference(run("diff", "3", "9", "--json")) == difference(run("diff", "3", "--json"))
     changed = json.loads(here.playbook.read_bytes())
@@ -251,7 +229,7 @@ def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Callable[
     assert commands.at(here, "~0").playbook.seq == 9
 
 
-def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Callable[..., Answer]) -> None:
+def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Run) -> None:
     """What a hand's change will be is no event yet, so nothing is told by its number; now is told by its time."""
     changed = json.loads(here.playbook.read_bytes())
     changed["key_points"] = []
@@ -264,7 +242,7 @@ def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Callable
     assert [10] == [one["left"]["seq"] for one in difference(run("diff", "9", "--json"))["gone"]]
 
 
-def test_diff_reads_as_lines(here: Project, run: Callable[..., Answer]) -> None:
+def test_diff_reads_as_lines(here: Project, run: Run) -> None:
     """A sign, a name and what became of it, the text below, and the sum of it last."""
     commands.rate(here, "kpt_002", "helpful", HUMAN)
     curate.undo(here, "2", None, "", HUMAN)
@@ -288,7 +266,7 @@ def test_diff_reads_as_lines(here: Project, run: Callable[..., Answer]) -> None:
     assert "Nothing changed in the playbook.\n" in run("diff", "9", "9").out
 
 
-def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: Callable[..., Answer]) -> None:
+def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: Run) -> None:
     """Undone and then not, the prune lies before both moments; backwards it is merely what stood then."""
     curate.undo(here, None, "s1", "", HUMAN)
     curate.undo(here, "10", None, "", HUMAN)
@@ -307,9 +285,7 @@ def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: 
         (["diff"], "Missing argument 'A'."),
     ],
 )
-def test_a_moment_that_is_none_is_one_line(
-    here: Project, run: Callable[..., Answer], words: list[str], message: str
-) -> None:
+def test_a_moment_that_is_none_is_one_line(here: Project, run: Run, words: list[str], message: str) -> None:
     """It names the moment as it was typed, and nothing is answered."""
     del here
     answer = run(*words)
@@ -317,7 +293,7 @@ def test_a_moment_that_is_none_is_one_line(
     assert message in answer.err
 
 
-def test_no_id_of_a_session_steers_the_terminal(here: Project, run: Callable[..., Answer]) -> None:
+def test_no_id_of_a_session_steers_the_terminal(here: Project, run: Run) -> None:
     """Neither in an answer nor in what is said beside it, an error included."""
     for _ in range(2):
         commands.add(here, "two", {"rater": "agent", "session": "odd\x1b[31m"})
@@ -330,7 +306,7 @@ def test_no_id_of_a_session_steers_the_terminal(here: Project, run: Callable[...
         assert "\x1b" not in answer.out + answer.err
 
 
-def test_no_text_of_an_entry_steers_the_terminal(here: Project, run: Callable[..., Answer]) -> None:
+def test_no_text_of_an_entry_steers_the_terminal(here: Project, run: Run) -> None:
     """Escapes in a text, as somebody else may have written it, are shown as what they are."""
     commands.add(here, "red \x1b[31m and\nnext", HUMAN)
     out = run("diff", "9").out

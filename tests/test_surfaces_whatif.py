@@ -11,13 +11,14 @@ from ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from projections.surfaces import commands
 from projections.surfaces.project import Project
 from reference_model import extraction
-from test_surfaces_hand import Answer, run, wish
+from test_surfaces_hand import wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["run"]
+    from command_line import Answer
+
 
 HUMAN = {"rater": "human"}
 

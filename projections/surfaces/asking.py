@@ -60,7 +60,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         answer(told | extras)
     else:
         beside.as_of(moment, story)
-        _tell(told, extras, **shown)
+        _tell(told, extras, then=when is not None, **shown)
     return EXIT_NO if told["status"] == "unknown" else 0
 
 
@@ -75,11 +75,11 @@ def _choose(several: commands.SeveralPointsError, *, as_json: bool) -> None:
     sys.stdout.flush()
 
 
-def _tell(told: dict[str, Any], extras: dict[str, Any], *, charted: bool, trail: bool) -> None:
+def _tell(told: dict[str, Any], extras: dict[str, Any], *, charted: bool, trail: bool, then: bool) -> None:
     from projections.surfaces import story as stories
 
     out = console()
-    stories.story(out, told, extras, trail=trail)
+    stories.story(out, told, extras, trail=trail, then=then)
     if charted:
         from projections.surfaces import chart
 

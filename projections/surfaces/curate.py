@@ -14,6 +14,7 @@ from projections.history import summary
 from projections.surfaces import commands
 from projections.surfaces import record as recording
 from projections.surfaces.requests import Request, Undo
+from projections.surfaces.when import session_of
 from projections.voids import VOIDABLE, Voided, history
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     """Take back the last batch, the event with a sequence number, or all of a session so far.
 
     Raises:
-        BadInputError: The event is of a kind that cannot be taken back, or the reason could not be recorded.
+        BadInputError: The event is of a kind that cannot be taken back, there is no such session, or the reason could
+            not be recorded.
         NothingToDoError: There is nothing to take back, or it is void already.
     """
     if reason and (fault := reason_fault(reason)) is not None:
@@ -59,6 +61,7 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
         recording.write(project, [])
     told = list(history(lambda: decode(log.read())))
     if session is not None:
+        session = session_of(log, session, f"--of {session}").session
         found = [one for one in _standing(told) if one.by.session == session and type(one.event) is not EventsVoided]
         asked = Undo((), session, reason)
     elif target is not None:
@@ -97,6 +100,8 @@ def _one(told: list[Batch], target: str) -> Recorded:
                 if isinstance(record.event, Voided):
                     raise NothingToDoError(f"event {target}", f"was taken back by event {record.event.by.seq}")
                 if type(record.event) not in VOIDABLE:
-                    raise BadInputError(f"event {target}", "is no event of the playbook", "nothing was recorded")
+                    raise BadInputError(
+                        f"event {target}", "is no event of the playbook or of a score", "nothing was recorded"
+                    )
                 return record
     raise BadInputError(f"event {target}", "is not in the ledger", "`tallybook log` shows the numbers")

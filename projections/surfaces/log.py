@@ -96,6 +96,7 @@ def wait_for_more() -> bool:
 def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> None:
     """List the events of the ledger, newest last; with a NAME, those that concern it.
 
+    The update that prunes entries names none of them: `why NAME` tells it.
     WHEN is as for `show --at`; --since A --until B lists what `diff A B` comes of.
     """
     ledger, wanted = open_log(project), wanted_of(project, options | {"follow": follow})

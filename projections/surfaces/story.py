@@ -58,7 +58,7 @@ COUNTS: Final = ("helpful", "harmful")
 SENT_ON: Final = "counts for "
 
 
-def story(console: Console, told: Told, extras: Told | None = None, *, trail: bool = False) -> None:
+def story(console: Console, told: Told, extras: Told | None = None, *, trail: bool = False, then: bool = False) -> None:
     """Print the story of one entry.
 
     Args:
@@ -66,6 +66,7 @@ def story(console: Console, told: Told, extras: Told | None = None, *, trail: bo
         told: The story as ``why --json`` answers it.
         extras: What is told beside it (``projections.explain``), as far as known.
         trail: Whether every event about it follows, row by row.
+        then: Whether a moment was asked for, so that what came later is not told.
     """
     extras = extras or {}
     status = "undone" if told["status"] == "unknown" and extras.get("vanished_by") else told["status"]
@@ -75,7 +76,7 @@ def story(console: Console, told: Told, extras: Told | None = None, *, trail: bo
     if told["text"] is not None:
         indented(console, shown(console, told["text"]))
         console.print()
-    for sentence in _sentences(told, extras):
+    for sentence in _sentences(told, extras, then=then):
         say(console, sentence)
     _quoted(console, extras.get("deciding", ()))
     _kin(console, extras.get("lineage", ()))
@@ -89,7 +90,7 @@ def matches(console: Console, found: Sequence[Told]) -> None:
         console.print(shown(console, f"{one['name']}  {one['status']}  {one['text']}"), soft_wrap=True)
 
 
-def _sentences(told: Told, extras: Told) -> Iterator[str]:
+def _sentences(told: Told, extras: Told, *, then: bool) -> Iterator[str]:
     trail = told["trail"]
     if trail:
         yield from _origin(trail[0], told, extras)
@@ -97,7 +98,7 @@ def _sentences(told: Told, extras: Told) -> Iterator[str]:
     yield from _notes(extras.get("notes", ()))
     yield from _used(extras)
     yield from _changes(told)
-    yield _fate(told)
+    yield _fate(told, then=then)
     yield from _until(told, extras)
     yield from _idle(told)
 
@@ -177,7 +178,7 @@ def _is_pinned(told: Told) -> bool:
     return pins[-1:] == ["point.pinned"]
 
 
-def _fate(told: Told) -> str:
+def _fate(told: Told, *, then: bool) -> str:
     """Say what became of it."""
     decided = told["decided_by"]
     if told["status"] == "unknown":
@@ -185,7 +186,7 @@ def _fate(told: Told) -> str:
         return (
             "What brought this entry was undone."
             if undone
-            else "No entry ever had this name, or a text with these words."
+            else f"No entry {'had' if then else 'ever had'} this name, or a text with these words{' by then' * then}."
         )
     if decided is None:
         pinned = ", and is pinned: no rule prunes it" if _is_pinned(told) else ""
