@@ -26,9 +26,11 @@ from ledger.events import (
     Numbers,
     PlaybookAdopted,
     PlaybookEdited,
+    PlaybookInjected,
     PlaybookOrdered,
     PlaybookUpdated,
     PointAdded,
+    PointCited,
     PointEdited,
     PointMerged,
     PointNoted,
@@ -54,7 +56,7 @@ from ledger.recorded import Batch, By, Recorded, batch_of
 from projections.catalog import VIEWS
 from projections.fold import State, View, fold
 from projections.playbook import PLAYBOOK
-from projections.scores.configured import read_config
+from projections.scores.configured import overlaid, read_config
 from projections.standing import Place
 from projections.surfaces import record
 from projections.surfaces.requests import Import, Request, Update
@@ -103,6 +105,8 @@ KNOWN = st.one_of(
     st.builds(PointMerged, NAMES, st.lists(NAMES, max_size=3).map(tuple), NONE),
     st.builds(EventsVoided, st.lists(EVENT_IDS, max_size=4).map(tuple), st.none(), NONE),
     st.builds(EventsVoided, st.just(()), st.integers(0, 9).map("s{}".format), NONE),
+    st.builds(PlaybookInjected, st.lists(NAMES, max_size=3).map(tuple), COUNTS),
+    st.builds(PointCited, NAMES, st.just("message")),
     st.builds(ReflectionRequested, COUNTS, st.just("SessionEnd"), TEXTS | st.none()),
     st.builds(ReflectionStarted, RATERS, COUNTS),
     st.builds(TranscriptRead, st.sampled_from(["", "agent-1"]), COUNTS, COUNTS, COUNTS, NAMES, RATERS),
@@ -120,11 +124,15 @@ HISTORIES = st.lists(st.lists(KNOWN, min_size=1, max_size=6), max_size=10)
 FUTURES = st.lists(st.lists(KNOWN | UNKNOWN, min_size=1, max_size=6), max_size=10)
 
 
+SWITCHED_ON = {"scoring": {"components": {"playbook": {"enabled": True}}}}
+
+
 def made(name: str) -> list[Made]:
-    """Return the views of a row of the catalog: one, or one for each of a few entries."""
+    """Return the views of a row of the catalog: one, or one for each of a few entries or configurations."""
     listed = VIEWS[name]
     if listed.by_config:
-        return [listed.make(read_config(configuration.default()))]
+        default = configuration.default()
+        return [listed.make(read_config(document)) for document in (default, overlaid(default, SWITCHED_ON))]
     return [listed.make(entry) for entry in ("kpt_001", "kpt_002", "pat-001")] if listed.of_entry else [listed.make()]
 
 

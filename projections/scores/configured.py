@@ -53,7 +53,8 @@ def read_config(document: Mapping[str, Any]) -> Config:
     """
     root = Reader.of(document, "").only("scoring").inner("scoring")
     root.only(*_KEYS)
-    components = {one.id: one for one in map(_component, root.inner("components").parts())}
+    parts = [(_component(part), _enabled(part)) for part in root.inner("components").parts()]
+    components = {one.id: one for one, enabled in parts if enabled}
     weights, sessions = root.inner("session_weights"), root.inner("sessions")
     trends, storage, display = (root.inner(name).only(*_KEYS[name]) for name in ("trends", "storage", "display"))
     config = Config(
@@ -114,7 +115,13 @@ def _parts(sessions: Reader, name: str, root: Reader) -> tuple[str, ...]:
     for part in sessions.texts(name):
         if part not in components:
             raise sessions.fault(name, f"names {part!r}, which is no component; there are {', '.join(components)}")
-    return tuple(part for part in sessions.texts(name) if components[part] is not False)
+    # Off in one place is off everywhere, so that one key switches a component.
+    there = {part.name for part in root.inner("components").parts() if _enabled(part)}
+    return tuple(part for part in sessions.texts(name) if part in there)
+
+
+def _enabled(component: Reader) -> bool:
+    return component.flag("enabled", default=True)
 
 
 def _zone(root: Reader) -> tzinfo:
@@ -127,7 +134,7 @@ def _zone(root: Reader) -> tzinfo:
 
 
 def _component(part: Reader) -> Component:
-    part.only("name", "counters", "metrics")
+    part.only("enabled", "name", "counters", "metrics")
     if not part.name or component_id(part.name) != part.name:
         raise part.fault(
             "", f"is called by small letters and digits alone, such as {component_id(part.name) or 'ac01'}"

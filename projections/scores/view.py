@@ -16,9 +16,12 @@ from ledger.events import (
     EventRedacted,
     EventsVoided,
     FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
     TelemetryKept,
 )
 from projections.fold import State, View
+from projections.scores import playbook_health
 from projections.scores.config import SESSION, component_id
 from projections.scores.inputs import KINDS, Counted, Session
 from projections.scores.scoring import scores
@@ -86,6 +89,7 @@ class Scores(State):
         unscored: What was measured and counts nothing → how many events: no session, no component, unknown component,
             or a type of telemetry that says nothing of a score.
         rewrites: How often earlier events were redacted or voided, as in the playbook's view.
+        advice: The playbook, where the configuration scores it as a component; None where it does not.
     """
 
     config: Config = attrs.field(kw_only=True)
@@ -97,6 +101,7 @@ class Scores(State):
     last_at: str = ""
     unscored: dict[str, int] = attrs.field(factory=dict)
     rewrites: int = 0
+    advice: playbook_health.Advice | None = None
 
     def count(self) -> Scores:
         """Count every session that changed, in the periods that it lies in now; return this state."""
@@ -203,11 +208,24 @@ def _tell(state: Scores, batch: Batch) -> None:
         state.count()
 
 
+def _tell_all(state: Scores, batch: Batch) -> None:
+    """Tell a batch that may say something of the playbook as well: what that measures counts as if it had been sent."""
+    advice = state.advice or playbook_health.Advice()
+    state.advice = advice
+    numbers = playbook_health.measures(advice, batch)
+    # One append has one session; what people did outside of any was measured of none.
+    if numbers and batch.records[-1].by.session:
+        event = MetricsRecorded(playbook_health.COMPONENT, Numbers(numbers), "")
+        _hear(state, attrs.evolve(batch.records[-1], event=event))
+    _tell(state, batch)
+
+
 def _heard(_state: Scores, _event: Any, _batch: Batch) -> None:
     """Let the batch be told when it is whole."""
 
 
 _HEARD: Final = dict.fromkeys(_TABLE, _heard)
+_ALL_HEARD: Final = _HEARD | dict.fromkeys(playbook_health.KINDS, _heard)
 
 
 def scores_view(config: Config, sessions: Shelf | None = None) -> View[Scores]:
@@ -218,4 +236,6 @@ def scores_view(config: Config, sessions: Shelf | None = None) -> View[Scores]:
         sessions: Where sessions are kept; None for memory.
     """
     made = partial(Scores, config=config)
-    return View(made if sessions is None else partial(made, sessions=sessions), _HEARD, _tell)
+    # Most events are ratings: where they score nothing they are not even looked at.
+    table, tell = (_ALL_HEARD, _tell_all) if playbook_health.is_measured(config) else (_HEARD, _tell)
+    return View(made if sessions is None else partial(made, sessions=sessions), table, tell)

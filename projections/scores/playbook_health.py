@@ -1,0 +1,121 @@
+"""The playbook as a component of the agent: what its own events measure of the session that they name. Pure.
+
+No other module knows what is measured here; what it is worth is the configuration's to say.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ledger.events import (
+    PlaybookInjected,
+    PlaybookUpdated,
+    PointAdded,
+    PointCited,
+    PointEdited,
+    PointRated,
+    PointReworded,
+    PointSeeded,
+)
+from projections.lineage import folded
+from projections.playbook import CHANGES, REDACTED, Playbook, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ledger.recorded import Batch
+    from projections.scores.config import Config
+
+COMPONENT: Final = "playbook"
+
+
+@attrs.define
+class Advice(Playbook):
+    """The playbook, and by which names its advice went.
+
+    Attributes:
+        words: Words of a text, as ``lineage.folded`` has them → the names that had it, in their order.
+    """
+
+    words: dict[str, dict[str, None]] = attrs.field(factory=dict)
+
+    def was_pruned(self, text: str | None) -> bool:
+        """Say whether an entry with the words of a text was pruned and is still out."""
+        return text is not None and any(name in self.pruned for name in self.words.get(folded(text), ()))
+
+
+def is_measured(config: Config) -> bool:
+    """Say whether a configuration has the component, which is off by default."""
+    return COMPONENT in config.components
+
+
+def measures(advice: Advice, batch: Batch) -> dict[str, float]:
+    """Let the playbook take in a batch, and return what that measures, empty where it measures nothing.
+
+    Returns:
+        Name → value: an amount that adds up over a session.
+    """
+    found: dict[str, float] = {}
+    changed = False
+    for event in batch.events:
+        measure, change = _MEASURES.get(type(event)), CHANGES.get(type(event))
+        if measure is not None:
+            # What stood before the event decides what it is: a rating of an entry, or of none.
+            for name, value in measure(advice, event).items():
+                found[name] = found.get(name, 0) + value
+        if change is not None:
+            change(advice, event, batch)
+            _know(advice, event)
+            changed = True
+    if changed:
+        settle(advice, batch)
+    return found
+
+
+def _know(advice: Advice, event: Any) -> None:
+    """Keep the words of a text that came to stand."""
+    if isinstance(event, _TEXTS):
+        point = advice.points.get(event.name)
+        if point is not None and point.text != REDACTED:
+            advice.words.setdefault(folded(point.text), {})[point.name] = None
+
+
+_TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)
+
+
+def _rated(advice: Advice, event: PointRated) -> dict[str, float]:
+    name = advice.merged.get(event.name, event.name)
+    return _RATINGS.get(event.rating, {}) if name in advice.points else {}
+
+
+def _learned(advice: Advice, event: PointAdded) -> dict[str, float]:
+    if event.name in advice.points:
+        return {}
+    return {"learned": 1, "relearned": int(advice.was_pruned(event.text))}
+
+
+def _updated(advice: Advice, _: PlaybookUpdated) -> dict[str, float]:
+    """Count what an update drops, which is what is due; all else as 0, where nothing before it brought any."""
+    return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(advice.due)}
+
+
+_RATINGS: Final[dict[str, dict[str, float]]] = {
+    "helpful": {"ratings": 1, "judged": 1, "helpful": 1},
+    "harmful": {"ratings": 1, "judged": 1},
+    "neutral": {"ratings": 1},
+}
+"""Rating → what it measures; any other counts nothing."""
+
+_MEASURES: Final[dict[type[Any], Callable[[Advice, Any], dict[str, float]]]] = {
+    PointRated: _rated,
+    PointAdded: _learned,
+    PlaybookUpdated: _updated,
+    PlaybookInjected: lambda _, event: {"told": len(event.names)},
+    PointCited: lambda _advice, _event: {"cited": 1},
+}
+"""Kind → what an event of it measures, by the names that the configuration of the component uses."""
+
+KINDS: Final = tuple({**CHANGES, **_MEASURES})
+"""What has to be heard for it: all that changes the playbook, and what is told and cited of it."""

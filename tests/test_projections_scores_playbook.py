@@ -1,0 +1,240 @@
+"""The playbook as a component of the scores: what its events measure of a session, and what that comes to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+import pytest
+
+from ledger.events import (
+    EventsVoided,
+    MetricsRecorded,
+    Numbers,
+    PlaybookInjected,
+    PlaybookUpdated,
+    PointAdded,
+    PointCited,
+    PointMerged,
+    PointRated,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+    SessionEnded,
+)
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.scores.configured import overlaid, read_config
+from projections.scores.document import DocumentError
+from projections.scores.scoring import component_score
+from projections.scores.view import Scores, scores_view
+from projections.surfaces.scores import configuration
+from projections.voids import fold_history
+from test_projections_laws import HISTORIES, history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ON: dict[str, Any] = {"components": {"playbook": {"enabled": True}}}
+CLOSE = PlaybookUpdated(0, 0, 0)
+A, B = PointAdded("kpt_001", "Use types."), PointAdded("kpt_002", "Mock time.")
+HELPFUL, HARMFUL = PointRated("kpt_001", "helpful"), PointRated("kpt_001", "harmful")
+PRUNE: list[Any] = [HARMFUL, HARMFUL, HARMFUL, CLOSE]
+
+
+def config(own: dict[str, Any]) -> Any:
+    """Return the configuration of a project whose file says this below ``scoring``."""
+    return read_config(overlaid(configuration.default(), {"scoring": own}))
+
+
+def scored(batches: Sequence[Batch], own: dict[str, Any] | None = None) -> Scores:
+    """Return the scores of a history, the component switched on where nothing else is said."""
+    return fold_history(scores_view(config(ON if own is None else own)), lambda: batches).count()
+
+
+def of_session(state: Scores, session: str) -> dict[str, float]:
+    """Return what was measured of the playbook in a session, without what did not happen."""
+    found = state.session(session)
+    assert found is not None
+    measured = found.measured(state.config.components["playbook"])
+    return {name: value for name, value in measured.items() if value}
+
+
+# What is measured: the second batch, of session s1, behind one that adds two entries in s0
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([CLOSE], {}),
+        ([HELPFUL, HARMFUL, CLOSE], {"ratings": 2, "judged": 2, "helpful": 1}),
+        ([PointRated("kpt_001", "neutral"), CLOSE], {"ratings": 1}),
+        ([PointRated("kpt_001", "superb"), CLOSE], {}),
+        ([PointRated("kpt_009", "helpful"), CLOSE], {}),
+        ([PointRetired("kpt_001", ""), HELPFUL, CLOSE], {}),
+        ([PointMerged("kpt_002", ("kpt_001",), ""), HELPFUL, CLOSE], {"ratings": 1, "judged": 1, "helpful": 1}),
+        ([PointAdded("kpt_003", "Quote ids."), CLOSE], {"learned": 1}),
+        ([PointAdded("kpt_001", "Quote ids."), CLOSE], {}),
+        (PRUNE, {"ratings": 3, "judged": 3, "pruned": 1}),
+        ([*PRUNE, CLOSE], {"ratings": 3, "judged": 3, "pruned": 1}),
+        ([PlaybookInjected(("kpt_001", "kpt_002"), 4), PlaybookInjected(("kpt_001",), 5)], {"told": 3}),
+        ([PointCited("kpt_001", "message"), PointCited("kpt_001", "Bash")], {"cited": 2}),
+    ],
+)
+def test_an_event_measures_what_it_says_of_its_session(events: list[Any], expected: dict[str, float]) -> None:
+    """Ratings count where they name an entry that stands, an addition where it is new, a prune once."""
+    assert expected == of_session(scored(history([[A, B, CLOSE], events])), "s1")
+
+
+@pytest.mark.parametrize(
+    ("between", "text", "relearned"),
+    [
+        ([], "Use types.", 1),
+        ([], "use   TYPES", 1),
+        ([], "Use all types.", 0),
+        ([], None, 0),
+        ([PointRestored("kpt_001", "")], "Use types.", 0),
+    ],
+)
+def test_advice_is_learned_again_where_its_words_were_pruned(
+    between: list[Any], text: str | None, relearned: int
+) -> None:
+    """Case, white space and punctuation make no other advice; what came back is pruned no more; a text may be gone."""
+    batches = history([[A, CLOSE], PRUNE, [*between, PointAdded("kpt_002", text), CLOSE]])
+    found = of_session(scored(batches), "s2")
+    assert (1, relearned) == (found["learned"], found.get("relearned", 0))
+
+
+@pytest.mark.parametrize(
+    ("first", "gone", "relearned"),
+    [
+        ([A, PointReworded("kpt_001", "", "Type all.")], PRUNE, 1),
+        ([PointSeeded("kpt_001", 0, 0, "canonical", "Use types.", "")], PRUNE, 1),
+        ([A], [PointRetired("kpt_001", "")], 0),
+        ([A], [HARMFUL, HARMFUL, CLOSE], 0),
+    ],
+)
+def test_every_text_that_a_pruned_entry_had_is_remembered(first: list[Any], gone: list[Any], relearned: int) -> None:
+    """Also the one before it was reworded, and one of a legacy file; but what people retired they may learn anew."""
+    found = of_session(scored(history([first, gone, [PointAdded("kpt_002", "Use types."), CLOSE]])), "s2")
+    assert relearned == found.get("relearned", 0)
+
+
+def test_what_is_learned_again_twice_counts_twice() -> None:
+    """Each time under another name, where it was pruned again in between."""
+    again = [PointAdded("kpt_002", "use types"), *[PointRated("kpt_002", "harmful")] * 3, CLOSE]
+    state = scored(history([[A, CLOSE], PRUNE, again, [PointAdded("kpt_003", "Use types!"), CLOSE]]))
+    assert [1, 1] == [of_session(state, session)["relearned"] for session in ("s2", "s3")]
+
+
+def test_updates_of_a_session_add_up_and_those_of_nobody_count_nothing() -> None:
+    """The session is the one that the event names; a hand that names none has none."""
+    told: list[tuple[By, list[Any]]] = [
+        (By("reflector", "s1"), [A, HELPFUL, CLOSE]),
+        (By("reflector", "s2"), [HARMFUL, CLOSE]),
+        (By("human"), [HELPFUL, CLOSE]),
+        (By("reflector", "s1"), [HELPFUL, CLOSE]),
+    ]
+    batches, seq = [], 0
+    for index, (by, events) in enumerate(told):
+        at = f"2026-11-21T0{index}:00:00.000000Z"
+        batches.append(batch_of(*(Recorded(seq + n, at, one, f"id-{seq + n}", by) for n, one in enumerate(events, 1))))
+        seq += len(events)
+    state = scored(batches)
+    assert {"ratings": 2, "judged": 2, "helpful": 2, "learned": 1} == of_session(state, "s1")
+    assert {"ratings": 1, "judged": 1} == of_session(state, "s2")
+    assert (["s1", "s2"], {}) == (sorted(state.sessions), state.unscored)
+
+
+def test_what_was_undone_measures_nothing() -> None:
+    """Without two of the three ratings nothing is pruned, and what was learned then is not learned again."""
+    learned = [PointAdded("kpt_002", "Use types."), CLOSE]
+    told: list[list[Any]] = [[A, CLOSE], PRUNE, learned, [EventsVoided(("id-3", "id-4"), None, "")]]
+    then, now = (scored(history(told[:end])) for end in (3, 4))
+    assert {"ratings": 3, "judged": 3, "pruned": 1} == of_session(then, "s1")
+    assert {"ratings": 1, "judged": 1} == of_session(now, "s1")
+    assert [1, 0] == [of_session(state, "s2").get("relearned", 0) for state in (then, now)]
+
+
+# What it comes to
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([HELPFUL, HELPFUL, HARMFUL, CLOSE], (80, 0.85)),
+        ([HELPFUL, CLOSE], (84, 0.85)),
+        ([PointAdded("kpt_003", "Quote ids."), CLOSE], (60, 0.5)),
+        ([CLOSE], (43, 0.35)),
+        (PRUNE, (35, 0.85)),
+        ([PlaybookInjected(("kpt_001",), 0), PointCited("kpt_001", "message")], None),
+    ],
+)
+def test_a_score_is_made_of_what_was_measured(events: list[Any], expected: tuple[int, float] | None) -> None:
+    """Worked by hand, with the weights 20, 50, 15 and 15 of activity, helpfulness, soundness and memory.
+
+    Three ratings, two helpful: (20*100 + 50*66.67 + 15*100) / 85 = 80.4; one, helpful: (20*33.33 + 50*100 + 15*100)
+    / 85 = 84.3; one entry learned, unrated: (0 + 15*100 + 15*100) / 50 = 60; an empty update: 15*100 / 35 = 42.9;
+    three harmful that prune one: (20*100 + 0 + 15*66.67) / 85 = 35.3; told and cited alone: no data.
+    """
+    state = scored(history([[A, B, CLOSE], events]))
+    session = state.session("s1")
+    assert session is not None
+    score = component_score(state.config.components["playbook"], session, state.config)
+    assert expected == (None if score is None else (score.value, round(score.coverage, 9)))
+
+
+def test_learning_again_costs_what_memory_weighs() -> None:
+    """Of two new entries one is learned again: (20*0 + 15*100 + 15*50) / 50 = 45."""
+    new = [PointAdded("kpt_002", "use types"), PointAdded("kpt_003", "Quote ids."), CLOSE]
+    counted = scored(history([[A, CLOSE], PRUNE, new])).sessions["s2"].counted
+    assert {"playbook": 45} == counted.scores
+
+
+def test_it_joins_what_else_was_measured_of_a_session() -> None:
+    """Named in a composite it is averaged there with the other parts: (80 + 100) // 2."""
+    own = ON | {"sessions": {"improvement": ["ac06", "playbook"]}}
+    sent = MetricsRecorded("AC-06", Numbers({"implemented": 2, "successful": 2}), "")
+    state = scored(history([[A, CLOSE], [sent, HELPFUL, HELPFUL, HARMFUL, CLOSE, SessionEnded("1.0")]]), own)
+    expected = {"ac06": 100, "playbook": 80, "session.improvement": 90, "session.overall": 90}
+    assert expected == state.sessions["s1"].counted.scores
+    assert {score: {value: 1} for score, value in expected.items()} == state.versions["1.0"].scores
+
+
+# Switched off
+
+
+@given(HISTORIES)
+def test_switched_off_no_event_of_the_playbook_is_even_looked_at(stretches: list[list[Any]]) -> None:
+    """The scores by the default are those without the component, and their table has no more kinds."""
+    own = {"components": {"playbook": False}}
+    batches = history(stretches)
+    without, default = scored(batches, own), scored(batches, {})
+    assert (None, without.days, without.sessions) == (default.advice, default.days, default.sessions)
+    assert scores_view(config(own)).table == scores_view(config({})).table
+    assert PointRated not in scores_view(config({})).table
+
+
+def test_one_key_switches_a_component_everywhere() -> None:
+    """A composite may name one that is off, and does without it then; any component can be switched off so."""
+    named = {"sessions": {"improvement": ["ac06", "playbook"]}}
+    assert ("ac06",) == config(named).sessions["improvement"]
+    assert ("ac06", "playbook") == config(named | ON).sessions["improvement"]
+    assert "playbook" not in config({}).score_ids
+    assert "playbook" in config(ON).score_ids
+    off = config({"components": {"ac01": {"enabled": False}}})
+    assert (("ac04",), False) == (off.sessions["efficiency"], "ac01" in off.components)
+
+
+@pytest.mark.parametrize(
+    ("own", "message"),
+    [
+        ({"enabled": "yes"}, "scoring.components.playbook.enabled is true or false, and not 'yes'"),
+        ({"enabeld": True}, "scoring.components.playbook.enabeld is no key that is known"),
+        ({"counters": 3}, "scoring.components.playbook.counters is a list of names"),
+    ],
+)
+def test_a_mistake_in_what_is_off_is_named(own: dict[str, Any], message: str) -> None:
+    """A component that is off is read like the others."""
+    with pytest.raises(DocumentError, match=message):
+        config({"components": {"playbook": own}})
