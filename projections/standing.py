@@ -112,7 +112,7 @@ def hear(state: Standing, batch: Batch, index: int) -> None:
         if points.get(name) is not rated:
             state.changed[name] = Place(batch, index)
         return
-    before = [(name, points.get(name)) for name in _meant(state.book, event)]
+    before = [(name, points.get(name)) for name in meant(state.book, event)]
     change(state.book, event, batch)
     # An order that is told gives the playbook a dict of its own.
     points = state.book.points
@@ -126,7 +126,7 @@ def hear(state: Standing, batch: Batch, index: int) -> None:
         state.undone[event.event.name] = (REDACTED if text is None else text, event.by)
 
 
-def _meant(book: Playbook, event: Any) -> tuple[str, ...]:
+def meant(book: Playbook, event: Any) -> tuple[str, ...]:
     """Return the names that an event can change."""
     if isinstance(event, PlaybookUpdated):
         return tuple(book.due)

@@ -1,0 +1,272 @@
+"""Leads: where a score dropped, between which sessions, and what changed in the playbook before that."""
+
+from __future__ import annotations
+
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import (
+    EventsVoided,
+    MetricsRecorded,
+    Numbers,
+    PlaybookInjected,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+)
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.scores.configured import read_config
+from projections.scores.leads import Drop, Level, drop_in, lead_json, leads_view, levels, stretch
+from projections.scores.view import Scores, scores_view
+from projections.surfaces.scores import configuration
+from projections.voids import fold_history
+from test_projections_laws import HISTORIES, history
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+CLOSE = PlaybookUpdated(0, 0, 0)
+A, B = PointAdded("kpt_001", "Use types."), PointAdded("kpt_002", "Mock time.")
+HARMED = [*[PointRated("kpt_001", "harmful")] * 3, CLOSE]
+VOID_A = EventsVoided(("id-1",), None, "")
+
+
+def measured(score: int) -> MetricsRecorded:
+    """Return what gives ac03 a score."""
+    return MetricsRecorded("ac03", Numbers({"accuracy": score}), "")
+
+
+def told(*rows: tuple[str, str, Any]) -> list[Batch]:
+    """Return batches of ``(day and hour, session, event or events)``."""
+    events = [row[2] if isinstance(row[2], list) else [row[2]] for row in rows]
+    lasts = accumulate(map(len, events))
+    return [
+        batch_of(
+            *(
+                Recorded(seq, f"2026-01-{at[:2]}T{at[3:]}:00:00.000000Z", event, f"id-{seq}", By("agent", session))
+                for seq, event in enumerate(batch, last - len(batch) + 1)
+            )
+        )
+        for (at, session, _), batch, last in zip(rows, events, lasts, strict=True)
+    ]
+
+
+def scored(*rows: tuple[str, str, Any]) -> Scores:
+    """Return the scores of a history, counted."""
+    view = scores_view(read_config(configuration.default()))
+    return fold_history(view, lambda: told(*rows)).count()
+
+
+# Where it dropped
+
+
+def found(*scores: int) -> list[Level]:
+    """Return levels of days that follow on each other."""
+    return [Level(f"2026-01-{day:02}", score) for day, score in enumerate(scores, 1)]
+
+
+@pytest.mark.parametrize(
+    ("scores", "name", "days"),
+    [
+        ((), None, None),
+        ((80,), None, None),
+        ((80, 80, 85), None, None),
+        ((90, 80, 85, 70), None, (3, 4)),
+        ((90, 80, 90, 80), None, (3, 4)),
+        ((90, 60, 65, 70), None, (1, 2)),
+        ((90, 80, 85, 70), "2026-01-02", (1, 2)),
+        ((90, 80, 85, 70), "2026-01-03", None),
+        ((90, 80, 85, 70), "2026-01-01", None),
+    ],
+)
+def test_the_greatest_drop_is_found_or_the_one_that_is_asked_for(
+    scores: tuple[int, ...], name: str | None, days: tuple[int, int] | None
+) -> None:
+    """Between periods that follow on each other; of several equal ones the last; a rise is none."""
+    drop = drop_in(found(*scores), name)
+    assert days == (None if drop is None else (int(drop.before.period[-2:]), int(drop.after.period[-2:])))
+
+
+@given(st.lists(st.integers(0, 100), max_size=12))
+def test_no_two_days_are_further_apart_than_those_of_the_drop(scores: list[int]) -> None:
+    """Nor does one see a drop where no day is below the one before it."""
+    drop = drop_in(found(*scores))
+    assert max([0, *(before - after for before, after in pairwise(scores))]) == (0 if drop is None else drop.points)
+
+
+SESSIONS = (
+    ("05 10", "a", measured(90)),
+    ("05 12", "b", measured(80)),
+    ("05 14", "c", measured(88)),
+    ("07 09", "d", measured(86)),
+    ("07 10", "e", measured(40)),
+    ("07 11", "f", measured(40)),
+    ("07 12", "g", measured(95)),
+    ("20 08", "h", measured(70)),
+)
+"""The fifth averages 86 of three sessions, the seventh 65.25 of four; the twentieth lies in another week, at 70."""
+
+
+def test_levels_are_the_averages_of_the_periods_that_have_the_score() -> None:
+    """Worked by hand: 258 / 3 = 86, 261 / 4 = 65.25, and 70; weeks of 86 (one Monday) and of 65 and 70."""
+    days = scored(*SESSIONS).days
+    assert [Level("2026-01-05", 86), Level("2026-01-07", 65), Level("2026-01-20", 70)] == levels(days, "ac03", "daily")
+    # 519 / 7 = 74.14
+    assert [Level("2026-W02", 74), Level("2026-W04", 70)] == levels(days, "ac03", "weekly")
+    assert [Level("2026-01", 74)] == levels(days, "ac03", "monthly")
+    assert [] == levels(days, "ac01", "daily")
+
+
+@pytest.mark.parametrize(
+    ("rows", "period", "sessions"),
+    [
+        # As good as the day before, 86, was last the session on the same day; the first of the two worst counts.
+        (SESSIONS, "daily", ("d", "e")),
+        # Without it, the last of the day before.
+        ([row for row in SESSIONS if row[1] != "d"], "daily", ("c", "e")),
+        # Against the week's 74, the last session of that week.
+        (SESSIONS, "weekly", ("g", "h")),
+    ],
+)
+def test_the_stretch_leads_from_the_last_good_session_to_the_worst(
+    rows: Sequence[Any], period: str, sessions: tuple[str, str]
+) -> None:
+    """Whatever other sessions lie between."""
+    state = scored(*rows)
+    drop = drop_in(levels(state.days, "ac03", period))
+    assert drop is not None
+    good, bad = stretch(state, "ac03", period, drop)
+    assert sessions == (good.session, bad.session)
+
+
+def test_sessions_behind_the_drop_do_not_count() -> None:
+    """Those of later days are passed over, those without the score as well."""
+    rows = [
+        *SESSIONS,
+        ("21 08", "i", measured(5)),
+        ("05 15", "x", MetricsRecorded("ac04", Numbers({"efficiency": 5}), "")),
+    ]
+    state = scored(*rows)
+    drop = Drop(Level("2026-01-05", 86), Level("2026-01-07", 65))
+    assert ("d", "e") == tuple(one.session for one in stretch(state, "ac03", "daily", drop))
+
+
+# What changed
+
+
+def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[Any, ...]]:
+    """Return what changed behind the fifth at ten, up to the seventh at ten: seq, how, and which entries."""
+    view = leads_view("2026-01-05T10:00:00.000000Z", "2026-01-07T10:00:00.000000Z")
+    state = fold_history(view, lambda: told(*rows), until)
+    rows_ = [lead_json(lead) for lead in state.found]
+    return [(row["seq"], row["change"], row["came"], row["went"], row["changed"]) for row in rows_]
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([PointAdded("kpt_003", "Quote ids.")], [(4, "added", ["kpt_003"], [], [])]),
+        ([PointAdded("kpt_001", "Quote ids.")], []),
+        ([PointSeeded("kpt_003", 1, 0, "canonical", "x", "")], [(4, "added", ["kpt_003"], [], [])]),
+        ([PointEdited("kpt_001", 5, 5, "Use types.")], []),
+        ([PointEdited("kpt_001", 0, 0, "Type it.")], [(4, "edited", [], [], ["kpt_001"])]),
+        ([PointReworded("kpt_001", "", "Type it.")], [(4, "reworded", [], [], ["kpt_001"])]),
+        ([PointRemoved("kpt_001")], [(4, "removed", [], ["kpt_001"], [])]),
+        ([PointRetired("kpt_001", "")], [(4, "retired", [], ["kpt_001"], [])]),
+        ([PointRetired("kpt_009", "")], []),
+        ([PointMerged("kpt_001", ("kpt_002",), "")], [(4, "merged", [], ["kpt_002"], [])]),
+        (HARMED, [(7, "pruned", [], ["kpt_001"], [])]),
+        ([CLOSE], []),
+        ([PointRated("kpt_001", "helpful"), PointPinned("kpt_001", ""), measured(3)], []),
+        ([EventsVoided(("id-2",), None, "")], [(4, "undone", [], [], ["kpt_002"])]),
+    ],
+)
+def test_each_change_is_told_with_the_entries_that_it_concerns(events: list[Any], expected: list[Any]) -> None:
+    """What adds, rewords or takes an entry is one; what changes counts alone, or nothing, is none."""
+    assert expected == leads(("05 09", "s", [A, B, CLOSE]), ("06 00", "s", events))
+
+
+def test_a_restored_entry_came() -> None:
+    """As one that was added."""
+    gone = [PointRetired("kpt_001", "")]
+    rows = ("05 09", "s", [A, CLOSE]), ("05 10", "s", gone), ("06 00", "s", [PointRestored("kpt_001", "")])
+    assert [(4, "restored", ["kpt_001"], [], [])] == leads(*rows)
+
+
+@pytest.mark.parametrize(
+    ("at", "seqs"), [("05 09", []), ("05 10", []), ("05 11", [1]), ("07 10", [1]), ("07 11", []), ("20 00", [])]
+)
+def test_what_was_recorded_with_the_good_session_is_no_lead_and_with_the_bad_one_is(at: str, seqs: list[int]) -> None:
+    """Behind the one time, and up to and with the other."""
+    assert seqs == [lead[0] for lead in leads((at, "s", A))]
+
+
+def test_a_telling_is_a_lead_where_it_names_other_entries_than_the_one_before() -> None:
+    """However many sessions are told the same; those before the stretch are known as well."""
+    one, both = PlaybookInjected(("kpt_001",), 0), PlaybookInjected(("kpt_001", "kpt_002"), 0)
+    rows = ("05 08", "s", [A, B, CLOSE]), ("05 09", "s", one), ("06 01", "s", one), ("06 02", "t", both)
+    rest = ("06 03", "u", both), ("06 04", "v", PlaybookInjected(("kpt_002",), 1)), ("06 05", "w", both)
+    expected: list[tuple[Any, ...]] = [
+        (6, "told", ["kpt_002"], [], []),
+        (8, "told", [], ["kpt_001"], []),
+        (9, "told", ["kpt_001"], [], []),
+    ]
+    assert expected == leads(*rows, *rest)
+
+
+def test_what_was_undone_by_then_is_told_as_the_undoing_alone() -> None:
+    """Up to a moment before the undoing the addition is a lead; an undoing of what nobody reads there is none."""
+    rows = (
+        ("06 01", "s", A),
+        ("06 02", "s", VOID_A),
+        ("06 03", "s", measured(9)),
+        ("06 04", "s", EventsVoided(("id-3",), None, "")),
+    )
+    assert [(1, "added", ["kpt_001"], [], [])] == leads(*rows, until=1)
+    assert [(2, "undone", [], [], ["kpt_001"])] == leads(*rows)
+
+
+def test_a_lead_says_what_log_says_and_names_who_went() -> None:
+    """A prune and a telling name their entries, at most five; everything else reads as it does in `log`."""
+    points = [
+        PointAdded(f"kpt_{number:03}", f"Text  {number}." + " more" * 30 * (number == 1)) for number in range(1, 8)
+    ]
+    rows = (
+        ("06 01", "s", [*points, CLOSE]),
+        ("06 02", "t", [*[PointRated("kpt_001", "harmful")] * 3, CLOSE]),
+        ("06 03", "u", PlaybookInjected(tuple(point.name for point in points[1:]), 0)),
+    )
+    view = leads_view("2026-01-01", "2026-02-01")
+    rows_ = [lead_json(lead) for lead in fold_history(view, lambda: told(*rows)).found[-3:]]
+    assert 'learned kpt_007 "Text 7."' == rows_[0]["summary"]
+    assert f'pruned kpt_001 "Text 1.{" more" * 10}…"' == rows_[1]["summary"]
+    names = "kpt_002, kpt_003, kpt_004, kpt_005, kpt_006 and 1 more"
+    assert f"told of 6 entries; newly {names}" == rows_[2]["summary"]
+    by = {"rater": "agent", "session": "t"}
+    expected = {"seq": 12, "id": "id-12", "at": "2026-01-06T02:00:00.000000Z", "by": by, "change": "pruned"}
+    assert expected == {key: rows_[1][key] for key in expected}
+
+
+@given(HISTORIES)
+def test_leads_explain_every_entry_that_comes_or_goes(stretches: list[list[Any]]) -> None:
+    """What came and went, from the beginning on, leaves just the entries that stand, where nothing was undone."""
+    batches = [batch for batch in history(stretches) if EventsVoided not in map(type, batch.events)]
+    state = fold_history(leads_view("", "2"), lambda: batches)
+    standing: set[str] = set()
+    for change in (change for _, change in state.found if change.how != "told"):
+        assert standing.isdisjoint(change.came)
+        assert standing >= {*change.went, *change.changed}
+        standing = (standing | set(change.came)) - set(change.went)
+    assert set(state.book.points) == standing

@@ -1,0 +1,193 @@
+"""What `score --blame` answers of a project: the drop, the two sessions, and the leads, for programs and for people."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger import clock
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import encode
+from ledger.errors import BadInputError
+from ledger.events import EventsVoided, MetricsRecorded, Numbers, PlaybookUpdated, PointAdded, PointRated, SessionEnded
+from projections.scores.view import scores_view
+from projections.surfaces import commands
+from projections.surfaces import when as moments
+from projections.surfaces.project import Project
+from projections.surfaces.scores import configuration
+from projections.surfaces.scores.blaming import CAUTION, LAST, SHOWN, Asked, blame, lines, score_id
+from projections.voids import fold_history
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CLOSE = PlaybookUpdated(0, 0, 0)
+A = PointAdded("kpt_001", "Delete the build cache.")
+HOUR_US = 3600 * clock.MICROSECONDS
+START = clock.unix_us("2026-01-15T00:00:00.000000Z")
+
+
+def measured(score: int) -> list[Any]:
+    """Return what gives ac03 and all that is made of it a score."""
+    return [MetricsRecorded("ac03", Numbers({"accuracy": score}), "")]
+
+
+STORY: list[tuple[int, str, list[Any]]] = [
+    (1, "s0", [PointAdded("kpt_000", "Run the tests."), CLOSE]),
+    (10, "s1", measured(90)),
+    (20, "s2", [A, CLOSE]),
+    (30, "s3", measured(60)),
+    (40, "s4", [*[PointRated("kpt_001", "harmful")] * 3, CLOSE]),
+    (50, "s5", measured(80)),
+    (80, "s6", measured(70)),
+]
+"""Hours since the fifteenth began, the session, and what it recorded: days of 90, 60, 80 and 70."""
+
+
+def project_of(folder: Path, story: list[tuple[int, str, list[Any]]]) -> Project:
+    """Return a project in which this was recorded."""
+    project = Project(folder)
+    for hours, session, events in story:
+        log = JsonlLog(project.ledger, lambda hours=hours: clock.moment(START + hours * HOUR_US))  # type: ignore[misc]
+        with log.transaction() as tx:
+            tx.append([encode(event) for event in events], {"rater": "reflector", "session": session})
+        log.close()
+    return project
+
+
+def blamed(project: Project, asked: Asked | None = None, when: str | None = None) -> dict[str, Any]:
+    """Return the answer, of the ledger's end or of a moment."""
+    moment = None if when is None else moments.find(project, when)
+    history, until = commands.up_to(project, moment)
+    state = fold_history(scores_view(configuration.load(project)), history, until).count()
+    return blame(project, state, asked or Asked(), moment)
+
+
+def test_the_answer_names_the_drop_the_sessions_and_the_leads(project: Path) -> None:
+    """Of the overall score, where nothing else is asked: from 90 to 60, with what was learned in between."""
+    told = blamed(project_of(project, STORY))
+    before, after = {"period": "2026-01-15", "score": 90}, {"period": "2026-01-16", "score": 60}
+    good = {"session": "s1", "at": "2026-01-15T10:00:00.000000Z", "score": 90}
+    bad = {"session": "s3", "at": "2026-01-16T06:00:00.000000Z", "score": 60}
+    (lead,) = told.pop("leads")
+    assert {
+        "score": "session.overall",
+        "period": "daily",
+        "name": None,
+        "periods": 4,
+        "drop": {"before": before, "after": after, "points": 30},
+        "between": {"good": good, "bad": bad},
+        "moment": told["moment"],
+        "caution": CAUTION,
+    } == told
+    assert ("added", ["kpt_001"], "s2") == (lead["change"], lead["came"], lead["by"]["session"])
+    assert lead["seq"] < told["moment"]
+
+
+def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
+    """A line for the drop, one for each session, one for each lead, and where to look on."""
+    told = blamed(project_of(project, STORY))
+    lead = told["leads"][0]["seq"]
+    assert [
+        "session.overall dropped by 30 points: 90 in 2026-01-15, 60 in 2026-01-16",
+        "  last as good as before in session s1, 2026-01-15 10:00, with 90",
+        "  then worst in session s3, 2026-01-16 06:00, with 60",
+        f"Between these the playbook saw 1 change, the newest first. {CAUTION}",
+        f'{lead:>6}  2026-01-15 20:00  reflector in session s2: learned kpt_001 "Delete the build cache."',
+        f"`tallybook show --at {told['moment']}` is the playbook as it stood then",
+    ] == list(lines(told))
+
+
+def test_the_last_period_can_be_asked_for(project: Path) -> None:
+    """Against the one with data before it, a day between them notwithstanding; here nothing changed."""
+    told = blamed(project_of(project, STORY), Asked("AC-03", name=LAST))
+    assert ("ac03", "2026-01-18", 10, []) == (told["score"], told["name"], told["drop"]["points"], told["leads"])
+    assert "Between these nothing changed in the playbook: what made it drop lies elsewhere." == list(lines(told))[-1]
+
+
+def test_the_newest_lead_is_the_first_and_people_see_so_many(project: Path) -> None:
+    """Programs get all of them."""
+    added = [(11, "s2", [PointAdded(f"kpt_1{number:02}", str(number)) for number in range(SHOWN + 2)])]
+    told = blamed(project_of(project, [*STORY[:2], *added, *STORY[2:]]))
+    assert SHOWN + 3 == len(told["leads"])
+    assert ["kpt_001"] == told["leads"][0]["came"]
+    assert ["kpt_100"] == told["leads"][-1]["came"]
+    text = list(lines(told))
+    assert "and 3 older; --json has them all" == text[-2]
+    assert SHOWN + 6 == len(text)
+
+
+def test_what_was_undone_after_the_drop_is_still_a_lead(project: Path) -> None:
+    """It stood when the score dropped; at a moment before the drop there is none to be asked of."""
+    place = project_of(project, STORY)
+    lead = blamed(place)["leads"][0]
+    undone = project_of(project, [(90, "s7", [EventsVoided((lead["id"],), None, "")])])
+    assert [lead] == blamed(undone)["leads"]
+    told = blamed(undone, when="2026-01-15T12:00")
+    assert (None, None, None, []) == (told["drop"], told["between"], told["moment"], told["leads"])
+    assert ["session.overall did not drop: only one day has data of it"] == list(lines(told))
+
+
+def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
+    """What was recorded behind an event of another year is still found by its own time."""
+    ahead = [(9000, "odd", [PointAdded("kpt_900", "From the future."), CLOSE])]
+    told = blamed(project_of(project, [*STORY[:2], *ahead, *STORY[2:]]))
+    assert [["kpt_001"]] == [lead["came"] for lead in told["leads"]]
+
+
+@pytest.mark.parametrize(
+    ("story", "asked", "line"),
+    [
+        ([], Asked(), "session.overall did not drop: no day has data of it"),
+        (STORY[:2], Asked(period="weekly"), "session.overall did not drop: only one week has data of it"),
+        ([STORY[3], STORY[5]], Asked(), "session.overall never dropped from one day with data to the next"),
+        (
+            STORY,
+            Asked(name="2026-01-17"),
+            "session.overall did not drop in 2026-01-17, against the day with data before it",
+        ),
+        (STORY, Asked("ac01", name=LAST), "ac01 did not drop: no day has data of it"),
+    ],
+)
+def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: Asked, line: str) -> None:
+    """And why there is none; that is no error."""
+    assert [line] == list(lines(blamed(project_of(project, story), asked)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        (Asked("ac99"), "--blame ac99: is no score; there are ac01"),
+        (Asked("session.nothing"), "--blame session.nothing: is no score"),
+        (Asked(name="2026-01-20"), "has no data in 2026-01-20; the first day that has it is 2026-01-15, the last 2026"),
+        (Asked(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
+    ],
+)
+def test_what_is_not_there_is_named(project: Path, asked: Asked, message: str) -> None:
+    """With what there is."""
+    with pytest.raises(BadInputError) as refused:
+        blamed(project_of(project, STORY), asked)
+    assert message in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "id_"),
+    [
+        ("ac03", "ac03"),
+        ("AC-03", "ac03"),
+        ("score.ac03", "ac03"),
+        ("overall", "session.overall"),
+        ("session.handoff", "session.handoff"),
+    ],
+)
+def test_a_score_goes_by_any_of_its_names(project: Path, text: str, id_: str) -> None:
+    """A component's in any spelling, a composite's with and without what stands before it."""
+    assert id_ == score_id(text, configuration.load(Project(project)))
+
+
+def test_a_session_lies_where_it_ended(project: Path) -> None:
+    """What changed behind its last metric and before its end is a lead as well."""
+    late = [*STORY[:4], (31, "s8", [PointAdded("kpt_005", "Late.")]), (32, "s3", [SessionEnded("1.0")])]
+    told = blamed(project_of(project, late))
+    assert [["kpt_005"], ["kpt_001"]] == [lead["came"] for lead in told["leads"]]
