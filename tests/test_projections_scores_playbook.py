@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+import re
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
@@ -28,6 +30,7 @@ from projections.scores.configured import overlaid, read_config
 from projections.scores.document import DocumentError
 from projections.scores.scoring import component_score
 from projections.scores.view import Scores, scores_view
+from projections.surfaces.project import Project
 from projections.surfaces.scores import configuration
 from projections.voids import fold_history
 from test_projections_laws import HISTORIES, history
@@ -35,6 +38,7 @@ from test_projections_laws import HISTORIES, history
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+README = Path(__file__).parents[1] / "README.md"
 ON: dict[str, Any] = {"components": {"playbook": {"enabled": True}}}
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "Use types."), PointAdded("kpt_002", "Mock time.")
@@ -238,3 +242,12 @@ def test_a_mistake_in_what_is_off_is_named(own: dict[str, Any], message: str) ->
     """A component that is off is read like the others."""
     with pytest.raises(DocumentError, match=message):
         config({"components": {"playbook": own}})
+
+
+def test_the_example_in_the_readme_switches_it_on(project: Path) -> None:
+    """As it stands there, in the project's own file."""
+    examples = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    (example,) = (one for one in examples if "enabled: true" in one)
+    (project / ".claude" / "config").mkdir()
+    (project / configuration.PLACE).write_text(example, encoding="utf-8")
+    assert "playbook" in configuration.load(Project(project)).sessions["improvement"]
