@@ -15,6 +15,7 @@ from projections.diff import departures_view
 from projections.playbook import playbook_view
 from projections.prune import POLICIES, SPEC_POLICY
 from projections.reflections import reflections_view
+from projections.scores.leads import leads_view
 from projections.scores.view import scores_view
 from projections.standing import standing_view
 from projections.whatif import Without, alternative_view
@@ -44,6 +45,7 @@ class Listed:
 
 
 _WITHOUT = Without(sessions=frozenset({"s1"}), raters=frozenset({"reflector"}))
+_TIMES = ("1970-01-01T00:00:01", "2100-01-01")
 _EXAMPLE = parse("count > 1 and not pruned(kpt_001)")
 
 VIEWS: dict[str, Listed] = {
@@ -63,6 +65,7 @@ VIEWS: dict[str, Listed] = {
     "audit": Listed("the whole story of one entry", audit_view, of_entry=True),
     "standing": Listed("how every name that ever was stands, and the event that last changed it", standing_view),
     "scores": Listed("what was measured of every session, and what it scores", scores_view, by_config=True),
+    "leads": Listed("what changed in the playbook between two times", partial(leads_view, *_TIMES)),
     "reflections": Listed("which sessions are owed a reflection, and what reflection has cost", reflections_view),
 }
 """Name → the view. To add one: a module beside this, and a row here."""
