@@ -18,6 +18,7 @@ from ledger.events import (
     PointAdded,
     PointCited,
     PointMerged,
+    PointPinned,
     PointRated,
     PointRestored,
     PointRetired,
@@ -148,6 +149,12 @@ def test_updates_of_a_session_add_up_and_those_of_nobody_count_nothing() -> None
     assert {"ratings": 2, "judged": 2, "helpful": 2, "learned": 1} == of_session(state, "s1")
     assert {"ratings": 1, "judged": 1} == of_session(state, "s2")
     assert (["s1", "s2"], {}) == (sorted(state.sessions), state.unscored)
+
+
+def test_what_was_measured_goes_by_the_last_event_that_measures() -> None:
+    """A batch counts as one measurement, and neither a pin nor anything unknown behind the update is its id."""
+    state = scored(history([[A, HELPFUL, CLOSE, PointPinned("kpt_001", "")]]))
+    assert {"id-3"} == {value.id for value in state.sessions["s0"].values["playbook"].values()}
 
 
 def test_what_was_undone_measures_nothing() -> None:

@@ -51,27 +51,29 @@ def is_measured(config: Config) -> bool:
     return COMPONENT in config.components
 
 
-def measures(advice: Advice, batch: Batch) -> dict[str, float]:
-    """Let the playbook take in a batch, and return what that measures, empty where it measures nothing.
+def measures(advice: Advice, batch: Batch) -> tuple[int, dict[str, float]]:
+    """Let the playbook take in a batch, and return what that measures.
 
     Returns:
-        Name → value: an amount that adds up over a session.
+        The place in the batch, from 0, of the last event that measures something, and name → value, an amount that
+        adds up over a session; empty where none does.
     """
     found: dict[str, float] = {}
-    changed = False
-    for event in batch.events:
+    place, changed = 0, False
+    for index, event in enumerate(batch.events):
         measure, change = _MEASURES.get(type(event)), CHANGES.get(type(event))
         if measure is not None:
             # What stood before the event decides what it is: a rating of an entry, or of none.
             for name, value in measure(advice, event).items():
                 found[name] = found.get(name, 0) + value
+                place = index
         if change is not None:
             change(advice, event, batch)
             _know(advice, event)
             changed = True
     if changed:
         settle(advice, batch)
-    return found
+    return place, found
 
 
 def _know(advice: Advice, event: Any) -> None:

@@ -212,11 +212,11 @@ def _tell_all(state: Scores, batch: Batch) -> None:
     """Tell a batch that may say something of the playbook as well: what that measures counts as if it had been sent."""
     advice = state.advice or playbook_health.Advice()
     state.advice = advice
-    numbers = playbook_health.measures(advice, batch)
+    place, numbers = playbook_health.measures(advice, batch)
     # One append has one session; what people did outside of any was measured of none.
-    if numbers and batch.records[-1].by.session:
+    if numbers and batch.records[place].by.session:
         event = MetricsRecorded(playbook_health.COMPONENT, Numbers(numbers), "")
-        _hear(state, attrs.evolve(batch.records[-1], event=event))
+        _hear(state, attrs.evolve(batch.records[place], event=event))
     _tell(state, batch)
 
 
