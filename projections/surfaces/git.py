@@ -89,9 +89,15 @@ def said(error: Exception) -> str:
         return "git does not answer"
     if not isinstance(error, RefusedError):
         return str(error)
-    told = os.fsdecode(error.stderr).strip().partition("\n")[0].removeprefix("fatal: ").removeprefix("error: ")
-    # Its words for a name that means nothing would mean nothing to whoever gave it.
-    why = "" if told == "Needed a single revision" else f": {told}"
+    return os.fsdecode(error.stderr).strip().partition("\n")[0].removeprefix("fatal: ").removeprefix("error: ")
+
+
+def no_commit(error: Exception) -> str:
+    """Return why there is no commit of a name, in a line."""
+    if not isinstance(error, RefusedError):
+        return said(error)
+    # Git's words for a name that means nothing would mean nothing to whoever gave it.
+    why = "" if said(error) == "Needed a single revision" else f": {said(error)}"
     return f"git names no such commit{why}"
 
 

@@ -337,7 +337,7 @@ def _committed(question: _Question) -> Moment:
             if copy is not None:
                 return _in_copy(question, copy, commit)
     except git.FAILURES as error:
-        raise question.refusal(git.said(error), "give a time or a number") from error
+        raise question.refusal(git.no_commit(error), "give a time or a number") from error
     named = f"the last before commit {commit.name} of {_minute(clock.moment(commit.unix_us).at)}"
     return _as_of_time(question, commit.unix_us, named)
 
