@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC
+from pathlib import PureWindowsPath
 from typing import TYPE_CHECKING, Any, Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -17,7 +18,7 @@ from projections.scores.config import (
     Sensitivity,
     component_id,
 )
-from projections.scores.document import Reader
+from projections.scores.document import Reader, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,17 +29,16 @@ FORMS: Final = ("linear", "inverse", "ratio", "boolean")
 
 
 def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with another one laid over it, key by key; false takes a key with keys of its own away.
+    """Return a document with another one laid over it, key by key; what is false in it stays, for who leaves it out.
 
-    A metric that says its form is another metric, and takes nothing from the one that it stands for.
+    A metric that says its form is another metric, and takes nothing from the one that it stands for. Keys keep their
+    order, unless the other one has them all.
     """
-    merged = dict(default)
+    merged = {} if default.keys() <= own.keys() else dict(default)
     for key, value in own.items():
         below = default.get(key)
-        if isinstance(below, dict) and isinstance(value, dict) and "form" not in value:
+        if isinstance(below, dict) and isinstance(value, dict) and not isinstance(value.get("form"), str):
             merged[key] = overlaid(below, value)
-        elif isinstance(below, dict) and value is False:
-            del merged[key]
         else:
             merged[key] = value
     return merged
@@ -51,7 +51,7 @@ def read_config(document: Mapping[str, Any]) -> Config:
         DocumentError: A key is not known, is missing, or cannot be what it is; weights do not sum to 1; thresholds
             are out of order.
     """
-    root = Reader.of(document, "").only("scoring").inner("scoring")
+    root = Reader.of(document).only("scoring").inner("scoring")
     root.only(*_KEYS)
     parts = [(_component(part), _enabled(part)) for part in root.inner("components").parts()]
     components = {one.id: one for one, enabled in parts if enabled}
@@ -71,7 +71,7 @@ def read_config(document: Mapping[str, Any]) -> Config:
         root.inner("gates").only("least").whole("least", 0, 100),
         root.inner("benchmarks").only("weight").number("weight", 0, 100),
         root.inner("feedback").only("weight").number("weight", 0, 100),
-        storage.text("path"),
+        _path(storage),
         storage.whole("retention_days", 1),
         Display(*(display.flag(f"show_{part}") for part in ("grades", "trends", "recommendations"))),
         components,
@@ -114,7 +114,7 @@ def _parts(sessions: Reader, name: str, root: Reader) -> tuple[str, ...]:
     components = root.inner("components").values
     for part in sessions.texts(name):
         if part not in components:
-            raise sessions.fault(name, f"names {part!r}, which is no component; there are {', '.join(components)}")
+            raise sessions.fault(f"names {told(part)}, which is no component; there are {', '.join(components)}", name)
     # Off in one place is off everywhere, so that one key switches a component.
     there = {part.name for part in root.inner("components").parts() if _enabled(part)}
     return tuple(part for part in sessions.texts(name) if part in there)
@@ -130,25 +130,34 @@ def _zone(root: Reader) -> tzinfo:
         # Known everywhere, also where nobody installed a table of time zones.
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise root.fault("timezone", "is no time zone that is known here; give one such as Europe/Berlin") from error
+        raise root.fault("is no time zone that is known here; give one such as Europe/Berlin", "timezone") from error
+
+
+def _path(storage: Reader) -> str:
+    """Return the folder of the score files, of which old ones are deleted: it lies within the project."""
+    path = storage.text("path")
+    # Read as Windows does, which knows both kinds of slashes.
+    parsed = PureWindowsPath(path)
+    if parsed.anchor or ".." in parsed.parts or not parsed.parts or "\0" in path:
+        raise storage.fault(f"is a folder within the project, and not {told(path)}", "path")
+    return path
 
 
 def _component(part: Reader) -> Component:
     part.only("enabled", "name", "counters", "metrics")
-    if not part.name or component_id(part.name) != part.name:
-        raise part.fault(
-            "", f"is called by small letters and digits alone, such as {component_id(part.name) or 'ac01'}"
-        )
+    id_ = component_id(part.name)
+    if part.name != id_ or not id_.isalnum():
+        raise part.fault(f"is called by small letters and digits alone, such as {id_ if id_.isalnum() else 'ac01'}")
     metrics = tuple(map(_metric, part.inner("metrics").parts()))
     if not metrics:
-        raise part.fault("metrics", "names none")
+        raise part.fault("names none", "metrics")
     return Component(part.name, part.text("name", part.name), metrics, frozenset(part.texts("counters", ())))
 
 
 def _metric(part: Reader) -> Metric:
     form = part.text("form", FORMS[0])
     if form not in FORMS:
-        raise part.fault("form", f"is {form!r}, and can be {', '.join(FORMS)}")
+        raise part.fault(f"is {told(form)}, and can be {', '.join(FORMS)}", "form")
     part.only("form", "weight", "missing", *_USED[form])
     worst, best = (0.0, 100.0) if form == "linear" else (None, None)
     bounded = form in {"linear", "inverse"}
@@ -167,9 +176,9 @@ def _metric(part: Reader) -> Metric:
     )
     if bounded and not (metric.best - metric.worst) * (1 if form == "linear" else -1) > 0:
         more = "above" if form == "linear" else "below"
-        raise part.fault("best", f"is {metric.best:g}, and lies {more} worst, {metric.worst:g}, in the form {form}")
+        raise part.fault(f"is {metric.best:g}, and lies {more} worst, {metric.worst:g}, in the form {form}", "best")
     if not metric.weight > 0:
-        raise part.fault("weight", "is above 0; a metric that is false is left out")
+        raise part.fault("is above 0; a metric that is false is left out", "weight")
     return metric
 
 
@@ -179,7 +188,7 @@ def _counts(part: Reader) -> tuple[()] | tuple[str, str]:
             return ()
         case (one, whole):
             return one, whole
-    raise part.fault("counts", "names a part and a whole")
+    raise part.fault("names a part and a whole", "counts")
 
 
 def _grades(part: Reader) -> tuple[Grade, ...]:
@@ -189,7 +198,7 @@ def _grades(part: Reader) -> tuple[Grade, ...]:
     )
     bounds = [grade.least for grade in grades]
     if not bounds or bounds != sorted(set(bounds), reverse=True) or bounds[-1] != 0:
-        raise part.fault("", "are out of order: each begins below the one before it, and the last one at 0")
+        raise part.fault("are out of order: each begins below the one before it, and the last one at 0")
     return grades
 
 
@@ -200,8 +209,8 @@ def _levels(thresholds: Reader, notifications: Reader) -> tuple[Level, ...]:
     levels = tuple(Level(name, thresholds.whole(name, 0, 100), notifications.texts(name)) for name in names)
     bounds = [level.below for level in levels]
     if bounds != sorted(set(bounds), reverse=True):
-        told = ", ".join(f"{level.name} {level.below}" for level in levels)
-        raise thresholds.fault("", f"are out of order: warning lies above alert, and alert above critical ({told})")
+        stand = ", ".join(f"{level.name} {level.below}" for level in levels)
+        raise thresholds.fault(f"are out of order: warning lies above alert, and alert above critical ({stand})")
     return levels
 
 
@@ -220,14 +229,14 @@ def _check(config: Config, root: Reader) -> None:
     """Refuse what does not fit together."""
     total = sum(config.session_weights.values())
     if abs(total - 1) > SUM_TOLERANCE:
-        raise root.fault("session_weights", f"sum to {total:g}, and have to sum to 1")
+        raise root.fault(f"sum to {total:.12g}, and have to sum to 1", "session_weights")
     for here, there in (("session_weights", "sessions"), ("sessions", "session_weights")):
         for name in _without(getattr(config, here), getattr(config, there)):
-            raise root.fault(f"{here}.{name}", f"has nothing beside it in {there}")
+            raise root.fault(f"has nothing beside it in {there}", here, name)
     if OVERALL in config.sessions:
-        raise root.fault(f"sessions.{OVERALL}", "is made of the others, and cannot be one of them")
+        raise root.fault("is made of the others, and cannot be one of them", "sessions", OVERALL)
     if config.long_term_days <= config.short_term_days:
-        raise root.fault("trends.long_term_days", f"lies above short_term_days, {config.short_term_days}")
+        raise root.fault(f"lies above short_term_days, {config.short_term_days}", "trends", "long_term_days")
 
 
 def _without(names: Iterable[str], others: Iterable[str]) -> list[str]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+_MOST: Final = 2**53
+_PLAIN: Final = re.compile(r"[\w -]+")
+_SHOWN_CHARS: Final = 80
 
 
 class DocumentError(ValueError):
@@ -21,39 +26,40 @@ class Reader:
 
     Attributes:
         values: What stands there.
-        path: The keys that lead there, joined by dots; empty at the top.
+        keys: The keys that lead there; none at the top.
     """
 
     values: Mapping[str, Any]
-    path: str
+    keys: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, value: object, path: str) -> Reader:
+    def of(cls, value: object, *keys: str) -> Reader:
         """Return a reader of what should be keys and values.
 
         Raises:
             DocumentError: It is something else, or a key is no text.
         """
+        place = _path(keys) or "the file"
         if not isinstance(value, dict):
-            raise DocumentError(f"{path or 'the file'} should hold keys and values, and is {_told(value)}")
+            raise DocumentError(f"{place} should hold keys and values, and is {told(value)}")
         odd = next((key for key in value if not isinstance(key, str)), None)
         if odd is not None:
-            raise DocumentError(f"{path or 'the file'} has the key {odd!r}, which is no text; put it in quotes")
-        return cls(value, path)
+            raise DocumentError(f"{place} has the key {told(odd)}, which is no text; put it in quotes")
+        return cls(value, keys)
 
     @property
     def name(self) -> str:
         """Return the last key that leads here."""
-        return self.path.rpartition(".")[2]
+        return self.keys[-1]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the keys, in their order."""
-        return tuple(self.values)
+        """Return the keys, in their order, but for those whose value is false."""
+        return tuple(name for name, value in self.values.items() if value is not False)
 
-    def fault(self, name: str, what: str) -> DocumentError:
-        """Return the error about a key, or about this place itself for an empty one."""
-        return DocumentError(f"{self._at(name)} {what}")
+    def fault(self, what: str, *keys: str) -> DocumentError:
+        """Return the error about a key, or about this place itself where none is given."""
+        return DocumentError(f"{_path((*self.keys, *keys))} {what}")
 
     def only(self, *names: str) -> Reader:
         """Return this reader.
@@ -63,7 +69,7 @@ class Reader:
         """
         for name in self.values:
             if name not in names:
-                raise self.fault(name, f"is no key that is known; there are {', '.join(names)}")
+                raise self.fault(f"is no key that is known; there are {', '.join(names)}", name)
         return self
 
     def has(self, name: str) -> bool:
@@ -72,64 +78,76 @@ class Reader:
 
     def inner(self, name: str) -> Reader:
         """Return a reader of what stands under a key."""
-        return Reader.of(self._get(name), self._at(name))
+        return Reader.of(self._get(name), *self.keys, name)
 
     def parts(self) -> Iterator[Reader]:
-        """Yield a reader of what stands under each key, but for those that are false."""
-        for name, value in self.values.items():
-            if value is not False:
-                yield Reader.of(value, self._at(name))
+        """Yield a reader of what stands under each key, but for those whose value is false."""
+        for name in self.names:
+            yield Reader.of(self.values[name], *self.keys, name)
 
     def flag(self, name: str, *, default: bool | None = None) -> bool:
         """Return a value that is true or false."""
         value = self._get(name, default)
         if not isinstance(value, bool):
-            raise self.fault(name, f"is true or false, and not {_told(value)}")
+            raise self.fault(f"is true or false, and not {told(value)}", name)
         return value
 
     def text(self, name: str, default: str | None = None) -> str:
         """Return a text that is not empty."""
         value = self._get(name, default)
         if not isinstance(value, str) or not value.strip():
-            raise self.fault(name, f"is a text, and not {_told(value)}")
+            raise self.fault(f"is a text, and not {told(value)}", name)
         return value
 
     def texts(self, name: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return a list of texts."""
         value = self._get(name, None if default is None else list(default))
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            raise self.fault(name, f"is a list of names, and not {_told(value)}")
+            raise self.fault(f"is a list of names, and not {told(value)}", name)
         return tuple(value)
 
-    def number(self, name: str, least: float = -(2**53), most: float = 2**53, default: float | None = None) -> float:
+    def number(self, name: str, least: float = -_MOST, most: float = _MOST, default: float | None = None) -> float:
         """Return a number between two bounds, both included."""
         value = self._get(name, default)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-            raise self.fault(name, f"is a number, and not {_told(value)}")
+        if type(value) not in {int, float} or (type(value) is float and not isfinite(value)):
+            raise self.fault(f"is a number, and not {told(value)}", name)
         if not least <= value <= most:
-            bounds = f"at least {least:g}" if most == 2**53 else f"from {least:g} to {most:g}"
-            raise self.fault(name, f"is {bounds}, and not {value:g}")
-        return value
+            raise self.fault(f"is {_bounds(least, most)}, and not {told(value)}", name)
+        return float(value)
 
     def whole(self, name: str, least: int, most: int = 1_000_000) -> int:
         """Return a whole number between two bounds, both included."""
         value = self.number(name, least, most)
         if value != int(value):
-            raise self.fault(name, f"is a whole number, and not {value:g}")
+            raise self.fault(f"is a whole number, and not {told(value)}", name)
         return int(value)
 
     def _get(self, name: str, default: Any = None) -> Any:
         value = self.values.get(name, default)
         if value is None:
-            raise self.fault(name, "has no value" if name in self.values else "is missing")
+            raise self.fault("has no value" if name in self.values else "is missing", name)
         return value
 
-    def _at(self, name: str) -> str:
-        return ".".join(filter(None, (self.path, name)))
+
+def _bounds(least: float, most: float) -> str:
+    if most < _MOST:
+        return f"from {least:g} to {most:g}"
+    return f"at least {least:g}" if least > -_MOST else "within 2^53"
 
 
-def _told(value: object) -> str:
-    """Return what something is, for a message."""
+def told(value: object) -> str:
+    """Return what something is, for a message of one line."""
     if isinstance(value, dict):
         return "keys and values"
-    return "a list" if isinstance(value, list) else repr(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "a list" if isinstance(value, list) else _short(repr(value))
+
+
+def _path(keys: tuple[str, ...]) -> str:
+    """Return keys joined by dots, those in quotes that would not be told apart, or would break the line."""
+    return ".".join(_short(key if _PLAIN.fullmatch(key) else repr(key)) for key in keys)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"

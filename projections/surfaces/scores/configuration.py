@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ledger.errors import BadInputError
+from ledger.errors import BadInputError, CannotWriteError
 from projections.scores.configured import overlaid, read_config
 from projections.scores.document import DocumentError, Reader
+from projections.surfaces.scores.strict_yaml import parsed
+from projections.surfaces.worktree import read_small
 import prompts
 
 if TYPE_CHECKING:
@@ -24,61 +26,34 @@ def load(project: Project) -> Config:
     """Return the configuration of a project's scores.
 
     Raises:
-        BadInputError: Its own file is no YAML, or a key in it cannot be what it is; the message names the key.
+        BadInputError: Its own file cannot be read, is no YAML, or a key in it cannot be what it is; the message names
+            the key.
     """
-    document = default()
-    path = project.root / PLACE
-    if path.exists():
-        own = _read(path)
-        try:
-            document = overlaid(document, dict(Reader.of(own if own is not None else {}, "").values))
-            return read_config(document)
-        except DocumentError as error:
-            raise BadInputError(PLACE, str(error), HINT) from error
-    return read_config(document)
+    own = _own(project.root / PLACE)
+    try:
+        return read_config(overlaid(default(), Reader.of({} if own is None else own).values))
+    except DocumentError as error:
+        raise BadInputError(PLACE, str(error), HINT) from error
 
 
 def default() -> dict[str, Any]:
     """Return the packaged default, as YAML gives it."""
-    document: dict[str, Any] = _parsed((Path(prompts.__file__).parent / FILE).read_bytes())
+    document: dict[str, Any] = parsed((Path(prompts.__file__).parent / FILE).read_bytes())
     return document
 
 
-def _read(path: Path) -> Any:
+def _own(path: Path) -> Any:
+    """Return what a project's own file says, None where there is none."""
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInputError(PLACE, f"cannot be read: {error.strerror}", "let this user read it") from error
-    if len(data) > MAX_BYTES:
-        raise BadInputError(PLACE, f"has more than {MAX_BYTES:,} bytes", HINT)
-    return _parsed(data)
+        return parsed(_read(path))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise BadInputError(PLACE, f"is no YAML that can be taken: {error}", HINT) from error
 
 
-def _parsed(data: bytes) -> Any:
-    """Return what YAML says.
-
-    Raises:
-        BadInputError: It is no YAML, or has a key twice.
-    """
-    import yaml
-
-    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-
-    class Loader(base):  # type: ignore[misc]
-        """A loader that refuses a key that comes twice, of which others take the last one."""
-
-        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as the library calls it
-            keys = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-            for key in keys:
-                if keys.count(key) > 1:
-                    raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} twice", node.start_mark)
-            return super().construct_mapping(node, deep)
-
+def _read(path: Path) -> bytes:
     try:
-        return yaml.load(data, Loader)  # noqa: S506 - a safe loader, and stricter
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        where = "" if mark is None else f" at line {mark.line + 1}, column {mark.column + 1}"
-        raise BadInputError(PLACE, f"is no YAML: {error.problem}{where}", HINT) from error
-    except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise BadInputError(PLACE, f"is no YAML: {' '.join(str(error).split())}", HINT) from error
+        return read_small(path, MAX_BYTES)
+    except CannotWriteError as error:
+        raise BadInputError(PLACE, f"cannot be read: {error.reason}") from error
