@@ -62,32 +62,40 @@ def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
 def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
     value = measured.get(metric.of)
     if value is None:
-        value = share(measured, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", FULL)
+        value = share(measured, *_pair(metric), FULL)
     if value is None and metric.counts and metric.counts[0] in measured:
         value = share(measured, *metric.counts)
     return None if value is None else linear(value, metric.worst, metric.best)
 
 
 def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
-    whole = measured.get(metric.per)
-    if whole is None:
-        return share(measured, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", FULL)
-    if whole <= 0:
+    part, whole = (metric.of, metric.per) if metric.per in measured else _pair(metric)
+    if whole not in measured:
+        return None
+    percent = share(measured, part, whole, FULL)
+    if percent is None:
         return metric.empty
-    # What never happened was never counted.
-    points = clamped(measured.get(metric.of, 0) / whole * FULL)
-    return FULL - points if metric.rest else points
+    return FULL - clamped(percent) if metric.rest else clamped(percent)
 
 
 def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
     value = measured.get(metric.of)
     if value is not None:
         return FULL if value else 0.0
-    return share(measured, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", FULL)
+    percent = share(measured, *_pair(metric), FULL)
+    return None if percent is None else clamped(percent)
+
+
+def _pair(metric: Metric) -> tuple[str, str]:
+    """Return the names of the part and the whole as which a metric may come."""
+    return f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}"
 
 
 def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
-    """Return part / whole times a factor, a part that never happened as 0; None where the whole is missing or 0."""
+    """Return part / whole times a factor; None where the whole is missing, or not above 0.
+
+    A part that is missing is 0: what never happened was never counted.
+    """
     of = measured.get(whole)
     return None if of is None or of <= 0 else measured.get(part, 0) / of * factor
 
