@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
 SESSION: Final = "session."
+_SCORE: Final = "score."
 OVERALL: Final = "overall"
 COUNT: Final = "_count"
 TOTAL: Final = "_total"
@@ -188,5 +189,14 @@ class Config:
 
 @lru_cache(maxsize=1024)
 def component_id(name: str) -> str:
-    """Return what a component's name comes to: ``AC-01``, ``ac01`` and ``score.ac01`` are one."""
-    return "".join(filter(str.isalnum, name.casefold().removeprefix("score.")))
+    """Return what a component's name comes to: ``AC-01``, ``ac01`` and ``score.ac01`` are one.
+
+    A name without a letter or digit stays as it is, so that it is never the empty one.
+    """
+    return "".join(filter(str.isalnum, name.casefold().removeprefix(_SCORE))) or name
+
+
+def score_id(name: str) -> str:
+    """Return which score a name means: ``score.session.overall`` is ``session.overall``, ``AC-06`` is ``ac06``."""
+    plain = name.removeprefix(_SCORE)
+    return plain if plain.startswith(SESSION) else component_id(plain)

@@ -20,25 +20,39 @@ if TYPE_CHECKING:
     from projections.scores.config import Component
 
 
+class Said(NamedTuple):
+    """When something was said: of two, the greater one later, in whatever order they are heard.
+
+    Attributes:
+        at: When it happened.
+        recorded: When it was recorded; of what happened at one time, the last one to be recorded is last.
+        place: Its place in its batch, from 1.
+        id: The event's id.
+    """
+
+    at: str
+    recorded: str
+    place: int
+    id: str
+
+
 class Value(NamedTuple):
     """What was measured under one name.
 
     Attributes:
         total: The sum of all values, exactly; true counts 1.
         last: The value that was measured last.
-        at: When that was; of several at the same time, the one with the greater id is last.
-        id: The event's id.
+        said: When that was, and by which event.
     """
 
     total: int | Fraction
     last: float
-    at: str
-    id: str
+    said: Said
 
     def plus(self, other: Value) -> Value:
         """Return what both come to, in whatever order."""
-        later = max(self, other, key=lambda value: (value.at, value.id))
-        return Value(self.total + other.total, later.last, later.at, later.id)
+        later = max(self, other, key=lambda value: value.said)
+        return Value(self.total + other.total, later.last, later.said)
 
 
 class Share(NamedTuple):
@@ -55,6 +69,11 @@ class Share(NamedTuple):
     def plus(self, other: Share) -> Share:
         """Return both sums together."""
         return Share(self.part + other.part, self.whole + other.whole)
+
+    @property
+    def quotient(self) -> float:
+        """Return part / whole of what has a whole."""
+        return float(self.part / self.whole)
 
 
 class Counted(NamedTuple):
@@ -81,8 +100,10 @@ class Session:
         benchmarks: Component → cases passed, of how many.
         feedback: Component, or empty for the session itself → sum of points, and how many judged.
         first_at: When the first of this happened.
-        last_at: When the last did.
-        ended: When it ended last, the id of the event that says so, and the version; empty texts where none does.
+        last_at: When the last did, but for people's feedback, which may come days later.
+        judged_at: When the last of that did.
+        ended_at: When it ended last; empty before it did.
+        released: The version, as the last one of its ends that names one has it, and when that was said; None before.
         counted: What it counts for; None before it was counted.
     """
 
@@ -92,18 +113,20 @@ class Session:
     feedback: dict[str, Share] = attrs.field(factory=dict)
     first_at: str = ""
     last_at: str = ""
-    ended: tuple[str, str, str] = ("", "", "")
+    judged_at: str = ""
+    ended_at: str = ""
+    released: tuple[Said, str] | None = None
     counted: Counted | None = None
 
     @property
     def at(self) -> str:
-        """Return when it was: when it ended, else when the last of it was measured."""
-        return self.ended[0] or self.last_at
+        """Return when it was: when it ended, else when the last of it was measured, else when it was judged."""
+        return self.ended_at or self.last_at or self.judged_at
 
     @property
     def version(self) -> str:
         """Return the version that it ended with, empty where unknown."""
-        return self.ended[2]
+        return self.released[1] if self.released else ""
 
     @property
     def components(self) -> dict[str, None]:
@@ -117,10 +140,13 @@ class Session:
 
     def hear(self, record: Recorded) -> None:
         """Take in an event of this session."""
-        at = record.when or record.at
-        self.first_at = min(self.first_at or at, at)
-        self.last_at = max(self.last_at, at)
-        _HEAR[type(record.event)](self, record.event, at, record.id)
+        said = Said(record.when or record.at, record.at, record.part[0], record.id)
+        self.first_at = min(self.first_at or said.at, said.at)
+        if isinstance(record.event, FeedbackRecorded):
+            self.judged_at = max(self.judged_at, said.at)
+        else:
+            self.last_at = max(self.last_at, said.at)
+        _HEAR[type(record.event)](self, record.event, said)
 
 
 def exact(value: float) -> int | Fraction:
@@ -128,33 +154,36 @@ def exact(value: float) -> int | Fraction:
     return int(value) if value == int(value) else Fraction(value)
 
 
-def _metrics(session: Session, event: MetricsRecorded, at: str, id_: str) -> None:
+def _metrics(session: Session, event: MetricsRecorded, said: Said) -> None:
     if not event.component:
         return
     values = session.values.setdefault(component_id(event.component), {})
     for name, number in event.metrics.items():
-        value = Value(exact(number), number, at, id_)
+        value = Value(exact(number), number, said)
         before = values.get(name)
         values[name] = value if before is None else before.plus(value)
 
 
-def _benchmark(session: Session, event: BenchmarkRecorded, _at: str, _id: str) -> None:
+def _benchmark(session: Session, event: BenchmarkRecorded, _said: Said) -> None:
     component = component_id(event.component)
     share = session.benchmarks.get(component, Share())
     session.benchmarks[component] = share.plus(Share(event.passed, event.total))
 
 
-def _feedback(session: Session, event: FeedbackRecorded, _at: str, _id: str) -> None:
+def _feedback(session: Session, event: FeedbackRecorded, _said: Said) -> None:
     component = component_id(event.component)
     share = session.feedback.get(component, Share())
     session.feedback[component] = share.plus(Share(exact(event.score), 1))
 
 
-def _ended(session: Session, event: SessionEnded, at: str, id_: str) -> None:
-    session.ended = max(session.ended, (at, id_, event.version))
+def _ended(session: Session, event: SessionEnded, said: Said) -> None:
+    session.ended_at = max(session.ended_at, said.at)
+    if event.version:
+        # One that names none does not take the name away.
+        session.released = max(session.released or (said, event.version), (said, event.version))
 
 
-_HEAR: Final[dict[type[Any], Callable[[Session, Any, str, str], None]]] = {
+_HEAR: Final[dict[type[Any], Callable[[Session, Any, Said], None]]] = {
     MetricsRecorded: _metrics,
     BenchmarkRecorded: _benchmark,
     FeedbackRecorded: _feedback,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from projections.scores.config import Component, Config
-    from projections.scores.inputs import Session, Share
+    from projections.scores.inputs import Session
 
 BENCHMARKS: Final = "benchmarks"
 FEEDBACK: Final = "feedback"
@@ -80,14 +80,9 @@ def _beside(component: Component, session: Session, config: Config) -> Iterator[
     """Yield what benchmarks and feedback add; their weights are beside metrics that weigh 1 together."""
     total = sum(metric.weight for metric in component.metrics)
     if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmark_weight:
-        yield Part(BENCHMARKS, share(benchmarks) * FULL, config.benchmark_weight * total, measured=True)
+        yield Part(BENCHMARKS, benchmarks.quotient * FULL, config.benchmark_weight * total, measured=True)
     if (feedback := session.feedback.get(component.id)) and config.feedback_weight:
-        yield Part(FEEDBACK, share(feedback), config.feedback_weight * total, measured=True)
-
-
-def share(one: Share) -> float:
-    """Return part / whole of what has a whole."""
-    return float(one.part / one.whole)
+        yield Part(FEEDBACK, feedback.quotient, config.feedback_weight * total, measured=True)
 
 
 def scores(session: Session, config: Config) -> dict[str, int]:
@@ -98,8 +93,7 @@ def scores(session: Session, config: Config) -> dict[str, int]:
         if (score := component_score(component, session, config)) is not None
     }
     feedback = session.feedback.get("")
-    judged = share(feedback) if feedback else None
-    return found | composites(found, config, judged)
+    return found | composites(found, config, feedback.quotient if feedback else None)
 
 
 def composites(components: Mapping[str, int], config: Config, feedback: float | None = None) -> dict[str, int]:

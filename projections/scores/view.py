@@ -22,7 +22,7 @@ from ledger.events import (
 )
 from projections.fold import State, View
 from projections.scores import playbook_health
-from projections.scores.config import SESSION, component_id
+from projections.scores.config import component_id, score_id
 from projections.scores.inputs import KINDS, Counted, Session
 from projections.scores.scoring import scores
 from projections.scores.tally import Tally
@@ -143,7 +143,13 @@ def _counted(session: Session, config: Config) -> Counted | None:
 @lru_cache(maxsize=65_536)
 def day_of(at: str, zone: tzinfo) -> str:
     """Return the day, ``2026-01-16``, of a time as the ledger writes it, in a time zone."""
-    return at[:10] if zone is UTC else datetime.fromisoformat(at).astimezone(zone).date().isoformat()
+    if zone is UTC:
+        return at[:10]
+    try:
+        return datetime.fromisoformat(at).astimezone(zone).date().isoformat()
+    except OverflowError:
+        # The first and the last day that there is have no neighbour.
+        return at[:10]
 
 
 def _hear(state: Scores, record: Recorded) -> None:
@@ -175,9 +181,8 @@ def _leave_out(state: Scores, what: str) -> None:
 
 def _set_baseline(state: Scores, record: Recorded) -> None:
     event: Any = record.event
-    name = event.score if event.score.startswith(SESSION) else component_id(event.score)
     day = date.fromisoformat(day_of(record.when or record.at, state.config.zone))
-    state.baselines[name] = Baseline(event.value, record.seq, day)
+    state.baselines[score_id(event.score)] = Baseline(event.value, record.seq, day)
 
 
 def _keep(state: Scores, record: Recorded) -> None:
