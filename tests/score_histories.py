@@ -1,0 +1,87 @@
+"""What the tests of scores have in common: configurations as YAML, what was measured, and histories of that."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from ledger.events import MetricsRecorded, Numbers
+from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.fold import fold
+from projections.scores.configured import overlaid, read_config
+from projections.scores.inputs import Session
+from projections.scores.scoring import Score, component_score
+from projections.scores.view import scores_view
+from projections.surfaces.scores import configuration
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from projections.scores.config import Config
+    from projections.scores.view import Scores
+
+NOON = "2026-01-16T12:00:00"
+LINEAR = {
+    "ac03": ("thoroughness", "accuracy", "actionability"),
+    "ac04": ("checkpoint_reliability", "resume_success", "efficiency"),
+    "ac05": ("pattern_detection", "insight_quality", "coverage"),
+    "ac07": ("discovery_rate", "relevance", "adoption_rate"),
+    "ac08": ("health_accuracy", "cleanup_efficiency", "freshness"),
+    "ac09": ("state_preservation", "handoff_quality", "completeness"),
+}
+"""The components without a formula, and the three measures of each in the table "Component Scores"."""
+
+
+@lru_cache(maxsize=1)
+def document() -> dict[str, Any]:
+    """Return the packaged default, which nobody changes."""
+    return configuration.default()
+
+
+@lru_cache(maxsize=64)
+def config_of(own: str = "") -> Config:
+    """Return the default configuration with YAML laid over what stands under ``scoring``."""
+    return read_config(overlaid(document(), {"scoring": yaml.safe_load(own) or {}}))
+
+
+def metrics(component: str, **values: float) -> MetricsRecorded:
+    """Return metrics of a component."""
+    return MetricsRecorded(component, Numbers(values), "")
+
+
+def line(seq: int, event: Any, session: str | None = "s1", at: str = NOON, when: str | None = None) -> Recorded:
+    """Return an event with its place and its times, which are given to the second."""
+    happened = None if when is None else f"{when}.000000Z"
+    return Recorded(seq, f"{at}.000000Z", event, f"id-{seq:03}", By("test", session), None, happened)
+
+
+def session_of(*events: Any) -> Session:
+    """Return a session that heard these events, a line each."""
+    session = Session("s1")
+    for seq, event in enumerate(events, 1):
+        session.hear(line(seq, event))
+    return session
+
+
+def scored(component: str, own: str = "", /, **values: float) -> Score | None:
+    """Return the score of a component of which this was measured, by the default with YAML laid over it."""
+    config = config_of(own)
+    return component_score(config.components[component], session_of(metrics(component, **values)), config)
+
+
+def value_of(component: str, own: str = "", /, **values: float) -> int | None:
+    """Return the same score as a number."""
+    found = scored(component, own, **values)
+    return None if found is None else found.value
+
+
+def batches(*records: Recorded) -> list[Batch]:
+    """Return each record as a batch of its own."""
+    return [batch_of(record) for record in records]
+
+
+def folded(records: Iterable[Recorded], config: Config | None = None) -> Scores:
+    """Return the view of these records in this order, counted."""
+    return fold(scores_view(config or config_of()), batches(*records)).count()

@@ -1,0 +1,177 @@
+"""The forms that a metric can have, and how points are averaged and rounded; values worked out by hand."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from projections.scores.config import Metric
+from projections.scores.measures import clamped, half_up, linear, points, share, truncated, weighted
+
+STARTUP = Metric("startup_time", "inverse", "startup_ms", worst=30_000, best=5_000)
+GREETING = Metric("greeting", "linear", "greeting_score", worst=20, best=60)
+DONE = Metric("orientation", "boolean", "done")
+RATE = Metric("rate", "ratio", "won", per="played")
+DRIFT = Metric("drift", "ratio", "won", per="played", empty=100)
+REST = Metric("kept", "ratio", "lost", per="played", empty=40, rest=True)
+STEPS = Metric("steps", "inverse", "avg_steps", counts=("steps", "tasks"), worst=10, best=1)
+
+
+@pytest.mark.parametrize(
+    ("metric", "measured", "expected"),
+    [
+        # scoreInverse(startup_ms, 5000, 30000): 25,000 ms between none and all.
+        (STARTUP, {"startup_ms": 5_000}, 100),
+        (STARTUP, {"startup_ms": 30_000}, 0),
+        (STARTUP, {"startup_ms": 10_000}, 80),
+        (STARTUP, {"startup_ms": 17_500}, 50),
+        (STARTUP, {"startup_ms": 4_999}, 100),
+        (STARTUP, {"startup_ms": 0}, 100),
+        (STARTUP, {"startup_ms": -7}, 100),
+        (STARTUP, {"startup_ms": 30_001}, 0),
+        (STARTUP, {}, None),
+        (STARTUP, {"startup_time": 5_000}, None),
+        # From 20 to 60: 40 between none and all.
+        (GREETING, {"greeting_score": 20}, 0),
+        (GREETING, {"greeting_score": 30}, 25),
+        (GREETING, {"greeting_score": 60}, 100),
+        (GREETING, {"greeting_score": 19}, 0),
+        (GREETING, {"greeting_score": 61}, 100),
+        # As a share: 2 of 5 are 40 percent, half way; 9 of 10 are beyond the best.
+        (GREETING, {"greeting_score_count": 2, "greeting_score_total": 5}, 50),
+        (GREETING, {"greeting_score_count": 9, "greeting_score_total": 10}, 100),
+        (GREETING, {"greeting_score_total": 5}, 0),
+        (GREETING, {"greeting_score_count": 2, "greeting_score_total": 0}, None),
+        (GREETING, {"greeting_score_count": 2}, None),
+        (GREETING, {"greeting_score": 30, "greeting_score_count": 5, "greeting_score_total": 5}, 25),
+        (DONE, {"done": True}, 100),
+        (DONE, {"done": False}, 0),
+        (DONE, {"done": 1}, 100),
+        (DONE, {"done": 0}, 0),
+        (DONE, {"done": 0.5}, 100),
+        (DONE, {"done_count": 3, "done_total": 4}, 75),
+        (DONE, {"done_count": 5, "done_total": 4}, 100),
+        (DONE, {"done_count": -1, "done_total": 4}, 0),
+        (DONE, {"done_count": 3, "done_total": 0}, None),
+        (DONE, {"done": False, "done_count": 3, "done_total": 4}, 0),
+        (DONE, {}, None),
+        (RATE, {"won": 8, "played": 10}, 80),
+        (RATE, {"won": 0, "played": 10}, 0),
+        (RATE, {"won": 12, "played": 10}, 100),
+        (RATE, {"won": -2, "played": 10}, 0),
+        (RATE, {"played": 10}, 0),
+        (RATE, {"won": 8}, None),
+        (RATE, {"won": 8, "played": 0}, None),
+        (RATE, {"won": 8, "played": -1}, None),
+        (RATE, {"won_count": 1, "won_total": 8}, 12.5),
+        (RATE, {"won_count": 9, "won_total": 8}, 100),
+        (RATE, {"won_count": 0, "won_total": 0}, None),
+        (RATE, {"won": 8, "played": 10, "won_count": 1, "won_total": 8}, 80),
+        (DRIFT, {"won": 0, "played": 0}, 100),
+        (DRIFT, {"played": 0}, 100),
+        (DRIFT, {"won_count": 0, "won_total": 0}, 100),
+        (DRIFT, {"won": 3, "played": 4}, 75),
+        (DRIFT, {"won": 3}, None),
+        (DRIFT, {}, None),
+        (REST, {"lost": 1, "played": 4}, 75),
+        (REST, {"played": 4}, 100),
+        (REST, {"lost": 5, "played": 4}, 0),
+        (REST, {"lost": -1, "played": 4}, 100),
+        (REST, {"lost": 0, "played": 0}, 40),
+        (REST, {"lost_count": 1, "lost_total": 4}, 75),
+        (REST, {"lost_count": 5, "lost_total": 4}, 0),
+        (STEPS, {"avg_steps": 1}, 100),
+        (STEPS, {"avg_steps": 3.7}, 70),
+        (STEPS, {"avg_steps": 5.5}, 50),
+        # 11 steps in 2 tasks are 5.5 on average; what was measured itself comes first.
+        (STEPS, {"steps": 11, "tasks": 2}, 50),
+        (STEPS, {"avg_steps": 10, "steps": 11, "tasks": 2}, 0),
+        (STEPS, {"tasks": 2}, None),
+        (STEPS, {"steps": 11}, None),
+        (STEPS, {"steps": 11, "tasks": 0}, None),
+    ],
+)
+def test_a_metric_is_worth_what_its_form_says(metric: Metric, measured: dict[str, float], expected: float) -> None:
+    """Every form gives its points between worst and best, clamped beyond, and none for what was not measured."""
+    assert pytest.approx(expected, abs=1e-9) == points(metric, measured)
+
+
+@pytest.mark.parametrize(
+    ("value", "worst", "best", "expected"),
+    [(5, 0, 10, 50), (5, 10, 0, 50), (2, 0, 8, 25), (2, 8, 0, 75), (-1, -2, 2, 25), (9, 0, 8, 100), (-1, 0, 8, 0)],
+)
+def test_linear_runs_from_worst_to_best(value: float, worst: float, best: float, expected: float) -> None:
+    """Where best lies below worst, less is better; beyond either bound nothing more is won or lost."""
+    assert expected == linear(value, worst, best)
+
+
+@pytest.mark.parametrize(("given_points", "expected"), [(-0.1, 0), (0, 0), (55.5, 55.5), (100, 100), (100.1, 100)])
+def test_points_lie_between_0_and_100(given_points: float, expected: float) -> None:
+    """What lies outside is put on the bound."""
+    assert expected == clamped(given_points)
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ([], None),
+        ([(80, 0.3)], 80),
+        # 80 thrice and 50 once: 290 / 4.
+        ([(80, 3), (50, 1)], 72.5),
+        # The same weights in other units.
+        ([(80, 0.75), (50, 0.25)], 72.5),
+        ([(0, 1), (100, 1)], 50),
+        # What weighs nothing gives no average, and no division by zero.
+        ([(80, 0)], None),
+        ([(80, 0), (40, 1)], 40),
+    ],
+)
+def test_weights_are_normalised_over_what_is_given(parts: list[tuple[float, float]], expected: float | None) -> None:
+    """An average asks only what its parts weigh beside each other."""
+    assert pytest.approx(expected) == weighted(parts)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(89.5, 90), (89.49, 89), (0.5, 1), (0.49, 0), (99.5, 100), (100, 100), (0, 0), (31.499999999999996, 32), (2.5, 3)],
+)
+def test_halves_are_rounded_up(value: float, expected: int) -> None:
+    """89.5 is 90, also where a sum of floats falls short of the half by its last bit; 2.5 is 3 and not the even 2."""
+    assert expected == half_up(value)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(86.99, 86), (86.0, 86), (87, 87), (86.99999999999999, 87), (0, 0), (0.99, 0), (100, 100)],
+)
+def test_composites_are_cut(value: float, expected: int) -> None:
+    """What is behind the point is cut off, but for a last bit that a sum of floats fell short of the whole."""
+    assert expected == truncated(value)
+
+
+@pytest.mark.parametrize(
+    ("measured", "expected"),
+    [({"a": 1, "b": 4}, 0.25), ({"b": 4}, 0), ({"a": 1}, None), ({"a": 1, "b": 0}, None), ({"a": 1, "b": -4}, None)],
+)
+def test_a_share_is_a_part_of_a_whole(measured: dict[str, float], expected: float | None) -> None:
+    """A part that never happened is 0 of its whole; without a whole there is no share."""
+    assert expected == share(measured, "a", "b")
+
+
+NUMBERS = st.floats(-1e6, 1e6)
+
+
+@given(value=NUMBERS, worst=NUMBERS, best=NUMBERS)
+def test_no_value_leaves_the_range(value: float, worst: float, best: float) -> None:
+    """Whatever the bounds, as long as they are two, a value gives 0 to 100 points."""
+    if worst != best:
+        assert 0 <= linear(value, worst, best) <= 100
+
+
+@given(st.lists(st.tuples(st.floats(0, 100), st.floats(0.001, 100)), min_size=1))
+def test_an_average_lies_within_its_parts(parts: list[tuple[float, float]]) -> None:
+    """No weights carry an average beyond the least or the greatest of its parts."""
+    average = weighted(parts)
+    assert average is not None
+    assert min(one for one, _ in parts) - 1e-9 <= average <= max(one for one, _ in parts) + 1e-9

@@ -1,0 +1,97 @@
+"""How the values of a session come together, and what holds of every score, whatever was measured."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import BenchmarkRecorded, FeedbackRecorded
+from projections.scores.scoring import scores
+from score_histories import LINEAR, config_of, line, metrics, session_of, value_of
+
+# Counters and gauges
+
+
+def test_counters_add_up_and_gauges_hold_their_last_value() -> None:
+    """Completed 1 + 4 of 2 + 4 is 83.3; the review that counts is 60: (83.3 * 0.35 + 60 * 0.2) / 0.55 = 74.8."""
+    first = metrics("ac02", completed=1, total=2, review_score=100)
+    assert 75 == scores(session_of(first, metrics("ac02", completed=4, total=4, review_score=60)), config_of())["ac02"]
+
+
+def test_pairs_of_counts_add_up() -> None:
+    """1 of 4 and 2 of 2 are 3 of 6."""
+    events = [metrics("ac05", coverage_count=part, coverage_total=whole) for part, whole in ((1, 4), (2, 2))]
+    assert 50 == scores(session_of(*events), config_of())["ac05"]
+
+
+def test_true_counts_one_where_it_adds_up() -> None:
+    """Three tasks, two of them completed, told one by one as true and false."""
+    events = [metrics("ac02", completed=done, total=True, review_score=0) for done in (True, False, True)]
+    # 66.7 * 0.35 / 0.55 = 42.4.
+    assert 42 == scores(session_of(*events), config_of())["ac02"]
+
+
+def test_of_values_of_one_time_the_one_recorded_last_holds() -> None:
+    """Two values of one moment in a batch, whose ids are in no order, are read from top to bottom; so are batches."""
+    session = session_of()
+    for place, greeting in ((2, 20), (1, 10)):
+        record = line(9 - place, metrics("ac01", greeting_score=greeting))
+        session.hear(attrs.evolve(record, part=(place, 2)))
+    assert 20 == scores(session, config_of())["ac01"]
+    session.hear(line(1, metrics("ac01", greeting_score=30), at="2026-01-16T13:00:00", when="2026-01-16T12:00:00"))
+    assert 30 == scores(session, config_of())["ac01"]
+
+
+# Properties
+
+DIRECTIONS = {
+    "ac01": {"startup_ms": -1, "context_percent": -1, "greeting_score": 1, "orientation_done": 1},
+    "ac02": dict.fromkeys(("completed", "drift_corrected", "review_score"), 1)
+    | dict.fromkeys(("total", "avg_iterations", "iterations", "drift_events"), -1),
+    "ac06": {"successful": 1, "validated": 1, "total": -1, "rollbacks": -1, "processed": 1, "target": -1},
+    **{component: dict.fromkeys(names, 1) for component, names in LINEAR.items()},
+}
+"""Component → value → 1 where more of it is better, -1 where less is."""
+ROWS = [(component, name, sign) for component, names in DIRECTIONS.items() for name, sign in names.items()]
+VALUES = st.integers(1, 40_000) | st.integers(1, 12) | st.floats(0.5, 120) | st.booleans().map(lambda one: one + 1)
+ANY = st.integers(-(2**53), 2**53) | st.floats(-(2.0**53), 2.0**53) | st.integers(-3, 120) | st.booleans()
+OTHERS = {"ac06": {"implemented": VALUES}}
+BOTH_WAYS = {"total": ("iterations",), "iterations": ("total",)}
+"""More tasks with the same iterations are less completed, and less effort for each."""
+
+
+@pytest.mark.parametrize(("component", "name", "sign"), ROWS)
+@given(data=st.data())
+def test_a_score_is_monotone_in_each_metric(component: str, name: str, sign: int, data: st.DataObject) -> None:
+    """Whatever else was measured, more of what is good never lowers a score, more of what is bad never raises it."""
+    others = {other: VALUES for other in DIRECTIONS[component] if other not in {name, *BOTH_WAYS.get(name, ())}}
+    beside = data.draw(st.fixed_dictionaries({}, optional=others | OTHERS.get(component, {})))
+    less, more = sorted((data.draw(VALUES), data.draw(VALUES)))
+    low, high = (value_of(component, **beside, **{name: one}) for one in (less, more))
+    assert (low is None) == (high is None)
+    assert (low or 0) * sign <= (high or 0) * sign
+
+
+@given(
+    st.lists(
+        st.sampled_from([*DIRECTIONS, "ac99"]).flatmap(
+            lambda one: st.dictionaries(
+                st.sampled_from([*DIRECTIONS.get(one, {}), "implemented", "coverage_count", "coverage_total"]), ANY
+            ).map(lambda values: metrics(one, **values))
+        )
+        | st.builds(FeedbackRecorded, st.sampled_from(["", "ac02"]), st.floats(0, 100), st.just(""), st.just(""))
+        | st.builds(
+            BenchmarkRecorded, st.sampled_from(["ac02", ""]), st.just(""), st.integers(0, 5), st.integers(5, 9)
+        ),
+        max_size=6,
+    )
+)
+def test_scores_are_whole_and_stay_within_0_and_100(events: list[Any]) -> None:
+    """Whatever was measured, and however absurd, a score is a whole number from 0 to 100."""
+    found = scores(session_of(*events), config_of())
+    assert [] == [(name, value) for name, value in found.items() if type(value) is not int or not 0 <= value <= 100]
+    assert found.keys() <= set(config_of().score_ids)
