@@ -131,7 +131,7 @@ class Reader:
 
 def _bounds(least: float, most: float) -> str:
     if most < _MOST:
-        return f"from {least:g} to {most:g}"
+        return f"from {least:,g} to {most:,.12g}"
     return f"at least {least:g}" if least > -_MOST else "within 2^53"
 
 

@@ -45,15 +45,12 @@ def default() -> dict[str, Any]:
 def _own(path: Path) -> Any:
     """Return what a project's own file says, None where there is none."""
     try:
-        return parsed(_read(path))
+        return parsed(read_small(path, MAX_BYTES))
     except FileNotFoundError:
         return None
+    except CannotWriteError as error:
+        if isinstance(error.__cause__, NotADirectoryError):
+            return None
+        raise BadInputError(PLACE, f"cannot be read: {error.reason}") from error
     except ValueError as error:
         raise BadInputError(PLACE, f"is no YAML that can be taken: {error}", HINT) from error
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return read_small(path, MAX_BYTES)
-    except CannotWriteError as error:
-        raise BadInputError(PLACE, f"cannot be read: {error.reason}") from error

@@ -1,0 +1,197 @@
+"""Reading the configuration of the scores: the default, and what a project's own changes of it."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+from projections.scores.config import Grade, Level, Metric, Regressions
+from projections.scores.configured import overlaid
+from score_histories import config_of
+
+if TYPE_CHECKING:
+    from projections.scores.config import Config
+
+SPECIFIED = """
+enabled: true
+session_weights:
+  efficiency: 0.20
+  effectiveness: 0.35
+  improvement: 0.25
+  handoff: 0.20
+thresholds:
+  warning: 70
+  alert: 60
+  critical: 50
+trends:
+  short_term_days: 7
+  long_term_days: 30
+storage:
+  path: .claude/metrics/scores/
+  retention_days: 365
+display:
+  show_grades: true
+  show_trends: true
+  show_recommendations: true
+"""
+"""Every key under ``scoring`` of the specification's scoring-config.yaml."""
+
+
+def metrics_of(config: Config, component: str) -> dict[str, Metric]:
+    """Return the metrics of a component by name."""
+    return {metric.name: metric for metric in config.components[component].metrics}
+
+
+# The default
+
+
+def test_the_specification_is_the_default() -> None:
+    """The scoring-config.yaml of the specification, laid over the default, changes nothing."""
+    assert config_of() == config_of(SPECIFIED)
+    assert config_of() == config_of("components: {}")
+
+
+def test_the_default_is_what_the_specification_says() -> None:
+    """Weights, grades, alert levels, trends and storage are those of its tables."""
+    config = config_of()
+    assert {"efficiency": 0.2, "effectiveness": 0.35, "improvement": 0.25, "handoff": 0.2} == config.session_weights
+    grades = [
+        Grade("A", 90, "Excellent", "Maintain"),
+        Grade("B", 80, "Good", "Minor improvements"),
+        Grade("C", 70, "Acceptable", "Review needed"),
+        Grade("D", 60, "Concerning", "Improvement priority"),
+        Grade("F", 0, "Critical", "Immediate attention"),
+    ]
+    assert grades == list(config.grades)
+    levels = [
+        Level("warning", 70, "Log + dashboard"),
+        Level("alert", 60, "User notification"),
+        Level("critical", 50, "Block evolution"),
+    ]
+    assert levels == list(config.levels)
+    assert (7, 30, 70, 365) == (
+        config.short_term_days,
+        config.long_term_days,
+        config.gate_least,
+        config.retention_days,
+    )
+    assert ".claude/metrics/scores/" == config.path
+    assert Regressions(5, 2, 7) == config.regressions
+    assert (True, UTC, 0.25, 0.25) == (config.enabled, config.zone, config.benchmark_weight, config.feedback_weight)
+
+
+def test_the_default_has_the_nine_components() -> None:
+    """Ids, names and composites are those of "Score Types" and "Summary Format"."""
+    config = config_of()
+    expected = {
+        "ac01": "AC-01 Self-Launch",
+        "ac02": "AC-02 Wiggum Loop",
+        "ac03": "AC-03 Milestone Review",
+        "ac04": "AC-04 JICM",
+        "ac05": "AC-05 Self-Reflection",
+        "ac06": "AC-06 Self-Evolution",
+        "ac07": "AC-07 R&D Cycles",
+        "ac08": "AC-08 Maintenance",
+        "ac09": "AC-09 Session Completion",
+    }
+    assert list(expected.items()) == [(one.id, one.name) for one in config.components.values()]
+    assert {
+        "efficiency": ("ac01", "ac04"),
+        "effectiveness": ("ac02", "ac03"),
+        "improvement": ("ac05", "ac06", "ac07", "ac08"),
+        "handoff": ("ac09",),
+    } == config.sessions
+
+
+def test_every_score_has_an_id() -> None:
+    """The components come first, then the composites in their order, and the overall score last."""
+    names = ("efficiency", "effectiveness", "improvement", "handoff", "overall")
+    expected = (*(f"ac0{n}" for n in range(1, 10)), *(f"session.{name}" for name in names))
+    assert expected == config_of().score_ids
+
+
+@pytest.mark.parametrize("component", ["ac02", "ac06"])
+def test_only_counters_add_up(component: str) -> None:
+    """Counts are summed and averages are not; a pair of counts always is."""
+    adds_up = config_of().components[component].adds_up
+    assert [True] * 4 == [adds_up(name) for name in ("total", "avg_iterations_count", "x_total", "x_count")]
+    assert [False] * 4 == [adds_up(name) for name in ("avg_iterations", "review_score", "target", "count")]
+
+
+# Laid over it
+
+
+def test_keys_are_laid_over_one_by_one() -> None:
+    """What is not said stays, down to a single bound of a single metric."""
+    config = config_of("components: {ac01: {metrics: {startup_time: {best: 1000}}}}")
+    ours = metrics_of(config, "ac01")
+    default = metrics_of(config_of(), "ac01")
+    assert attrs.evolve(default["startup_time"], best=1000) == ours["startup_time"]
+    assert list(default) == list(ours)
+    assert config_of() == attrs.evolve(config, components=config_of().components)
+
+
+def test_a_metric_that_says_its_form_is_taken_whole() -> None:
+    """Of the default's metric of that name nothing is left: neither bounds, nor weight, nor where its value is."""
+    config = config_of("components: {ac01: {metrics: {startup_time: {form: ratio, per: starts}}}}")
+    assert Metric("startup_time", "ratio", "startup_time", per="starts") == metrics_of(config, "ac01")["startup_time"]
+
+
+def test_a_metric_may_be_called_form() -> None:
+    """A metric of that name takes nothing away from its neighbours."""
+    config = config_of("components: {ac03: {metrics: {form: {weight: 2}}}}")
+    assert ["thoroughness", "accuracy", "actionability", "form"] == list(metrics_of(config, "ac03"))
+
+
+def test_what_is_false_is_left_out() -> None:
+    """A component is left out of the composites as well, a metric of its component, a grade of the scale."""
+    own = """
+    components: {ac03: false, ac09: {metrics: {completeness: false}}, nobody: false}
+    grades: {A: false}
+    """
+    config = config_of(own)
+    assert "ac03" not in config.components
+    assert ("ac02",) == config.sessions["effectiveness"]
+    assert ["state_preservation", "handoff_quality"] == list(metrics_of(config, "ac09"))
+    assert ["B", "C", "D", "F"] == [grade.name for grade in config.grades]
+
+
+def test_a_composite_is_left_out_with_its_weight() -> None:
+    """Where a composite is false in both places it is gone, and the weights of the others sum to 1."""
+    config = config_of("{sessions: {handoff: false}, session_weights: {handoff: false, efficiency: 0.4}}")
+    assert {"efficiency": 0.4, "effectiveness": 0.35, "improvement": 0.25} == config.session_weights
+    assert ["efficiency", "effectiveness", "improvement"] == list(config.sessions)
+
+
+def test_a_list_of_all_names_puts_them_into_order() -> None:
+    """A new grade stands in its place where all are listed; a new component comes last where they are not."""
+    new = "A+: {least: 97, status: Superb, action: Maintain}"
+    config = config_of(f"{{grades: {{{new}, A: {{}}, B: {{}}, C: {{}}, D: {{}}, F: {{}}}}}}")
+    assert ["A+", "A", "B", "C", "D", "F"] == [grade.name for grade in config.grades]
+    assert 90 == config.grades[1].least
+    added = config_of("components: {aa: {metrics: {speed: {}}}}")
+    assert "aa" == list(added.components)[-1]
+
+
+def test_a_metric_has_defaults() -> None:
+    """A name alone is a percentage of that name, of weight 1."""
+    config = config_of("components: {mine: {metrics: {speed: {}}}}")
+    assert Metric("speed", "linear", "speed", worst=0, best=100, weight=1) == metrics_of(config, "mine")["speed"]
+    assert ("mine", frozenset()) == (config.components["mine"].name, config.components["mine"].counters)
+
+
+def test_neither_document_is_changed() -> None:
+    """Laying one over the other makes a third."""
+    default: dict[str, Any] = {"a": {"b": 1, "c": {"d": 2}}, "e": 3}
+    own: dict[str, Any] = {"a": {"c": {"d": 4}, "f": 5}}
+    assert {"a": {"b": 1, "c": {"d": 4}, "f": 5}, "e": 3} == overlaid(default, own)
+    assert ({"a": {"b": 1, "c": {"d": 2}}, "e": 3}, {"a": {"c": {"d": 4}, "f": 5}}) == (default, own)
+
+
+@pytest.mark.parametrize("zone", ["utc", "UTC", "Utc"])
+def test_utc_is_known_everywhere(zone: str) -> None:
+    """No table of time zones is asked for it."""
+    assert config_of(f"timezone: {zone}").zone is UTC

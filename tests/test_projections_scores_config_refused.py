@@ -1,0 +1,227 @@
+"""What the configuration of the scores cannot be: each is refused in one line that names the key."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from projections.scores.configured import read_config
+from projections.scores.document import DocumentError
+from score_histories import config_of, document
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def refusal(own: str) -> str:
+    """Return why YAML laid over the default is refused."""
+    with pytest.raises(DocumentError) as caught:
+        config_of(own)
+    return str(caught.value)
+
+
+def refusal_of(path: tuple[str, ...], value: object) -> str:
+    """Return why the default is refused with a value at a path under ``scoring``."""
+    changed = deepcopy(document())
+    place: dict[str, Any] = changed["scoring"]
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises(DocumentError) as caught:
+        read_config(changed)
+    return str(caught.value)
+
+
+def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield the path and value of everything in a document, but for its top."""
+    for key, below in value.items() if isinstance(value, dict) else ():
+        yield (*path, key), below
+        yield from places(below, (*path, key))
+
+
+def every_place() -> list[tuple[tuple[str, ...], Any]]:
+    """Return path and value of every key under ``scoring`` in the default."""
+    return list(places(document()["scoring"]))
+
+
+WRONG = {
+    bool: [1, "yes", {}],
+    int: ["7", True, {}, float("nan"), float("inf")],
+    float: ["0.2", True, {}, float("nan"), float("-inf")],
+    str: [7, True, {}, "", "  "],
+    list: ["ac01", [7], [""], {}, True],
+    dict: ["ac01", 7, True],
+}
+"""Type of a value → what cannot stand in its place."""
+
+
+def test_every_key_of_a_wrong_type_is_named() -> None:
+    """Whichever key of the default holds a list of numbers, nothing at all, or another type, one line names it."""
+    rows = [(path, value) for path, was in every_place() for value in ([1], None, *WRONG[type(was)])]
+    told = {(path, repr(value)): refusal_of(path, value) for path, value in rows}
+    assert 4 * len(every_place()) < len(told)
+    assert {} == {
+        row: line
+        for row, line in told.items()
+        if not line.startswith(f"scoring.{'.'.join(row[0])} ") or "\n" in line or len(line) > 250
+    }
+
+
+def test_every_key_that_is_left_out_is_named() -> None:
+    """Where the whole document is at hand, a key that is fixed and missing is named as such."""
+    changed = deepcopy(document())
+    del changed["scoring"]["trends"]["short_term_days"]
+    with pytest.raises(DocumentError, match=r"^scoring\.trends\.short_term_days is missing$"):
+        read_config(changed)
+
+
+def test_an_unknown_key_is_named_at_every_level() -> None:
+    """Wherever keys are fixed, one that is not known is named, and those that are."""
+    named = {"session_weights", "sessions", "grades", "components", "metrics"}
+    fixed = [path for path, was in every_place() if isinstance(was, dict) and path[-1] not in named]
+    told = {path: refusal_of((*path, "colour"), 1) for path in ((), *fixed)}
+    assert 50 < len(told)
+    assert {} == {
+        path: line
+        for path, line in told.items()
+        if not line.startswith(".".join(("scoring", *path, "colour is no key that is known; there are ")))
+    }
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ("session_weights: {handoff: 0.3}", "session_weights sum to 1.1, and have to sum to 1"),
+        ("session_weights: {handoff: 0.19999}", "session_weights sum to 0.99999, and have to sum to 1"),
+        ("session_weights: {handoff: -0.1}", "session_weights.handoff is from 0 to 1, and not -0.1"),
+        ("session_weights: {handoff: 1.1}", "session_weights.handoff is from 0 to 1, and not 1.1"),
+        ("session_weights: {luck: 0}", "session_weights.luck has nothing beside it in sessions"),
+        ("sessions: {luck: [ac01]}", "sessions.luck has nothing beside it in session_weights"),
+        (
+            "{sessions: {overall: []}, session_weights: {overall: 0}}",
+            "sessions.overall is made of the others, and canno",
+        ),
+        ("sessions: {handoff: [ac10]}", "sessions.handoff names 'ac10', which is no component; there are ac01, ac02, "),
+        ("thresholds: {alert: 70}", "thresholds are out of order: warning lies above alert, and alert above critical"),
+        ("thresholds: {critical: 65}", "thresholds are out of order: "),
+        ("thresholds: {warning: 101}", "thresholds.warning is from 0 to 100, and not 101"),
+        ("thresholds: {critical: -1}", "thresholds.critical is from 0 to 100, and not -1"),
+        ("thresholds: {alert: 59.5}", "thresholds.alert is a whole number, and not 59.5"),
+        ("thresholds: {alert: false}", "thresholds.alert is a number, and not false"),
+        ("grades: {A: {least: 80}}", "grades are out of order: each begins below the one before it, and the last one"),
+        ("grades: {C: {least: 85}}", "grades are out of order: "),
+        ("grades: {F: {least: 1}}", "grades are out of order: "),
+        ("grades: {G: {least: 5, status: Odd, action: Look}}", "grades are out of order: "),
+        ("grades: {A: false, B: false, C: false, D: false, F: false}", "grades are out of order: "),
+        ("trends: {short_term_days: 30}", "trends.long_term_days lies above short_term_days, 30"),
+        ("trends: {short_term_days: 0}", "trends.short_term_days is from 1 to 1,000,000, and not 0"),
+        ("regressions: {points: -1}", "regressions.points is from 0 to 100, and not -1"),
+        ("regressions: {z_score: -0.1}", "regressions.z_score is at least 0, and not -0.1"),
+        ("regressions: {least_days: 1}", "regressions.least_days is from 2 to 1,000,000, and not 1"),
+        ("gates: {least: 101}", "gates.least is from 0 to 100, and not 101"),
+        ("gates: false", "gates should hold keys and values, and is false"),
+        ("benchmarks: {weight: -1}", "benchmarks.weight is from 0 to 100, and not -1"),
+        ("feedback: {weight: 101}", "feedback.weight is from 0 to 100, and not 101"),
+        ("storage: {retention_days: 0}", "storage.retention_days is from 1 to 1,000,000, and not 0"),
+        *(
+            (f"storage: {{path: '{path}'}}", f"storage.path is a folder within the project, and not {told}")
+            for path, told in (
+                ("/x", "'/x'"),
+                ("../x", "'../x'"),
+                ("a/../../x", "'a/../../x'"),
+                (".", "'.'"),
+                ("C:x", "'C:x'"),
+                ("..\\x", "'..\\\\x'"),
+            )
+        ),
+        *(
+            (f"timezone: {zone}", "timezone is no time zone that is known here; give one such as Europe/Berlin")
+            for zone in ("Nowhere/Land", "Europe", "../UTC", '"a\\0b"', "x" * 3000)
+        ),
+        ("components: {AC-01: {metrics: {x: {}}}}", "components.AC-01 is called by small letters and digits alone, su"),
+        ("components: {x.ac01: {metrics: {x: {}}}}", "components.'x.ac01' is called by small letters and digits alone"),
+        (
+            "components: {'--': {metrics: {x: {}}}}",
+            "components.-- is called by small letters and digits alone, such as",
+        ),
+        ("components: {'': {metrics: {x: {}}}}", "components.'' is called by small letters and digits alone, such as"),
+        ("components: {mine: {}}", "components.mine.metrics is missing"),
+        ("components: {mine: {metrics: {}}}", "components.mine.metrics names none"),
+        ("components: {mine: {metrics: {x: false}}}", "components.mine.metrics names none"),
+        ("components: {1: false}", "components has the key 1, which is no text; put it in quotes"),
+        ('{"a\\nb": 1}', r"'a\nb' is no key that is known; there are enabled, title, "),
+    ],
+)
+def test_what_does_not_fit_together_is_refused(own: str, expected: str) -> None:
+    """Weights, orders, bounds and names are checked, and the line names the key."""
+    line = refusal(own)
+    assert f"scoring.{expected}" == line[: len("scoring.") + len(expected)]
+    assert 1 == len(line.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("metric", "expected"),
+    [
+        ("{form: cubic}", ".form is 'cubic', and can be linear, inverse, ratio, boolean"),
+        ("{form: ratio}", ".per is missing"),
+        ("{form: inverse, best: 1}", ".worst is missing"),
+        ("{form: inverse, worst: 1}", ".best is missing"),
+        ("{form: inverse, best: 5, worst: 5}", ".best is 5, and lies below worst, 5, in the form inverse"),
+        ("{form: inverse, best: 6, worst: 5}", ".best is 6, and lies below worst, 5, in the form inverse"),
+        ("{best: 0}", ".best is 0, and lies above worst, 0, in the form linear"),
+        ("{worst: 101}", ".best is 100, and lies above worst, 101, in the form linear"),
+        ("{weight: 0}", ".weight is above 0; a metric that is false is left out"),
+        ("{weight: -1}", ".weight is at least 0, and not -1"),
+        ("{missing: 101}", ".missing is from 0 to 100, and not 101"),
+        ("{form: ratio, per: y, empty: -1}", ".empty is from 0 to 100, and not -1"),
+        ("{form: ratio, per: y, rest: 1}", ".rest is true or false, and not 1"),
+        ("{counts: [a]}", ".counts names a part and a whole"),
+        ("{counts: [a, b, c]}", ".counts names a part and a whole"),
+        ("{per: y}", ".per is no key that is known; there are form, weight, missing, of, counts, worst, best"),
+        ("{form: boolean, best: 1}", ".best is no key that is known; there are form, weight, missing, of"),
+        (
+            "{form: ratio, per: y, worst: 1}",
+            ".worst is no key that is known; there are form, weight, missing, of, per,",
+        ),
+        ("{best: 1" + "0" * 400 + "}", ".best is within 2^53, and not 1000"),
+        ("{of: ''}", ".of is a text, and not ''"),
+        ("{of: " + "x" * 999 + ", best: " + "y" * 999 + "}", ".best is a number, and not 'yyyy"),
+        ("[1]", " should hold keys and values, and is a list"),
+    ],
+)
+def test_a_metric_that_cannot_be_is_refused(metric: str, expected: str) -> None:
+    """Each form has keys and bounds of its own; the line is short, however long the value."""
+    line = refusal(f"components: {{mine: {{metrics: {{x: {metric}}}}}}}")
+    assert f"scoring.components.mine.metrics.x{expected}" == line[: len("scoring.components.mine.metrics.x" + expected)]
+    assert len(line) < 250
+
+
+@pytest.mark.parametrize(
+    ("document_", "expected"),
+    [
+        ([1], "the file should hold keys and values, and is a list"),
+        ("scoring", "the file should hold keys and values, and is 'scoring'"),
+        ({}, "scoring is missing"),
+        ({"scoring": None}, "scoring has no value"),
+        ({"scoring": False}, "scoring should hold keys and values, and is false"),
+        ({"scoring": {}, "colour": 1}, "colour is no key that is known; there are scoring"),
+        ({7: 1}, "the file has the key 7, which is no text; put it in quotes"),
+    ],
+)
+def test_a_document_of_another_shape_is_refused(document_: Any, expected: str) -> None:
+    """All keys stand under ``scoring``."""
+    with pytest.raises(DocumentError) as caught:
+        read_config(document_)
+    assert expected == str(caught.value)
+
+
+def test_a_document_that_holds_itself_is_refused() -> None:
+    """An alias to what it stands in ends as any unknown key."""
+    own = "&a {components: {mine: *a}}"
+    assert "scoring.components.mine.components is no key that is known; there are name, counters, metrics" == refusal(
+        own
+    )
+    assert yaml.safe_load(own)["components"]["mine"]["components"]["mine"]

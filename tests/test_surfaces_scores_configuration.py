@@ -1,0 +1,197 @@
+"""Reading a project's scoring-config.yaml: whatever stands there, it is a configuration, or one line says why not."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+import pytest
+
+from ledger.errors import BadInputError
+from projections.scores.configured import read_config
+from projections.surfaces.project import Project
+from projections.surfaces.scores.configuration import MAX_BYTES, PLACE, default, load
+from projections.surfaces.scores.strict_yaml import MAX_DEPTH, parsed
+
+HINT = "; `tallybook score --config` shows every key with its default"
+NO_YAML = f"{PLACE}: is no YAML that can be taken: "
+
+
+def write(project: Path, own: str | bytes) -> Path:
+    """Write a project's own configuration; return its path."""
+    path = project / PLACE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(own if isinstance(own, bytes) else own.encode())
+    return path
+
+
+def refusal(project: Path, own: str | bytes | None = None) -> str:
+    """Return the line that a configuration is refused with, of what stands there or of what is written now."""
+    if own is not None:
+        write(project, own)
+    with pytest.raises(BadInputError) as caught:
+        load(Project(project))
+    line = str(caught.value)
+    assert 1 == len(line.splitlines())
+    assert line.isprintable()
+    return line
+
+
+def test_without_a_file_the_default_holds(project: Path) -> None:
+    """A project that says nothing of scores has the packaged configuration."""
+    assert read_config(default()) == load(Project(project))
+
+
+@pytest.mark.parametrize("own", ["", "# nothing yet\n", "---\n", "{}", "scoring: {}", "\ufeffscoring: {}", "null"])
+def test_a_file_that_says_nothing_changes_nothing(project: Path, own: str) -> None:
+    """Empty, a comment alone, or no key under ``scoring``."""
+    write(project, own)
+    assert read_config(default()) == load(Project(project))
+
+
+def test_the_file_is_laid_over_the_default(project: Path) -> None:
+    """One key changes one thing."""
+    write(project, "scoring:\n  thresholds:\n    warning: 75\n")
+    assert [75, 60, 50] == [level.below for level in load(Project(project)).levels]
+
+
+def test_anchors_are_read(project: Path) -> None:
+    """What is the same in two places may be written once."""
+    own = "scoring: {components: {mine: {metrics: {a: &bounds {worst: 2, best: 3}, b: *bounds}}}}"
+    write(project, own)
+    assert [(2, 3), (2, 3)] == [(one.worst, one.best) for one in load(Project(project)).components["mine"].metrics]
+
+
+def test_a_key_that_cannot_be_is_named_with_its_file(project: Path) -> None:
+    """The line says where, what is wrong, and what to do."""
+    expected = f"{PLACE}: scoring.trends.short_term_days is a number, and not 'seven'{HINT}"
+    assert expected == refusal(project, "scoring: {trends: {short_term_days: seven}}")
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        # Each of these is found in the file, before any key is asked for.
+        ("scoring:\n  enabled: true\n  title: x\n  enabled: false\n", "the key 'enabled' twice, at line 4, column 3"),
+        ("scoring: {}\nscoring: {}\n", "the key 'scoring' twice, at line 2, column 1"),
+        ("scoring: {components: {a: {name: x, 'name': y}}}", "the key 'name' twice, at line 1, column 37"),
+        ('{"a\\nb": 1, "a\\nb": 2}', r"the key 'a\nb' twice, at line 1, column 13"),
+        ("scoring: [", "while parsing a flow node, "),
+        ("scoring: {enabled: true", "while parsing a flow mapping, "),
+        (
+            "scoring:\n\tenabled: true",
+            "while scanning for the next token, found character ",
+        ),
+        ("a: *nowhere", "found undefined alias"),
+        ("a: 1\n---\nb: 2", "expected a single document in the stream, but found another document, at line 2, column "),
+        ("{[a]: 1}", "while constructing a mapping, found unhashable key, at line 1, column 2"),
+        ("{{a: b}: 1}", "while constructing a mapping, found unhashable key, at line 1, column 2"),
+        ("a: 2026-13-45", "month must be in 1..12"),
+        ("a: 1" + "0" * 5000, "Exceeds the limit (4300 digits)"),
+        (b"a: \xff", "unacceptable character #x00ff: invalid "),
+        (b"a: \x00", "unacceptable character #x0000: "),
+        ("a: \x1b[31m", "unacceptable character #x001b: "),
+        # What only a program would write.
+        *(
+            (f"a: !!{tag} ''", f"the tag tag:yaml.org,2002:{tag}, which is not taken here, at line 1, column 4")
+            for tag in ("int", "float", "bool", "timestamp", "binary", "python/name:os.system")
+        ),
+        ("a: !!map [b]", "the tag tag:yaml.org,2002:map, which is not taken here, at line 1, column 4"),
+        ("a: !own {b: 1}", "the tag !own, which is not taken here, at line 1, column 4"),
+        ("a: &a {b: 1}\nc: {<<: *a}", "the key <<, which is not taken here, at line 2, column 5"),
+        ("[" * 500_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {MAX_DEPTH + 1}"),
+        ("{a: " * 250_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {4 * MAX_DEPTH + 1}"),
+        ("- " * 100_000, f"it is nested more than {MAX_DEPTH} deep, at line 1, column {2 * MAX_DEPTH + 1}"),
+    ],
+    ids=range(28),
+)
+def test_what_is_no_plain_yaml_is_refused(project: Path, own: str | bytes, expected: str) -> None:
+    """Broken, doubled, or beyond what a person writes: the line says what, and where."""
+    assert NO_YAML + expected == refusal(project, own)[: len(NO_YAML + expected)]
+
+
+def test_a_quoted_merge_key_is_a_key(project: Path) -> None:
+    """In quotes it is a name like any other, and unknown."""
+    assert f"{PLACE}: '<<' is no key that is known; there are scoring{HINT}" == refusal(project, "'<<': 1")
+
+
+def test_a_bomb_of_aliases_is_no_more_than_a_wrong_key(project: Path) -> None:
+    """Ten to the twentieth texts, in a few kilobytes, are never written out."""
+    lists = [f"&{chr(98 + n)} [{', '.join(['*' + chr(97 + n)] * 10)}]" for n in range(20)]
+    bomb = f"scoring: {{title: [&a [x], {', '.join(lists)}]}}"
+    assert f"{PLACE}: scoring.title is a text, and not a list{HINT}" == refusal(project, bomb)
+
+
+@pytest.mark.parametrize("top", ["7", "[scoring]", "false", "text"])
+def test_a_file_that_holds_no_keys_is_refused(project: Path, top: str) -> None:
+    """A list or a bare value is no configuration."""
+    assert refusal(project, top).startswith(f"{PLACE}: the file should hold keys and values, and is ")
+
+
+def test_a_file_that_is_too_big_is_refused(project: Path) -> None:
+    """A configuration of more than a mebibyte is somebody else's file; one that is just as big is read."""
+    write(project, b"#" * MAX_BYTES)
+    assert read_config(default()) == load(Project(project))
+    assert refusal(project, b"#" * (MAX_BYTES + 1)).startswith(f"{PLACE}: ")
+
+
+def test_a_folder_in_its_place_is_refused(project: Path) -> None:
+    """What stands there and is no file is named, rather than passed over."""
+    (project / PLACE).mkdir(parents=True)
+    assert refusal(project).startswith(f"{PLACE}: cannot be read: ")
+
+
+def test_a_link_is_not_followed(project: Path, tmp_path: Path) -> None:
+    """A link in a cloned repository makes no other file of the user's a configuration; nor does one to nowhere."""
+    target = tmp_path / "elsewhere.yaml"
+    path = write(project, "")
+    path.unlink()
+    path.symlink_to(target)
+    assert f"{PLACE}: cannot be read: is a symbolic link" == refusal(project)
+    target.write_text("scoring: {}")
+    assert f"{PLACE}: cannot be read: is a symbolic link" == refusal(project)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="Windows has no pipes in folders")
+def test_a_pipe_is_not_waited_for(project: Path) -> None:
+    """A pipe in its place, into which nobody writes, is refused at once."""
+    path = write(project, "")
+    path.unlink()
+    os.mkfifo(path)
+    assert f"{PLACE}: cannot be read: is no regular file" == refusal(project)
+
+
+def test_a_folder_that_is_a_file_holds_none(project: Path) -> None:
+    """Where ``.claude/config`` is a file of something else, there is no configuration in it."""
+    (project / ".claude" / "config").write_text("theirs")
+    assert read_config(default()) == load(Project(project))
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root reads everything")
+def test_a_file_that_may_not_be_read_is_refused(project: Path) -> None:
+    """Without the right to read it, nobody is told of scores by another configuration than theirs."""
+    write(project, "scoring: {}").chmod(0)
+    assert f"{PLACE}: cannot be read: Permission denied" in refusal(project)
+
+
+def test_a_key_may_come_once_in_each_of_two_places() -> None:
+    """Only within one mapping is a key a repetition."""
+    assert {"a": {"b": 1}, "c": {"b": 2}} == parsed(b"a: {b: 1}\nc: {b: 2}")
+
+
+def test_nesting_is_read_up_to_its_bound() -> None:
+    """Forty lists in each other are read, and one more is not; what is beside does not add up."""
+    assert MAX_DEPTH == str(parsed(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)).count("[")
+    assert 99 == len(parsed(b"[" + b"[[]]," * 99 + b"]"))
+    with pytest.raises(ValueError, match="nested"):
+        parsed(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
+
+
+def test_the_library_is_loaded_late() -> None:
+    """Only what reads a configuration loads PyYAML."""
+    asked = "import sys, projections.surfaces.scores.configuration; print('yaml' in sys.modules)"
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run([sys.executable, "-c", asked], cwd=root, capture_output=True, text=True, check=True)
+    assert "False" == done.stdout.strip()
