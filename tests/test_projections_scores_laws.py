@@ -1,0 +1,138 @@
+"""The laws of scores, over random histories: neither order, lateness, repetition nor recounting changes a score."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from copy import deepcopy
+from fractions import Fraction
+from itertools import accumulate
+from math import floor
+from typing import Any
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ledger.events import BenchmarkRecorded, EventsVoided, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded
+from ledger.recorded import By, Recorded
+from projections.fold import fold
+from projections.scores.inputs import KINDS
+from projections.scores.periods import PERIODS, grouped
+from projections.scores.view import Scores, day_of, scores_view
+from projections.voids import VOIDABLE, fold_history
+from score_histories import batches, config_of, folded
+
+SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
+COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])
+NAMES = st.sampled_from(
+    ["greeting_score", "completed", "total", "review_score", "implemented", "successful", "x_count", "x_total"]
+)
+# Floats that no order of adding up gives the same sum of: 0.1 + 0.2 + 0.3 is not 0.3 + 0.2 + 0.1.
+NUMBERS = st.sampled_from([0.1, 0.2, 0.3, 1e-9, 1e9, True, False]) | st.integers(-3, 100) | st.floats(-1e3, 1e3)
+EMPTY = st.just("")
+EVENTS = st.one_of(
+    st.builds(MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, NUMBERS, max_size=4).map(Numbers), EMPTY),
+    st.builds(MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, NUMBERS, max_size=4).map(Numbers), EMPTY),
+    st.builds(BenchmarkRecorded, COMPONENTS, EMPTY, st.integers(0, 5), st.integers(5, 9)),
+    st.builds(FeedbackRecorded, COMPONENTS, st.sampled_from([0.1, 33.3, 100]) | st.integers(0, 100), EMPTY, EMPTY),
+    st.builds(SessionEnded, st.sampled_from(["", "1.0", "2.0"])),
+)
+TIMES = st.builds(
+    "2026-{}T{}:00.000000Z".format,
+    st.sampled_from(["03-28", "03-29", "03-30", "12-31"]),
+    st.sampled_from(["00:30", "12:00", "21:30", "22:30", "23:30"]),
+)
+RECORDS = st.builds(Recorded, st.just(0), TIMES, EVENTS, EMPTY, st.builds(By, st.just("test"), SESSIONS), when=TIMES)
+ZONES = st.sampled_from(["timezone: UTC", "timezone: Europe/Berlin"])
+
+
+def numbered(records: list[Recorded]) -> list[Recorded]:
+    """Return records as a ledger has them: each with its place and an id, recorded one after another."""
+    times = accumulate((one.at for one in records), max)
+    return [
+        attrs.evolve(one, seq=seq, at=at, id=f"id-{seq * 7 % 31:02}-{seq}")
+        for seq, (one, at) in enumerate(zip(records, times, strict=True), 1)
+    ]
+
+
+HISTORIES = st.lists(RECORDS, max_size=15).map(numbered)
+
+
+def shown(state: Scores) -> tuple[Any, ...]:
+    """Return what a state shows, whatever the way to it."""
+    return state.sessions, state.days, state.versions, state.unscored, state.last_at
+
+
+@given(records=HISTORIES, data=st.data())
+def test_the_order_of_events_changes_nothing(records: list[Recorded], data: st.DataObject) -> None:
+    """In whatever order the events of a history are heard, each with its own times, scores are the same."""
+    heard = data.draw(st.permutations(records))
+    assert shown(folded(records)) == shown(folded(heard))
+
+
+@given(records=HISTORIES, zone=ZONES)
+def test_late_events_give_what_a_fold_in_time_order_gives(records: list[Recorded], zone: str) -> None:
+    """Counting behind every event, however late, comes to the same as counting once, all told when it happened."""
+    config = config_of(zone)
+    state = scores_view(config).start()
+    for record in records:
+        fold(scores_view(config), batches(record), state).count()
+    in_time = sorted(records, key=lambda one: (one.when, one.at, one.seq))
+    assert shown(folded(in_time, config)) == shown(state)
+
+
+@given(records=HISTORIES)
+def test_recomputing_a_period_changes_nothing(records: list[Recorded]) -> None:
+    """Counting again, or grouping days again, is the same to the last number."""
+    state = folded(records)
+    before = deepcopy(shown(state))
+    weeks = [grouped(state.days, name_of) for _, name_of in PERIODS.values()]
+    assert before == shown(state.count())
+    assert weeks == [grouped(state.days, name_of) for _, name_of in PERIODS.values()]
+
+
+@given(records=HISTORIES, zone=ZONES)
+def test_a_day_is_made_of_its_sessions(records: list[Recorded], zone: str) -> None:
+    """Average, least, greatest and number of every day are those of the scores of the sessions that lie on it."""
+    config = config_of(zone)
+    state = folded(records, config)
+    found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    count: dict[str, int] = defaultdict(int)
+    for session in state.sessions.values():
+        if session.counted is not None:
+            count[day_of(session.at, config.zone)] += 1
+            for score, value in session.counted.scores.items():
+                found[day_of(session.at, config.zone), score].append(value)
+    assert count == {day: tally.sessions for day, tally in state.days.items()}
+    assert {
+        key: (floor(Fraction(sum(values), len(values)) + Fraction(1, 2)), min(values), max(values))
+        for key, values in found.items()
+    } == {
+        (day, score): (one.avg, one.min, one.max)
+        for day, tally in state.days.items()
+        for score in config.score_ids
+        if (one := tally.range(score)) is not None
+    }
+
+
+@given(records=HISTORIES, data=st.data())
+def test_what_is_void_changes_nothing(records: list[Recorded], data: st.DataObject) -> None:
+    """With some events undone, and a session, scores are as if these had never been recorded."""
+    ids = data.draw(st.sets(st.sampled_from([one.id for one in records] or ["id-none"])))
+    session = data.draw(st.sampled_from([None, "s1"]))
+    undoing = Recorded(99, "2026-12-31T23:59:00.000000Z", EventsVoided(tuple(ids), session, ""), "id-undo")
+    state = fold_history(scores_view(config_of()), lambda: batches(*records, undoing)).count()
+    left = [one for one in records if one.id not in ids and (session is None or one.by.session != session)]
+    assert shown(folded(left)) == shown(state)
+
+
+@given(records=HISTORIES, cut=st.integers(0, 15))
+def test_reading_on_is_reading_at_once(records: list[Recorded], cut: int) -> None:
+    """A state that was counted in the middle and told the rest is the whole."""
+    state = folded(records[:cut])
+    assert shown(folded(records)) == shown(fold(scores_view(state.config), batches(*records[cut:]), state).count())
+
+
+def test_all_that_is_heard_can_be_undone() -> None:
+    """Every kind that says something of a session can be taken back."""
+    assert set(KINDS) <= VOIDABLE
