@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from projections.scores.config import Grade, Level, Metric, Regressions
+from projections.scores.config import Grade, Level, Metric, Sensitivity
 from projections.scores.configured import overlaid
 from score_histories import config_of
 
@@ -67,9 +67,9 @@ def test_the_default_is_what_the_specification_says() -> None:
     ]
     assert grades == list(config.grades)
     levels = [
-        Level("warning", 70, "Log + dashboard"),
-        Level("alert", 60, "User notification"),
-        Level("critical", 50, "Block evolution"),
+        Level("warning", 70, ("log", "dashboard")),
+        Level("alert", 60, ("user",)),
+        Level("critical", 50, ("block evolution",)),
     ]
     assert levels == list(config.levels)
     assert (7, 30, 70, 365) == (
@@ -79,7 +79,7 @@ def test_the_default_is_what_the_specification_says() -> None:
         config.retention_days,
     )
     assert ".claude/metrics/scores/" == config.path
-    assert Regressions(5, 2, 7) == config.regressions
+    assert Sensitivity(5, 2, 10, 7, 2) == config.regressions
     assert (True, UTC, 0.25, 0.25) == (config.enabled, config.zone, config.benchmark_weight, config.feedback_weight)
 
 

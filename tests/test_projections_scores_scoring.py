@@ -8,6 +8,7 @@ import pytest
 
 from ledger.events import BenchmarkRecorded, FeedbackRecorded
 from projections.scores.config import component_id, score_id
+from projections.scores.judging import grade_of
 from projections.scores.scoring import Part, component_score, composites, scores
 from score_histories import LINEAR, config_of, metrics, scored, session_of, value_of
 
@@ -289,8 +290,9 @@ def test_the_worked_example() -> None:
 
 def test_the_example_has_grade_b() -> None:
     """87 is below 90, and at least 80."""
-    grades = config_of().grades
-    assert "B" == next(grade.name for grade in grades if made(EXAMPLE)[-1] >= grade.least)  # type: ignore[operator]
+    grade = grade_of(made(EXAMPLE)[-1], config_of().grades)
+    assert grade is not None
+    assert "B" == grade.name
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,7 +24,7 @@ from projections.scores import view as module
 from projections.scores.tally import Range, Tally
 from projections.scores.view import Baseline, Sessions, day_of, scores_view
 from projections.voids import fold_history
-from score_histories import NOON, batches, config_of, folded, line, metrics
+from score_histories import batches, config_of, folded, line, metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -260,17 +261,17 @@ def test_a_session_that_loses_its_scores_leaves_its_period() -> None:
 
 
 def test_the_baseline_that_was_set_last_holds() -> None:
-    """A score is named as the specification or a person names it; the time is when it happened."""
+    """A score is named as the specification or a person names it; the day is that on which it happened, in its zone."""
     told = [
         line(1, BaselineSet("ac06", 80, ""), None),
         line(2, BaselineSet("score.session.overall", 70, ""), None),
-        line(3, BaselineSet("AC-06", 75.5, ""), None, when="2026-01-15T12:00:00"),
+        line(3, BaselineSet("AC-06", 75.5, ""), None, when="2026-01-15T23:30:00"),
     ]
     expected = {
-        "ac06": Baseline(75.5, "2026-01-15T12:00:00.000000Z", 3),
-        "session.overall": Baseline(70, f"{NOON}.000000Z", 2),
+        "ac06": Baseline(75.5, 3, date(2026, 1, 16)),
+        "session.overall": Baseline(70, 2, date(2026, 1, 16)),
     }
-    assert expected == folded(told).baselines
+    assert expected == folded(told, config_of(BERLIN)).baselines
 
 
 def test_the_last_moment_is_that_of_the_last_event() -> None:

@@ -19,12 +19,14 @@ from projections.scores.config import (
     component_id,
 )
 from projections.scores.document import Reader, told
+from projections.scores.judging import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import tzinfo
 
 SUM_TOLERANCE: Final = 1e-9
+NOTIFIED: Final = ("log", "dashboard", "user", BLOCK)
 FORMS: Final = ("linear", "inverse", "ratio", "boolean")
 
 
@@ -206,12 +208,21 @@ def _levels(thresholds: Reader, notifications: Reader) -> tuple[Level, ...]:
     names = ("warning", "alert", "critical")
     thresholds.only(*names)
     notifications.only(*names)
-    levels = tuple(Level(name, thresholds.whole(name, 0, 100), notifications.texts(name)) for name in names)
+    levels = tuple(Level(name, thresholds.whole(name, 0, 100), _notified(notifications, name)) for name in names)
     bounds = [level.below for level in levels]
     if bounds != sorted(set(bounds), reverse=True):
         stand = ", ".join(f"{level.name} {level.below}" for level in levels)
         raise thresholds.fault(f"are out of order: warning lies above alert, and alert above critical ({stand})")
     return levels
+
+
+def _notified(notifications: Reader, level: str) -> tuple[str, ...]:
+    """Return who hears of a level; a word that is almost the right one must not leave the gates open."""
+    words = notifications.texts(level)
+    for word in words:
+        if word not in NOTIFIED:
+            raise notifications.fault(f"names {told(word)}; there are {', '.join(NOTIFIED)}", level)
+    return words
 
 
 def _regressions(part: Reader, trend_days: int) -> Sensitivity:
