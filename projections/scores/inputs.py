@@ -104,6 +104,7 @@ class Session:
         judged_at: When the last of that did.
         ended_at: When it ended last; empty before it did.
         released: The version, as the last one of its ends that names one has it, and when that was said; None before.
+        seq: The last event of it, by number.
         counted: What it counts for; None before it was counted.
     """
 
@@ -116,6 +117,7 @@ class Session:
     judged_at: str = ""
     ended_at: str = ""
     released: tuple[Said, str] | None = None
+    seq: int = 0
     counted: Counted | None = None
 
     @property
@@ -142,6 +144,7 @@ class Session:
         """Take in an event of this session."""
         said = Said(record.when or record.at, record.at, record.part[0], record.id)
         self.first_at = min(self.first_at or said.at, said.at)
+        self.seq = max(self.seq, record.seq)
         if isinstance(record.event, FeedbackRecorded):
             self.judged_at = max(self.judged_at, said.at)
         else:
