@@ -226,7 +226,8 @@ def test_a_document_of_another_shape_is_refused(document_: Any, expected: str) -
 def test_a_document_that_holds_itself_is_refused() -> None:
     """An alias to what it stands in ends as any unknown key."""
     own = "&a {components: {mine: *a}}"
-    assert "scoring.components.mine.components is no key that is known; there are name, counters, metrics" == refusal(
-        own
+    assert (
+        "scoring.components.mine.components is no key that is known; there are enabled, name, counters, metrics"
+        == refusal(own)
     )
     assert yaml.safe_load(own)["components"]["mine"]["components"]["mine"]
