@@ -1,0 +1,163 @@
+"""How every score stands at the end of history, what deserves attention, and the feed of a dashboard. Pure.
+
+A score stands where its latest day with data has it, unless that lies further back than a long trend reaches.
+Source: "Score Display" and "With Dashboard" of the scoring framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from projections.scores.config import OVERALL, SESSION
+from projections.scores.forecast import forecast
+from projections.scores.judging import alerts, grade_of
+from projections.scores.periods import series
+from projections.scores.storage import OVERALL_ID, divided, first_of
+from projections.scores.trends import trend, trend_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from projections.scores.config import Config
+    from projections.scores.periods import Series
+    from projections.scores.trends import Trend
+    from projections.scores.view import Scores
+
+TARGET_GRADE: Final = 1
+"""Place of the worst grade that is no focus area: B of A, B, C, D, F."""
+
+LEAST_DROP: Final = 1.0
+"""Points by which a score has to decline for its trend to be a focus area: less is noise."""
+
+
+@attrs.frozen
+class Standing:
+    """How a score stands.
+
+    Attributes:
+        id: Which score.
+        name: What people call it.
+        series: Its average on each day with data.
+        value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
+        day: The day of that, ``2026-01-16``; empty without a value.
+        trend: The short trend; None where there is not enough data.
+    """
+
+    id: str
+    name: str
+    series: Series
+    value: int | None
+    day: str
+    trend: Trend | None
+
+
+@attrs.frozen
+class Focus:
+    """A component that deserves attention.
+
+    Attributes:
+        id: Which component.
+        name: What people call it.
+        value: Its score, 0 to 100.
+        below: Whether that is below the target.
+        drop: By how many points it declines; None where it does not, or not by enough.
+        action: What to do, by its grade.
+    """
+
+    id: str
+    name: str
+    value: int
+    below: bool
+    drop: float | None
+    action: str
+
+
+def names(config: Config) -> dict[str, str]:
+    """Return score id → what people call it."""
+    found = {one.id: one.name for one in config.components.values()}
+    return found | {f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)}
+
+
+def standings(state: Scores) -> dict[str, Standing]:
+    """Return score id → how it stands, in the configuration's order, those without data as well.
+
+    Args:
+        state: What was scored, counted.
+    """
+    known = names(state.config)
+    return {score: _standing(state, score, known[score]) for score in state.config.score_ids}
+
+
+def _standing(state: Scores, score: str, name: str) -> Standing:
+    config, found = state.config, series(state.days, score)
+    short = trend([value for _, value in found], config.short_term_days)
+    if not found or found[-1][0].isoformat() < first_of(max(state.days), config.long_term_days):
+        return Standing(score, name, found, None, "", short)
+    day, value = found[-1]
+    return Standing(score, name, found, value, day.isoformat(), short)
+
+
+def target(config: Config) -> int:
+    """Return the least score that is no focus area, 0 to 100."""
+    return config.grades[min(TARGET_GRADE, len(config.grades) - 1)].least
+
+
+def focus(standing: Iterable[Standing], config: Config) -> list[Focus]:
+    """Return the components below the target or declining, the worst first.
+
+    Args:
+        standing: How scores stand; composites are passed over, since their components say more.
+        config: Its second grade begins at the target.
+    """
+    found = []
+    for one in standing:
+        if one.value is None or one.id not in config.components:
+            continue
+        drop = -one.trend.delta if one.trend is not None and one.trend.delta <= -LEAST_DROP else None
+        if one.value < target(config) or drop is not None:
+            grade = grade_of(one.value, config.grades)
+            action = "" if grade is None else grade.action
+            found.append(Focus(one.id, one.name, one.value, one.value < target(config), drop, action))
+    return sorted(found, key=lambda one: (not one.below, one.value))
+
+
+def current(standing: Mapping[str, Standing], config: Config) -> dict[str, Any]:
+    """Return how scores stand: ``{date, component_scores, session_scores, grade}``, the date that of the last data."""
+    values = {one.id: one.value for one in standing.values() if one.value is not None}
+    day = max((one.day for one in standing.values()), default="")
+    return {"date": day or None, **divided(values, config)}
+
+
+def summary(state: Scores) -> dict[str, Any]:
+    """Return how all stands: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
+    standing, config = standings(state), state.config
+    beside = {"trend": trend_of(standing[OVERALL_ID], config.short_term_days)}
+    return (
+        current(standing, config) | beside | {"focus": [attrs.asdict(one) for one in focus(standing.values(), config)]}
+    )
+
+
+def feed(state: Scores) -> dict[str, Any]:
+    """Return the feed of a dashboard: ``{current, trend, alerts}``, those as ``alerts_of`` gives them."""
+    standing, config = standings(state), state.config
+    return {
+        "current": current(standing, config),
+        "trend": trend_of(standing[OVERALL_ID], config.short_term_days),
+        "alerts": alerts_of(standing, config),
+    }
+
+
+def alerts_of(standing: Mapping[str, Standing], config: Config) -> list[dict[str, Any]]:
+    """Return the alerts of all scores that stand, in order, each ``{score, level, value, below, notify}``."""
+    found = alerts({one.id: one.value for one in standing.values()}, config.levels)
+    return [
+        {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}
+        for one in found
+    ]
+
+
+def trend_of(one: Standing, days: int) -> dict[str, Any]:
+    """Return a score's trend over so many days as "Trend Output" has it."""
+    return trend_json(one.id, [value for _, value in one.series], days, forecast(one.series))

@@ -1,0 +1,89 @@
+"""How every score stands, what deserves attention, and the feed of a dashboard."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from projections.scores.summary import Focus, feed, focus, standings, summary
+from scored import AT, MEASURED, config, example, folded, handoffs, noon, plain
+
+if TYPE_CHECKING:
+    from projections.scores.view import Scores
+
+
+def declining(first: int, drop: int) -> Scores:
+    """Return seven days of a score and seven that are so many points lower."""
+    scores = [first] * 7 + [first - drop] * 7
+    return handoffs(config(), {f"2026-01-{day:02}": value for day, value in enumerate(scores, 1)})
+
+
+def test_a_score_stands_where_its_latest_day_has_it() -> None:
+    """Two sessions of 60 and 91 on the last day: 75.5, rounded up; what was never measured has no data."""
+    sessions = [("a", noon("2026-01-01"), 10), ("b", noon("2026-01-02"), 60), ("c", noon("2026-01-02"), 91)]
+    found = standings(folded(config(), *((id_, at, plain(value), "") for id_, at, value in sessions)))
+    assert (76, "2026-01-02") == (found["ac09"].value, found["ac09"].day)
+    assert (None, "", None) == (found["ac01"].value, found["ac01"].day, found["ac01"].trend)
+    assert ("AC-09 Session Completion", "Overall") == (found["ac09"].name, found["session.overall"].name)
+
+
+@pytest.mark.parametrize(("last", "value"), [("2026-01-30", 80), ("2026-01-31", None)])
+def test_a_score_stands_for_the_time_of_a_long_trend(last: str, value: int | None) -> None:
+    """Measured on the first of January it stands on the thirtieth day, and on the next one has no data."""
+    sessions = (("a", noon("2026-01-01"), plain(80), ""), ("b", noon(last), plain(70, "ac08"), ""))
+    assert value == standings(folded(config(), *sessions))["ac09"].value
+
+
+def test_the_documents_example_has_two_focus_areas() -> None:
+    """AC-07 with 75 and AC-05 with 78 are below 80, where B begins; the worst stands first."""
+    own = config()
+    found = focus(standings(example(own)).values(), own)
+    assert [
+        Focus("ac07", "AC-07 R&D Cycles", 75, below=True, drop=None, action="Review needed"),
+        Focus("ac05", "AC-05 Self-Reflection", 78, below=True, drop=None, action="Review needed"),
+    ] == found
+
+
+@pytest.mark.parametrize(("drop", "areas"), [(0, []), (1, [1.0]), (9, [9.0])])
+def test_a_declining_trend_is_a_focus_area(drop: int, areas: list[float]) -> None:
+    """From a point on; a score that is above the target all the same."""
+    state = declining(95, drop)
+    assert areas == [one.drop for one in focus(standings(state).values(), state.config)]
+
+
+def test_who_has_one_grade_has_no_target() -> None:
+    """A scale of one grade makes no score too low."""
+    grades = {**dict.fromkeys("ABCD", False), "F": {"least": 0, "status": "Done", "action": "Rest"}}
+    own = config(grades=grades)
+    assert [] == focus(standings(example(own)).values(), own)
+
+
+def test_the_feed_is_what_the_document_feeds_its_dashboard() -> None:
+    """``{current, trend, alerts}``: of 55 an alert, of what it makes of the session others."""
+    state = folded(config(), ("s1", AT, MEASURED | plain(55), "2.0.0"))
+    found = feed(state)
+    assert ["current", "trend", "alerts"] == list(found)
+    assert ("2026-01-16", 55, "C") == (
+        found["current"]["date"],
+        found["current"]["component_scores"]["ac09"],
+        found["current"]["grade"],
+    )
+    assert {
+        "metric": "score.session.overall",
+        "period": "7_days",
+        "data": [79],
+        "trend": None,
+        "forecast": None,
+    } == found["trend"]
+    both = {"level": "alert", "value": 55, "below": 60, "notify": ["log", "dashboard", "user"]}
+    assert [{"score": "ac09"} | both, {"score": "session.handoff"} | both] == found["alerts"]
+
+
+def test_nothing_measured_is_a_summary_of_nothing() -> None:
+    """No date, no score, no grade, no trend, no focus."""
+    found = summary(folded(config()))
+    assert (None, {}, {}, None, []) == (
+        *(found[key] for key in ("date", "component_scores", "session_scores", "grade", "focus")),
+    )
+    assert ([], None) == (found["trend"]["data"], found["trend"]["trend"])
