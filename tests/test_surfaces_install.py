@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from command_line import Answer
 
 THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
-OURS = ["commands/playbook.md", "config/tallybook.toml", "settings.json"]
+OURS = ["commands/playbook.md", "commands/score.md", "config/tallybook.toml", "settings.json"]
 
 
 @pytest.fixture(autouse=True)
@@ -161,10 +161,11 @@ def test_what_others_changed_meanwhile_stays(claude: Path, run: Callable[..., An
 
 def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., Answer]) -> None:
     """A command of the same name and settings that were changed are neither written over nor taken away."""
-    for name in ("commands/playbook.md", "config/tallybook.toml"):
+    names = ("commands/playbook.md", "config/tallybook.toml")
+    for name in names:
         (claude / name).parent.mkdir()
         (claude / name).write_text("mine")
-    left = [f"left {claude / name}: not as this version writes it, so it is yours\n" for name in OURS[:2]]
+    left = [f"left {claude / name}: not as this version writes it, so it is yours\n" for name in names]
     for verb in ("init", "uninstall"):
         out = run(verb).out
         assert [True, True] == [line in out for line in left]
@@ -219,13 +220,13 @@ def test_a_slash_command_comes_with_its_verb(
     packaged = tmp_path / "prompts"
     (packaged / "commands").mkdir(parents=True)
     (packaged / "tallybook.toml").write_bytes((plan.PACKAGED / "tallybook.toml").read_bytes())
-    (packaged / "commands" / "score.md").write_text("---\nallowed-tools: Bash(tallybook score:*)\n---\n")
+    (packaged / "commands" / "gauge.md").write_text("---\nallowed-tools: Bash(tallybook gauge:*)\n---\n")
     monkeypatch.setattr(plan, "PACKAGED", packaged)
     run("init")
-    assert OURS[1:] == list(tree(claude))
-    monkeypatch.setitem(cli.tallybook.commands, "score", click.Command("score"))
+    assert OURS[2:] == list(tree(claude))
+    monkeypatch.setitem(cli.tallybook.commands, "gauge", click.Command("gauge"))
     run("init")
-    assert ["commands/score.md", *OURS[1:]] == list(tree(claude))
+    assert ["commands/gauge.md", *OURS[2:]] == list(tree(claude))
 
 
 def test_what_slash_commands_run_exists() -> None:

@@ -18,6 +18,7 @@ from projections.surfaces.options import as_json, at_when, delivery, said
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
 from projections.surfaces.reflection import verb as reflection
+from projections.surfaces.scores import score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -130,6 +131,8 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
     else:
         commands.replay(project)
         told_path(project.playbook, "written", as_json=as_json)
+        for line in score.rebuilt(project):
+            note(line)
 
 
 def stood(project: Project, when: str | None) -> commands.Then | None:
@@ -245,7 +248,7 @@ def hook_(agent: str) -> int:
     return hook.run([agent])
 
 
-VERBS = (asking, diff, hand, log, whatif, bisecting, reflection, installing)
+VERBS = (asking, diff, hand, log, whatif, bisecting, reflection, score, installing)
 for verb in (verb for module in VERBS for verb in module.VERBS):
     tallybook.add_command(verb)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 FILE: Final = "scoring-config.yaml"
 PLACE: Final = f".claude/config/{FILE}"
 MAX_BYTES: Final = 1024 * 1024
+PACKAGED: Final = Path(prompts.__file__).parent / FILE
 HINT: Final = "`tallybook score --config` shows every key with its default"
 
 
@@ -29,16 +30,35 @@ def load(project: Project) -> Config:
         BadInputError: Its own file cannot be read, is no YAML, or a key in it cannot be what it is; the message names
             the key.
     """
+    return _loaded(project)[0]
+
+
+def in_force(project: Project) -> tuple[str, dict[str, Any]]:
+    """Return the configuration in force: as YAML, with every comment where nothing is laid over the default; as values.
+
+    Raises:
+        BadInputError: As ``load``.
+    """
+    import yaml
+
+    document = _loaded(project)[1]
+    if document == default():
+        return PACKAGED.read_text(encoding="utf-8"), document
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True), document
+
+
+def _loaded(project: Project) -> tuple[Config, dict[str, Any]]:
     own = _own(project.root / PLACE)
     try:
-        return read_config(overlaid(default(), Reader.of({} if own is None else own).values))
+        document = overlaid(default(), Reader.of({} if own is None else own).values)
+        return read_config(document), document
     except DocumentError as error:
         raise BadInputError(PLACE, str(error), HINT) from error
 
 
 def default() -> dict[str, Any]:
     """Return the packaged default, as YAML gives it."""
-    document: dict[str, Any] = parsed((Path(prompts.__file__).parent / FILE).read_bytes())
+    document: dict[str, Any] = parsed(PACKAGED.read_bytes())
     return document
 
 

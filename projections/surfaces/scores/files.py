@@ -1,0 +1,281 @@
+"""The score files on disk: written as the storage has them, those that changed alone, and nobody else's touched."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from hashlib import sha256
+import json
+import os
+from pathlib import Path
+import stat
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ledger import disk
+from ledger.codec import decode
+from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
+from ledger.events import EventRedacted, EventsVoided
+from ledger.line import Mark
+from projections.scores import storage
+from projections.scores.view import scores_view
+from projections.surfaces.record import open_log
+from projections.surfaces.scores.configuration import PLACE
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from projections.scores.view import Scores
+    from projections.surfaces.project import Project
+
+KEY: Final = "scoring.storage.path"
+# What these files say has changed since they were written by another version of this: one more than that.
+_FORMAT: Final = 1
+
+
+@attrs.frozen
+class Written:
+    """What became of the score files.
+
+    Attributes:
+        folder: Where they are.
+        written: How many were written.
+        deleted: How many are no longer wanted and are gone.
+        foreign: What lies among them and is nobody's of ours, by its place in the folder; it stays as it is.
+    """
+
+    folder: Path
+    written: int = 0
+    deleted: int = 0
+    foreign: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class _Stamp:
+    """What the files show.
+
+    Attributes:
+        mark: The place in the ledger up to which they do.
+        made_by: What else they follow from: the configuration, this boot (they are not flushed), and their format.
+    """
+
+    mark: Mark
+    made_by: str
+
+
+def folder_of(project: Project, path: str) -> Path:
+    """Return the folder of the score files.
+
+    Raises:
+        BadInputError: It lies outside of the project, or in the ledger's own folder.
+    """
+    folder = project.root / path
+    if "\0" in path:
+        raise BadInputError(PLACE, f"{KEY} {path!r} can be no folder", "name another")
+    real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(project.root))
+    if not real.is_relative_to(root):
+        raise BadInputError(PLACE, f"{KEY} {path!r} leads out of the project", "name a folder in it")
+    if real.is_relative_to(os.path.realpath(project.ledger)):
+        raise BadInputError(PLACE, f"{KEY} {path!r} lies in the ledger's own folder", "name another")
+    return folder
+
+
+def rebuild(project: Project, state: Scores) -> Written:
+    """Compare every score file with what it is to be, write those that differ, and delete those no longer wanted.
+
+    Args:
+        project: Whose files.
+        state: What was scored, counted, at the end of the ledger.
+
+    Raises:
+        BadInputError: The folder leads out of the project.
+        LockHeldError: Another process writes them.
+        CannotWriteError: A file stands as it was.
+    """
+    return _bring(project, state, anew=True)
+
+
+def bring_up_to_date(project: Project, state: Scores) -> Written:
+    """Do the same for what was recorded since it was done last, where that says all that may have changed.
+
+    Files of sessions and versions whose time is over stay until ``rebuild``, and what is foreign is not named.
+    """
+    return _bring(project, state, anew=False)
+
+
+def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
+    folder = folder_of(project, state.config.path)
+    if not state.config.enabled or not (state.last_at or folder.exists()):
+        return Written(folder)
+    cache = project.ledger / "cache"
+    if not project.ledger.exists():
+        return Written(folder)
+    disk.make_folder(cache, durable=False)
+    fd = disk.open_file(cache / "scores.lock", write=True, create=True)
+    try:
+        disk.lock(fd, cache / "scores.lock", disk.LOCK_WAIT_MS)
+        before, now = _stamp(cache), _Stamp(Mark(state.seq, state.chain, state.end), _made_by(state))
+        since = None if before is None or anew or not folder.exists() else _since(project, state, before, now)
+        done = Written(folder) if since == frozenset() else _write(folder, state, since)
+        if before is None or since is None or before.mark.seq < now.mark.seq:
+            disk.store(cache / "score-files", _stamp_bytes(now))
+    finally:
+        os.close(fd)
+    return done
+
+
+def _made_by(state: Scores) -> str:
+    told = [
+        _FORMAT,
+        disk.boot_id(),
+        attrs.asdict(state.config, value_serializer=lambda _, _field, value: _ordered(value)),
+    ]
+    return sha256(json.dumps(told, default=str).encode()).hexdigest()
+
+
+def _ordered(value: Any) -> Any:
+    return sorted(value) if isinstance(value, frozenset) else value
+
+
+def _stamp(cache: Path) -> _Stamp | None:
+    """Return what the files show, None where nobody noted it."""
+    try:
+        fields = disk.read_file(cache / "score-files").decode("ascii", "replace").split()
+    except (OSError, CannotWriteError):
+        return None
+    match fields:
+        case [seq, chain, end, made_by] if seq.isdecimal() and end.isdecimal():
+            return _Stamp(Mark(int(seq), chain, int(end)), made_by)
+    return None
+
+
+def _stamp_bytes(stamp: _Stamp) -> bytes:
+    return f"{stamp.mark.seq} {stamp.mark.chain} {stamp.mark.offset} {stamp.made_by}\n".encode()
+
+
+def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> frozenset[str] | None:
+    """Return the sessions of which anything was recorded that the files do not show; None where all may have changed.
+
+    Files that show a later moment are not set back to an earlier one.
+    """
+    if before.made_by != now.made_by or (before.mark.seq == now.mark.seq and before.mark.chain != now.mark.chain):
+        return None
+    log = open_log(project)
+    if before.mark.seq >= now.mark.seq:
+        # Somebody was quicker; or a shorter ledger was put in its place.
+        return frozenset() if before.mark.seq <= log.head().seq else None
+    changing = scores_view(state.config).table.keys()
+    touched: set[str] = set()
+    try:
+        for batch in decode(log.read(before.mark)):
+            kinds = set(map(type, batch.events))
+            if kinds & {EventsVoided, EventRedacted}:
+                return None
+            if kinds & changing:
+                touched.update(record.by.session for record in batch.records if record.by.session)
+    except DamagedLedgerError:
+        # They show another history than this one.
+        return None
+    return frozenset(touched)
+
+
+def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> Written:
+    """Write the files that differ and delete those not wanted, of these sessions and what they lie in, or of all."""
+    written, wanted = 0, set()
+    foreign: list[str] = []
+    standing = () if since is None else _named(folder, storage.VERSIONS)
+    for place, document in storage.files(state, since, standing):
+        wanted.add(place)
+        path, data = folder / place, storage.document_bytes(document)
+        found = _found(path)
+        if found is None:
+            foreign.append(place)
+        elif found != data:
+            _refuse_way_out(folder, path.parent)
+            disk.make_folder(path.parent, durable=False)
+            _put(path, data)
+            written += 1
+    unwanted, others = _unwanted(folder, wanted, since)
+    for path in unwanted:
+        path.unlink(missing_ok=True)
+    return Written(folder, written, len(unwanted), () if since is not None else (*foreign, *others))
+
+
+def _named(folder: Path, name: str) -> list[str]:
+    """Return what the files of ours in an inner folder are named after."""
+    documents = (_document(name, path) for path in _inner(folder, name))
+    return [str(one[storage.NAMED_BY[name]]) for one in documents if one is not None]
+
+
+def _put(path: Path, data: bytes) -> None:
+    """Put a whole file in place of another, not flushed: there may be very many, and each can be written again.
+
+    Raises:
+        CannotWriteError: The other stands as it was.
+    """
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        # A leftover of a killed process that had this number.
+        fresh.unlink(missing_ok=True)
+        with os.fdopen(disk.create_file(fresh, like=path), "wb") as file:
+            file.write(data)
+        fresh.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            fresh.unlink()
+        raise CannotWriteError(path, disk.reason(error), "the file stands as it was") from error
+
+
+def _refuse_way_out(folder: Path, inner: Path) -> None:
+    """Refuse a link in the place of one of the folders in it.
+
+    Raises:
+        CannotWriteError: It is one.
+    """
+    if inner.is_symlink():
+        raise CannotWriteError(inner, "is a symbolic link", f"the score files lie in {folder} itself; take it away")
+
+
+def _found(path: Path) -> bytes | None:
+    """Return a file's bytes, none where there is none; None where something else stands in its place."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return None
+        return path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return b""
+
+
+def _inner(folder: Path, name: str) -> list[Path]:
+    """Return what lies in an inner folder, hidden files left out."""
+    inner = folder / name
+    if inner.is_symlink() or not inner.is_dir():
+        return []
+    return sorted(path for path in inner.iterdir() if not path.name.startswith("."))
+
+
+def _unwanted(folder: Path, wanted: Collection[str], since: frozenset[str] | None) -> tuple[list[Path], list[str]]:
+    """Return the files of ours that are not wanted, and the places of what is not ours; of sessions those asked for."""
+    ours, foreign = [], []
+    for name in storage.KEYS:
+        whole = since is None or name != storage.SESSIONS or (folder / name).is_symlink()
+        paths = _inner(folder, name) if whole else [folder / name / storage.file_name(id_) for id_ in since or ()]
+        for path in paths:
+            place = f"{name}/{path.name}"
+            if place in wanted:
+                continue
+            if _document(name, path) is not None:
+                ours.append(path)
+            else:
+                foreign.append(place)
+    return ours, foreign
+
+
+def _document(folder: str, path: Path) -> dict[str, Any] | None:
+    """Return what a file says that was written here, None for any other: its name is the one that it says."""
+    data = _found(path) if path.suffix == storage.SUFFIX else None
+    try:
+        document = json.loads(data) if data else None
+    except (ValueError, RecursionError):
+        return None
+    return document if storage.named_as(folder, path.name, document) else None

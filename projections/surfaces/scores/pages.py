@@ -1,0 +1,306 @@
+"""What the verb `score` answers, as a page for people: the same page becomes a screen or a markdown file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from projections.scores import summary as scoring
+from projections.scores.config import SESSION
+from projections.scores.judging import grade_of
+from projections.scores.storage import OVERALL_ID, grade_name
+from projections.surfaces.terminal import moment, plural
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from projections.scores.config import Config
+    from projections.scores.periods import Series
+    from projections.scores.summary import Focus, Standing
+    from projections.scores.view import Scores
+
+    Told = Mapping[str, Any]
+
+NOTHING: Final = "No scores yet: `tallybook metrics` records what they are made of."
+NO_DATA: Final = "no data"
+ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
+BEFORE: Final = {7: "last week", 30: "last month"}
+MOST_FOCUS: Final = 5
+"""Focus areas that a page without details names."""
+
+
+@attrs.frozen
+class Bar:
+    """A score as a bar.
+
+    Attributes:
+        name: Of what.
+        value: 0 to 100; None for no data.
+        grade: Its letter; empty where none is shown.
+        direction: Of its trend; empty where none is known, or none is shown.
+        style: A colour.
+    """
+
+    name: str
+    value: int | None
+    grade: str = ""
+    direction: str = ""
+    style: str = ""
+
+
+@attrs.frozen
+class Table:
+    """Rows beside each other.
+
+    Attributes:
+        title: What it shows; empty for what the page does.
+        columns: Their headings.
+        rows: Texts and numbers, one for each column.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@attrs.frozen
+class Page:
+    """An answer for people; a part that is empty is not shown.
+
+    Attributes:
+        title: What it is about.
+        heading: The main thing in a line.
+        bars: Scores as bars.
+        chart: A score day by day.
+        sentences: What there is to say, a paragraph each.
+        tables: What stands in rows.
+        focus: What deserves attention, a paragraph each.
+        framed: Whether a box stands around it where there is room.
+    """
+
+    title: str
+    heading: str = ""
+    bars: tuple[Bar, ...] = ()
+    chart: Series | None = None
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    focus: tuple[str, ...] = ()
+    framed: bool = False
+
+
+def graded(value: float | None, config: Config) -> str:
+    """Return a score with its letter: ``87 (B)``."""
+    if value is None:
+        return NO_DATA
+    letter = grade_name(value, config) if config.display.grades else None
+    return f"{value:g} ({letter})" if letter else f"{value:g}"
+
+
+def changed(trend: Told | None, days: int) -> str:
+    """Return how a score changed over so many days: ``↑ +2.5 from last week``."""
+    if trend is None:
+        return "(not enough data for a trend)"
+    return f"{ARROWS[trend['direction']]} {trend['delta']:+.1f} from {BEFORE.get(days, f'the {days} days before')}"
+
+
+def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
+    """Return the summary, in the box of "Summary Format".
+
+    Args:
+        state: What was scored, counted.
+        told: As ``projections.scores.summary.summary`` has it.
+        detail: Whether composites and every focus area are shown as well.
+    """
+    config, standing = state.config, scoring.standings(state)
+    if told["date"] is None:
+        return Page(config.title, NOTHING, framed=True)
+    change = f"  {changed(told['trend']['trend'], config.short_term_days)}" if config.display.trends else ""
+    found = scoring.focus(standing.values(), config)
+    lines = (
+        [focus_line(one) for one in (found if detail else found[:MOST_FOCUS])] if config.display.recommendations else []
+    )
+    more = len(found) - len(lines) if lines else 0
+    return Page(
+        config.title,
+        f"Overall: {graded(standing[OVERALL_ID].value, config)}{change}",
+        tuple(_bar(one, config) for one in standing.values() if detail or one.id in config.components),
+        sentences=(f"As of {told['date']}.",) if detail else (),
+        focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
+        framed=True,
+    )
+
+
+def _bar(one: Standing, config: Config) -> Bar:
+    trend = one.trend if config.display.trends and one.value is not None else None
+    return bar(one.name, one.value, config, "" if trend is None else trend.direction)
+
+
+def bar(name: str, value: int | None, config: Config, direction: str = "") -> Bar:
+    """Return a score as a bar, in the colour of what it is worth."""
+    alerts = value is not None and value < max(level.below for level in config.levels)
+    good = value is not None and value >= scoring.target(config)
+    return Bar(name, value, _letter(value, config), direction, "red" if alerts else "green" if good else "yellow")
+
+
+def focus_line(one: Focus) -> str:
+    """Return a focus area in a line: ``AC-07 R&D Cycles: Below target (75). Review needed.``."""
+    said = ([f"Below target ({one.value})."] if one.below else []) + (
+        [] if one.drop is None else [f"Declining trend ({-one.drop:+.1f})."]
+    )
+    return " ".join([f"{one.name}:", *said, f"{one.action}."])
+
+
+def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] = ()) -> Page:
+    """Return the scores of a session.
+
+    Args:
+        told: As its file has them.
+        config: What scores are made of.
+        parts: Name of a component → why it has its score there; none without details.
+    """
+    names = scoring.names(config)
+    beside = [f"version {told['version']}"] if told["version"] else []
+    overall = told["session_scores"].get("overall")
+    scores = [(names[name], told["component_scores"].get(name)) for name in config.components]
+    scores += [(names[f"{SESSION}{name}"], told["session_scores"].get(name)) for name in config.sessions]
+    return Page(
+        f"SESSION {told['session_id']}",
+        ", ".join([f"Overall: {graded(overall, config)}", f"{moment(told['timestamp'])} UTC", *beside]),
+        tuple(bar(name, value, config) for name, value in scores),
+        tables=tuple(parts_table(why, f"{name}: {graded(why['score'], config)}") for name, why in parts),
+    )
+
+
+def _letter(value: int | None, config: Config) -> str:
+    return (grade_name(value, config) or "") if config.display.grades and value is not None else ""
+
+
+def daily_page(told: Told, config: Config, only: str | None = None) -> Page:
+    """Return the scores of a day, as its file has them, of one component alone where that is named."""
+    names, count = scoring.names(config), told["sessions_count"]
+    rows = [(names[name], one["avg"], one["min"], one["max"]) for name, one in told["component_averages"].items()]
+    if only is None:
+        ranges = told["session_ranges"]
+        rows += [
+            (names[f"{SESSION}{name}"], avg, ranges[name]["min"], ranges[name]["max"])
+            for name, avg in told["session_averages"].items()
+        ]
+    overall = f"Overall: {graded(told['session_averages'].get('overall'), config)}"
+    change = f"  {changed(told['trend'], config.short_term_days)}" if config.display.trends else ""
+    table = Table("", ("score", "avg", "min", "max", "grade"), tuple((*row, _letter(row[1], config)) for row in rows))
+    heading = f"{count} session{plural(count)}" + ("" if only else f", {overall}{change}")
+    return Page(f"DAY {told['date']}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))
+
+
+def trend_page(one: Standing, told: Told, config: Config, days: int, others: Sequence[Told] = ()) -> Page:
+    """Return the trend of a score over so many days.
+
+    Args:
+        one: How it stands.
+        told: The trend as "Trend Output" has it.
+        config: What scores are made of.
+        days: How many days.
+        others: The trends of other scores; none without details.
+    """
+    if not one.series:
+        return Page(f"{one.name.upper()}, {days} DAYS", NO_DATA)
+    names = scoring.names(config)
+    rows = tuple(_trend_row(names[other["metric"].removeprefix("score.")], other) for other in others)
+    columns = ("score", "last", "average", "before", "change", "%", "forecast")
+    return Page(
+        f"{one.name.upper()}, {days} DAYS",
+        f"{one.name}: {graded(told['data'][-1], config)}  {changed(told['trend'], days)}",
+        chart=one.series[-2 * days :],
+        sentences=tuple(trend_sentences(told, days)),
+        tables=(Table("", columns, rows),) if rows else (),
+    )
+
+
+def _trend_row(name: str, told: Told) -> tuple[Any, ...]:
+    trend, forecast = told["trend"], told["forecast"]
+    keys = ("current_avg", "previous_avg", "delta", "delta_percent")
+    numbers = ("" if trend is None else trend[key] for key in keys)
+    last = told["data"][-1] if told["data"] else NO_DATA
+    return (name, last, *numbers, "" if forecast is None else forecast["next_7_days"])
+
+
+def trend_sentences(told: Told, days: int) -> Iterator[str]:
+    """Yield what a trend says, and the forecast."""
+    trend, forecast = told["trend"], told["forecast"]
+    if trend is not None:
+        yield (
+            f"{trend['direction'].capitalize()}: {trend['current_avg']:.1f} on average of the last {days} days with "
+            f"data, {trend['previous_avg']:.1f} of those before, {trend['delta_percent']:+.1f} %."
+        )
+    if forecast is None:
+        yield "Not enough data for a forecast."
+    else:
+        sure = round(forecast["confidence"] * 100)
+        yield f"Forecast for the next 7 days: {forecast['next_7_days']}, with a confidence of {sure} %."
+
+
+def component_page(one: Standing, told: Told, config: Config) -> Page:
+    """Return how a component stands; with details also why, and what changed it.
+
+    Args:
+        one: How it stands.
+        told: As ``score --component`` answers it.
+        config: What scores are made of.
+    """
+    found = grade_of(one.value, config.grades)
+    said = f": {found.status}. {found.action}" if found else ""
+    heading = f"{graded(one.value, config)} on {one.day}{said}." if one.value is not None else f"{NO_DATA}."
+    why = told.get("why")
+    return Page(
+        one.name,
+        heading,
+        chart=one.series[-2 * config.long_term_days :] or None,
+        sentences=(*trend_sentences(told["trend"], config.short_term_days), *_changes(told.get("changes"))),
+        tables=(*why_tables(why, config),) if why else (),
+    )
+
+
+def why_tables(why: Told, config: Config) -> Iterator[Table]:
+    """Yield what gave a component's score in a session: its parts, and the events."""
+    covered = f"{why['coverage']:.0%} of its weight measured"
+    title = f"In session {why['session_id']}, {moment(why['timestamp'])} UTC: {graded(why['score'], config)}, {covered}"
+    yield parts_table(why, title)
+    rows = tuple((row["seq"], moment(row["at"]), row["what"], values(row["values"])) for row in why["events"])
+    if rows:
+        yield Table("Events", ("event", "when (UTC)", "what", "values"), rows)
+
+
+def parts_table(why: Told, title: str) -> Table:
+    """Return the parts of a component's score."""
+    rows = tuple(
+        (
+            part["name"],
+            NO_DATA if part["points"] is None else f"{part['points']:g}",
+            f"{part['weight']:g}",
+            "" if part["gives"] is None else f"{part['gives']:g}",
+            _values_of(part) if part["measured"] else "not measured",
+            " ".join(map(str, part["events"])),
+        )
+        for part in why["parts"]
+    )
+    return Table(title, ("metric", "points", "weight", "gives", "measured", "events"), rows)
+
+
+def _values_of(part: Told) -> str:
+    measured = part["values"]
+    return f"{measured[part['name']]:g}" if set(measured) == {part["name"]} else values(measured)
+
+
+def values(measured: Told) -> str:
+    """Return what was measured: ``implemented 10, successful 9``."""
+    return ", ".join(f"{name} {value:g}" for name, value in measured.items())
+
+
+def _changes(changes: Told | None) -> Iterator[str]:
+    if changes is None:
+        return
+    parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
+    total = f"{changes['before']:.1f} to {changes['now']:.1f}"
+    since = f"the {changes['days']} days with data before"
+    yield f"From {total} since {since}: {', '.join(parts) if parts else 'no part gave more or less'}."

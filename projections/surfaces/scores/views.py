@@ -1,0 +1,181 @@
+"""What the verb `score` is asked, and what it answers: values for ``--json``, and a page for people."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ledger.errors import BadInputError, NothingToDoError
+from projections.scores import evidence, storage
+from projections.scores import summary as scoring
+from projections.scores.config import component_id
+from projections.surfaces import commands
+from projections.surfaces.scores import pages
+from projections.surfaces.scores.score import CURRENT
+from projections.voids import fold_history
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from projections.scores.config import Component
+    from projections.scores.inputs import Session
+    from projections.scores.view import Scores
+    from projections.surfaces.project import Project
+    from projections.surfaces.scores.pages import Page
+    from projections.surfaces.when import Moment
+
+    Answer = tuple[Any, Page]
+
+VARIABLE: Final = "CLAUDE_SESSION_ID"
+_NAMED: Final = 5
+
+
+@attrs.frozen
+class Asked:
+    """What is asked.
+
+    Attributes:
+        project: Of which project.
+        state: What was scored there, counted.
+        when: The moment; None for now.
+        detail: Whether details are wanted.
+        component: The component that alone is asked about; None for all.
+        session: The session; CURRENT for the current one, None where none is named.
+    """
+
+    project: Project
+    state: Scores
+    when: Moment | None
+    detail: bool
+    component: Component | None
+    session: str | None
+
+
+def _summary(asked: Asked) -> Answer:
+    told = scoring.summary(asked.state)
+    return told, pages.summary_page(asked.state, told, detail=asked.detail)
+
+
+def _session(asked: Asked) -> Answer:
+    session = find_session(asked.state, asked.session or CURRENT)
+    config = asked.state.config
+    if session is None:
+        return None, pages.Page(config.title, pages.NOTHING)
+    told = storage.session_document(session, config)
+    if not asked.detail:
+        return told, pages.session_page(told, config)
+    parts = {one.id: _why(asked, session, one) for one in config.components.values() if one.id in session.components}
+    named = [(config.components[name].name, why) for name, why in parts.items()]
+    return told | {"parts": parts}, pages.session_page(told, config, named)
+
+
+def find_session(state: Scores, wanted: str) -> Session | None:
+    """Return the session of an id or of the beginning of one, or the current one; None where nothing is scored yet.
+
+    Args:
+        state: What was scored, counted.
+        wanted: The id; CURRENT for the one that the agent's variable names, or without it the latest that has a score.
+
+    Raises:
+        NothingToDoError: Nothing was scored of it.
+        BadInputError: Several begin so.
+    """
+    if wanted == CURRENT and not os.environ.get(VARIABLE):
+        return next((one for one in state.sessions.latest() if one.counted is not None), None)
+    id_ = os.environ[VARIABLE] if wanted == CURRENT else wanted
+    found: list[Session] = [state.sessions.get(id_)] if state.sessions.get(id_) is not None else []
+    found = found or [one for one in state.sessions.latest() if id_ and one.id.startswith(id_) and one.counted]
+    if len(found) > 1:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        ids = ", ".join(repr(one.id) for one in found[:_NAMED])
+        raise BadInputError(f"--session {id_}", f"several begin so: {ids}{more}", "give more of it")
+    if not found or found[0].counted is None:
+        hint = "`tallybook score --session` shows the latest that has a score"
+        raise NothingToDoError(f"session {id_}", "nothing was scored of it", hint)
+    return found[0]
+
+
+def _daily(asked: Asked) -> Answer:
+    config = asked.state.config
+    told = max(storage.periods(asked.state, "daily"), key=lambda day: str(day["date"]), default=None)
+    if told is None:
+        return None, pages.Page(config.title, pages.NOTHING)
+    only = None if asked.component is None else asked.component.id
+    if only is not None:
+        averages = {name: one for name, one in told["component_averages"].items() if name == only}
+        told |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
+    return told, pages.daily_page(told, config, only)
+
+
+def _trend(asked: Asked, days: int) -> Answer:
+    standing = scoring.standings(asked.state)
+    one = standing[storage.OVERALL_ID if asked.component is None else asked.component.id]
+    told = scoring.trend_of(one, days)
+    if not asked.detail:
+        return told, pages.trend_page(one, told, asked.state.config, days)
+    others = [scoring.trend_of(other, days) for other in standing.values()]
+    return told | {"scores": others}, pages.trend_page(one, told, asked.state.config, days, others)
+
+
+def _component(asked: Asked, component: Component) -> Answer:
+    """Return how a component stands; with details or in a session, why it has its score there, and what changed it."""
+    state, config = asked.state, asked.state.config
+    one = scoring.standings(state)[component.id]
+    told: dict[str, Any] = {
+        "component": one.id,
+        "name": one.name,
+        "date": one.day or None,
+        "score": one.value,
+        "grade": None if one.value is None else storage.grade_name(one.value, config),
+        "trend": scoring.trend_of(one, config.short_term_days),
+    }
+    if asked.detail or asked.session is not None:
+        session = _session_with(asked, component)
+        why = None if session is None else _why(asked, session, component)
+        told |= {"why": why, "changes": evidence.changes(state, component, config.short_term_days)}
+    return told, pages.component_page(one, told, config)
+
+
+def _session_with(asked: Asked, component: Component) -> Session | None:
+    """Return the session that is asked for, or without one the latest in which a component has a score."""
+    if asked.session is not None:
+        return find_session(asked.state, asked.session)
+    scored = (one for one in asked.state.sessions.latest() if one.counted and component.id in one.counted.scores)
+    return next(scored, None)
+
+
+def _why(asked: Asked, session: Session, component: Component) -> dict[str, Any]:
+    history, until = commands.up_to(asked.project, asked.when)
+    found = fold_history(evidence.evidence_view(session.id, component.id), history, until)
+    return evidence.explained(session, component, asked.state.config, found.records)
+
+
+def look(asked: Asked, period: str) -> Answer:
+    """Return an answer: what ``--json`` prints, and a page for people.
+
+    Args:
+        asked: What is asked.
+        period: session, daily, weekly, monthly, or empty for how all stands.
+    """
+    config = asked.state.config
+    if period == "daily":
+        return _daily(asked)
+    if period in {"weekly", "monthly"}:
+        return _trend(asked, config.short_term_days if period == "weekly" else config.long_term_days)
+    if asked.component is not None:
+        return _component(asked, asked.component)
+    return _session(asked) if period == "session" else _summary(asked)
+
+
+def find_component(components: Mapping[str, Component], name: str) -> Component:
+    """Return the component of a name, however it is written.
+
+    Raises:
+        BadInputError: There is none.
+    """
+    found = components.get(component_id(name))
+    if found is None:
+        raise BadInputError(f"--component {name}", "is no component", f"there are {', '.join(components)}")
+    return found

@@ -1,0 +1,259 @@
+"""Scores on a terminal: the document's box, bars, charts and tables, at any width, without colour and without UTF-8."""
+
+from __future__ import annotations
+
+from io import StringIO
+import re
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+from rich.cells import cell_len
+from rich.console import Console
+
+from projections.scores import summary as scoring
+from projections.surfaces.scores import box
+from projections.surfaces.scores.markdown import markdown
+from projections.surfaces.scores.pages import Bar, Page, Table, summary_page
+from projections.surfaces.scores.plot import plot
+from scored import config, example, folded, handoffs, noon, plain
+from screens import shown, words
+
+if TYPE_CHECKING:
+    from projections.scores.view import Scores
+
+SUMMARY = """
+┌─────────────────────────────────────────────────────────────────────┐
+│                         AGENT HEALTH SCORE                          │
+├─────────────────────────────────────────────────────────────────────┤
+│                                                                     │
+│  Overall: 87 (B)  (not enough data for a trend)                     │
+│                                                                     │
+│  Component Scores:                                                  │
+│  ┌───────────────────────────────────────────────────────────────┐  │
+│  │  AC-01 Self-Launch        ██████████████████████░░  92 (A)    │  │
+│  │  AC-02 Wiggum Loop        █████████████████████░░░  88 (B)    │  │
+│  │  AC-03 Milestone Review   ████████████████████░░░░  85 (B)    │  │
+│  │  AC-04 JICM               ███████████████████████░  95 (A)    │  │
+│  │  AC-05 Self-Reflection    ███████████████████░░░░░  78 (C)    │  │
+│  │  AC-06 Self-Evolution     ████████████████████░░░░  82 (B)    │  │
+│  │  AC-07 R&D Cycles         ██████████████████░░░░░░  75 (C)    │  │
+│  │  AC-08 Maintenance        ██████████████████████░░  90 (A)    │  │
+│  │  AC-09 Session Completion ███████████████████████░  94 (A)    │  │
+│  └───────────────────────────────────────────────────────────────┘  │
+│                                                                     │
+│  Focus Areas:                                                       │
+│  • AC-07 R&D Cycles: Below target (75). Review needed.              │
+│  • AC-05 Self-Reflection: Below target (78). Review needed.         │
+│                                                                     │
+└─────────────────────────────────────────────────────────────────────┘
+"""
+
+ASCII = """
++----------------------------------------------------------+
+|                    AGENT HEALTH SCORE                    |
++----------------------------------------------------------+
+|                                                          |
+|  Overall: 80 (B)  v -10.0 from last week                 |
+|                                                          |
+|  Component Scores:                                       |
+|  +----------------------------------------------------+  |
+|  |  AC-09 Session Completion ##########...  80 (B) v  |  |
+|  |  Work                     ............. no data    |  |
+|  +----------------------------------------------------+  |
+|                                                          |
+|  Focus Areas:                                            |
+|  * AC-09 Session Completion: Declining trend (-10.0).    |
+|    Minor improvements.                                   |
+|                                                          |
++----------------------------------------------------------+
+"""
+
+NARROW = """
+AGENT HEALTH SCORE
+Overall: 80 (B)  ↓ -10.0
+from last week
+AC-09 Session Completion
+ ███████████░░░  80 (B) ↓
+Work
+ ░░░░░░░░░░░░░░ no data
+
+Focus Areas:
+• AC-09 Session
+Completion: Declining
+trend (-10.0). Minor
+improvements.
+"""
+
+WORK = {"name": "Work", "metrics": {"share": {}}}
+
+
+def small(**own: Any) -> Scores:
+    """Return seven days of 90 and seven of 80, where one other component has no data."""
+    parts = {**dict.fromkeys(("ac01", "ac02", "ac03", "ac04", "ac05", "ac06", "ac07", "ac08"), False), "work": WORK}
+    sessions = {"efficiency": ["work"], "effectiveness": ["work"], "improvement": ["work"]}
+    keys = {"components": parts, "sessions": sessions} | own
+    return handoffs(config(**keys), {f"2026-01-{day:02}": 90 if day < 8 else 80 for day in range(1, 15)})
+
+
+def page(state: Scores, *, detail: bool = False) -> Page:
+    """Return the summary of a state."""
+    return summary_page(state, scoring.summary(state), detail=detail)
+
+
+def printed(found: Page, width: int = 80, encoding: str = "utf-8") -> str:
+    """Return what a page is on a terminal of this width and encoding, without what ends its lines."""
+    lines = shown(lambda console: box.show(console, found), width, encoding).splitlines()
+    return "\n" + "".join(f"{line.rstrip()}\n" for line in lines)
+
+
+def test_the_summary_is_the_documents_box() -> None:
+    """Title, overall score, a bar for each component, focus areas."""
+    assert SUMMARY == printed(page(example(config())))
+
+
+def test_without_utf_8_the_box_is_of_plain_signs() -> None:
+    """Arrows, bars and bullets too."""
+    assert ASCII == printed(page(small()), 60, "ascii")
+
+
+def test_a_narrow_terminal_has_no_box_and_all_that_was_in_it() -> None:
+    """At 25 columns the bar stands below its name."""
+    assert NARROW == printed(page(small()), 25)
+
+
+ODD = {
+    "name": "研究 und é́\x1b[31m [bold]x[/] 👩‍👩‍👧 " + "long " * 9,
+    "metrics": {"share": {}},
+}
+
+
+def odd() -> Scores:
+    """Return the scores of a component of an odd name, in a configuration of an odd title."""
+    parts = {**dict.fromkeys(("ac01", "ac02", "ac03", "ac04", "ac05", "ac06", "ac07", "ac08"), False), "work": ODD}
+    sessions = {"efficiency": ["work"], "effectiveness": ["work"], "improvement": ["work"]}
+    own = config(components=parts, sessions=sessions, title="健康\x07 " * 12)
+    return folded(own, ("s1", noon("2026-01-16"), {"work": {"share": 3}, **plain(100)}, ""))
+
+
+PAGES = {
+    "example": lambda: page(example(config()), detail=True),
+    "small": lambda: page(small(), detail=True),
+    "odd": lambda: page(odd(), detail=True),
+    "nothing": lambda: page(folded(config())),
+    "table": lambda: Page(
+        "T" * 90,
+        "x " * 90,
+        chart=scoring.standings(small())["ac09"].series,
+        tables=(Table("Of " * 40, ("one", "two"), (("y" * 50, 3), ("研" * 50, 4.5))),),
+        sentences=("z" * 90,),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+@pytest.mark.parametrize("encoding", ["utf-8", "ascii"])
+def test_no_line_is_wider_than_the_terminal(name: str, encoding: str) -> None:
+    """From 20 columns to 200, with names that are wide, that combine, and that steer."""
+    found = PAGES[name]()
+    for width in (*range(20, 90), 120, 200):
+        text = shown(lambda console: box.show(console, found), width, encoding)
+        assert [] == [line for line in text.splitlines() if name != "table" and cell_len(line) > width]
+        assert not set("\x1b\x07") & set(text)
+        assert encoding == "utf-8" or text.isascii()
+
+
+@pytest.mark.parametrize("name", ["example", "small", "odd"])
+def test_every_line_of_the_box_ends_with_its_frame(name: str) -> None:
+    """Whatever stands in it, the box is closed at one column."""
+    for width in (60, 71, 80, 200):
+        lines = printed(PAGES[name](), width).strip().splitlines()
+        assert {min(width, box.WIDE)} == set(map(cell_len, lines))
+        assert {"┐", "┤", "│", "┘"} == {line[-1] for line in lines}
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 59, 60, 80])
+def test_every_score_is_there_at_every_width(width: int) -> None:
+    """With its grade, and the beginning of its name."""
+    text = words(printed(page(example(config())), width))
+    scores = ("92 (A)", "88 (B)", "85 (B)", "95 (A)", "78 (C)", "82 (B)", "75 (C)", "90 (A)", "94 (A)")
+    assert [True] * 9 == [score in text for score in scores]
+    assert [True] * 9 == [f"AC-0{number} " in text for number in range(1, 10)]
+
+
+@pytest.mark.parametrize(
+    ("display", "absent"),
+    [
+        ({"show_grades": False}, r"\([A-F]\)"),
+        ({"show_trends": False}, "↓|last week"),
+        ({"show_recommendations": False}, "Focus|Declining"),
+    ],
+)
+def test_what_is_not_to_be_shown_is_not(display: dict[str, bool], absent: str) -> None:
+    """Letters, arrows and focus areas each have a word in the configuration."""
+    assert re.search(absent, printed(page(small())))
+    assert not re.search(absent, printed(page(small(display=display))))
+
+
+@pytest.mark.parametrize(("value", "bar"), [(0, "...."), (1, "#..."), (50, "##.."), (99, "###."), (100, "####")])
+def test_only_a_hundred_fills_a_bar(value: int, bar: str) -> None:
+    """And only 0 leaves it empty."""
+    text = printed(Page("T", "H", bars=(Bar("x", value),)), 20, "ascii")
+    cells = re.findall(r"[#.]{2,}", text)[0]
+    assert (bar[0], bar[-1], len(cells)) == (cells[0], cells[-1], 9)
+
+
+def test_more_than_five_focus_areas_are_counted() -> None:
+    """Nine components of 10: five are named, the others with --detail."""
+    measured = {f"ac0{n}": plain(10, f"ac0{n}")[f"ac0{n}"] for n in (3, 4, 5, 7, 8, 9)}
+    state = folded(config(), ("s", noon("2026-01-01"), measured, ""))
+    assert "and 1 more; --detail names them." in printed(page(state))
+    assert 6 == printed(page(state, detail=True)).count("Below target (10)")
+
+
+@pytest.mark.parametrize("no_color", [True, False])
+def test_a_terminal_gets_colour_unless_it_wants_none(no_color: bool) -> None:
+    """Good, fair and bad are green, yellow and red."""
+    stream = StringIO()
+    console = Console(file=stream, width=80, force_terminal=True, color_system="standard", no_color=no_color)
+    box.show(console, page(example(config())))
+    assert no_color == (re.search(r"\x1b\[(\d+;)*3[123]m", stream.getvalue()) is None)
+
+
+CHART = """
+ 90 ┤███████
+    │███████
+    │███████
+    │██████████████
+    │██████████████
+    │██████████████
+ 70 ┼──────────────
+     2026-01-01 2026-01-14
+"""
+
+
+def test_a_chart_has_a_column_for_each_day() -> None:
+    """Seven days of 90 and seven of 80, between whole tens."""
+    lines = plot(scoring.standings(small())["ac09"].series, 26, utf=True)
+    assert CHART == "\n" + "".join(f"{line}\n" for line in lines)
+
+
+@given(st.lists(st.integers(0, 100), min_size=1, max_size=70), st.integers(20, 200), st.booleans())
+def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
+    """Whatever is drawn, at whatever width, with a bar for the last day."""
+    state = handoffs(config(), {f"2026-{1 + n // 28:02}-{1 + n % 28:02}": value for n, value in enumerate(scores)})
+    lines = plot(scoring.standings(state)["ac09"].series, width, utf=utf)
+    assert max(map(len, lines)) <= width
+    assert any(f"2026-{1 + (len(scores) - 1) // 28:02}-{1 + (len(scores) - 1) % 28:02}" in line for line in lines)
+
+
+def test_markdown_has_all_of_a_page_and_no_markup_of_others() -> None:
+    """Headings, tables and lists; what a name says is text."""
+    text = markdown(page(odd(), detail=True))
+    assert text.startswith("# 健康\\\\x07 ")
+    assert "| 研究 und é́\\\\x1b\\[31m \\[bold\\]x\\[/\\] 👩‍👩‍👧 long" in text
+    assert "\n## Focus areas\n\n- " in text
+    assert [] == [
+        line for line in text.splitlines() if line.startswith("|") and line.count("|") - line.count("\\|") != 5
+    ]

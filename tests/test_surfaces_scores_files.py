@@ -1,0 +1,293 @@
+"""The score files on disk: rebuilt to the byte, written where they changed, and nobody else's touched."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import disk
+from ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from ledger.events import PointAdded, SessionEnded
+from projections.scores.inputs import KINDS
+from projections.surfaces import curate
+from projections.surfaces.project import Project
+from projections.surfaces.scores import configuration, files
+from projections.surfaces.scores.score import SCORED, ever_scored
+from projections.surfaces.scores.state import state_of
+from scored import EXAMPLE, MEASURED, events, noon, plain, record_example, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from command_line import Run
+    from projections.surfaces.scores.files import Written
+
+SCORES = Path(".claude/metrics/scores")
+
+
+def rebuild(project: Path) -> Written:
+    """Write every score file anew."""
+    place = Project(project)
+    return files.rebuild(place, state_of(place, configuration.load(place)))
+
+
+def bring(project: Path) -> Written:
+    """Bring the score files up to date."""
+    place = Project(project)
+    return files.bring_up_to_date(place, state_of(place, configuration.load(place)))
+
+
+def there(project: Path) -> dict[str, bytes]:
+    """Return every file below the folder of the scores, by its place."""
+    folder = project / SCORES
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in found}
+
+
+def configure(project: Path, text: str) -> None:
+    """Write the project's own configuration."""
+    path = project / configuration.PLACE
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def test_deleted_files_come_back_the_same(project: Path, run: Run) -> None:
+    """Every score file is deleted, and `replay` writes the same bytes."""
+    record_example(project)
+    say(project, "../Odd\n", events(plain(40), "V 2"), noon("2026-01-03"))
+    assert 0 == run("replay").code
+    before = there(project)
+    assert 9 == len(before)
+    for name in before:
+        (project / SCORES / name).unlink()
+    assert 0 == run("replay").code
+    assert before == there(project)
+
+
+def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
+    """Neither `replay` nor `score` begins one, nor a ledger."""
+    assert 0 == run("score").code
+    assert [] == list((project / ".claude").iterdir())
+    assert 0 == run("add", "Quote ids.").code
+    assert (0, 0) == (run("replay").code, run("score").code)
+    assert not (project / ".claude" / "metrics").exists()
+
+
+def test_what_a_replay_looks_for_is_what_is_scored(project: Path) -> None:
+    """Each kind alone, and no other, brings the scores into it."""
+    assert set(KINDS) == set(SCORED)
+    say(project, None, (PointAdded("kpt_001", '"kind":"session.ended"'),))
+    assert not ever_scored(Project(project))
+    say(project, "s1", (SessionEnded(""),))
+    assert ever_scored(Project(project))
+
+
+def test_a_playbook_that_is_scored_has_files_by_its_own_events(project: Path, run: Run) -> None:
+    """A rating alone, of a session: nothing is scored of it until the configuration says so, and then all of it."""
+    assert 0 == run("add", "Quote ids.", "--session", "s1").code
+    assert 0 == run("replay").code
+    assert not (project / SCORES).exists()
+    configure(project, "scoring: {components: {playbook: {enabled: true}}}")
+    assert 0 == run("replay").code
+    before = there(project)
+    assert "sessions/s1.json" in before
+    assert 0 == run("rate", "kpt_001", "harmful", "--session", "s1").code
+    assert 0 < bring(project).written
+    assert before != there(project)
+
+
+def test_only_what_changed_is_written(project: Path) -> None:
+    """A session on the next day brings four files and changes the month; the others keep their time."""
+    record_example(project)
+    assert (5, 0, ()) == (bring(project).written, bring(project).written, bring(project).foreign)
+    day = project / SCORES / "daily" / "2026-01-16.json"
+    os.utime(day, (1, 1))
+    say(project, "s2", events(plain(80), "2.0.0"), noon("2026-01-17"))
+    assert 5 == bring(project).written
+    assert 1 == day.stat().st_mtime
+
+
+def test_a_session_takes_its_files_along(project: Path) -> None:
+    """It ends on a later day with another version, behind a look: the old day and the old version are gone."""
+    say(project, "s1", events(plain(80), "1.0"), noon("2026-01-03"))
+    bring(project)
+    say(project, "s1", (SessionEnded("1.1"),), noon("2026-02-10"))
+    assert (5, 4) == (bring(project).written, len(set(there(project)) - {"sessions/s1.json"}))
+    assert {"daily/2026-02-10.json", "weekly/2026-W07.json", "monthly/2026-02.json", "versions/1.1.json"} < set(
+        there(project)
+    )
+
+
+def test_what_does_not_count_costs_no_look(project: Path) -> None:
+    """Behind the last look only a key point was added: no file is compared, though one was changed by hand."""
+    record_example(project)
+    bring(project)
+    path = project / SCORES / "daily" / "2026-01-16.json"
+    path.write_text("{}", encoding="utf-8")
+    say(project, None, (PointAdded("kpt_001", "x"),))
+    assert (0, "{}") == (bring(project).written, path.read_text(encoding="utf-8"))
+    assert 1 == rebuild(project).written
+
+
+@pytest.mark.parametrize("change", ["undo", "retention", "zone"])
+def test_what_is_no_longer_wanted_is_deleted(project: Path, change: str) -> None:
+    """By an undoing, by a shorter time, by days that begin elsewhere; what is wanted instead is written."""
+    record_example(project)
+    say(project, "s2", events(plain(80)), noon("2026-02-16"))
+    bring(project)
+    if change == "undo":
+        curate.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
+    elif change == "retention":
+        configure(project, "scoring: {storage: {retention_days: 7}}")
+    else:
+        configure(project, "scoring: {timezone: Asia/Tokyo}")
+    done = bring(project)
+    gone = {"undo": 5, "retention": 5, "zone": 1}[change]
+    assert (gone, {"undo": 0, "retention": 0, "zone": 1}[change]) == (done.deleted, done.written)
+    assert "daily/2026-01-16.json" not in there(project)
+
+
+def test_all_undone_leaves_no_file(project: Path) -> None:
+    """Nothing is scored any more."""
+    record_example(project)
+    bring(project)
+    curate.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
+    bring(project)
+    assert {} == there(project)
+
+
+def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
+    """A note, a copy, something torn and a folder among the files are nobody's of ours; a hidden one is passed over."""
+    record_example(project)
+    bring(project)
+    folder = project / SCORES / "sessions"
+    copied = (folder / f"{EXAMPLE}.json").read_bytes()
+    others = {"note.json": b"{}", "copy.json": copied, "torn.json": copied[:9], "README.md": b"x", ".hidden": b"x"}
+    for name, data in others.items():
+        (folder / name).write_bytes(data)
+    (folder / "inner.json").mkdir()
+    assert tuple(f"sessions/{name}" for name in ("README.md", "copy.json", "inner.json", "note.json", "torn.json")) == (
+        rebuild(project).foreign
+    )
+    assert list(others.items()) == [(name, (folder / name).read_bytes()) for name in others]
+    told = run("replay").err
+    assert f"{folder / 'copy.json'} is no score file of Tallybook's, and stays as it is" in told
+
+
+def test_what_is_no_file_in_the_place_of_one_stays(project: Path) -> None:
+    """A folder and a link are not written over, and are named."""
+    record_example(project)
+    (project / SCORES / "daily" / "2026-01-16.json").mkdir(parents=True)
+    (project / SCORES / "monthly").mkdir()
+    (project / SCORES / "monthly" / "2026-01.json").symlink_to(project / "elsewhere")
+    done = rebuild(project)
+    assert (3, ("daily/2026-01-16.json", "monthly/2026-01.json")) == (done.written, done.foreign)
+    assert not (project / "elsewhere").exists()
+
+
+def test_switched_off_nothing_is_written_and_nothing_deleted(project: Path) -> None:
+    """What was there before stays as it is."""
+    record_example(project)
+    configure(project, "scoring: {enabled: false}")
+    assert 0 == rebuild(project).written
+    assert not (project / SCORES).exists()
+    configure(project, "")
+    rebuild(project)
+    before = there(project)
+    configure(project, "scoring: {enabled: false}")
+    say(project, "s2", events(plain(80)), noon("2027-01-17"))
+    rebuild(project)
+    assert before == there(project)
+
+
+@pytest.mark.parametrize("path", ["../elsewhere", "/elsewhere", "a/../../b", ".claude/ledger/scores", "a\\0b", "out/s"])
+def test_a_folder_out_of_the_project_is_refused(
+    project: Path, path: str, tmp_path_factory: pytest.TempPathFactory, run: Run
+) -> None:
+    """By its path or by a link on the way to it, and so is the ledger's own; one line names the key."""
+    record_example(project)
+    (project / "out").symlink_to(tmp_path_factory.mktemp("out"))
+    configure(project, f'scoring: {{storage: {{path: "{path}"}}}}')
+    with pytest.raises(BadInputError, match=r"scoring\.storage\.path"):
+        rebuild(project)
+    done = run("score")
+    assert (2, 1, "") == (done.code, done.err.count("\n"), done.out)
+
+
+def test_another_folder_of_the_project_is_used(project: Path) -> None:
+    """The files lie where the configuration says."""
+    record_example(project)
+    configure(project, "scoring: {storage: {path: scores}}")
+    assert (project / "scores", 5) == (rebuild(project).folder, len(list((project / "scores").rglob("*.json"))))
+
+
+def test_a_link_in_place_of_an_inner_folder_is_not_followed(project: Path) -> None:
+    """Nothing is written where it leads; the way out is told."""
+    record_example(project)
+    (project / "elsewhere").mkdir()
+    (project / SCORES).mkdir(parents=True)
+    (project / SCORES / "sessions").symlink_to(project / "elsewhere")
+    with pytest.raises(CannotWriteError, match="symbolic link"):
+        rebuild(project)
+    assert [] == list((project / "elsewhere").iterdir())
+
+
+def test_an_older_state_does_not_set_files_back(project: Path) -> None:
+    """Who read the ledger earlier and writes later leaves what is newer."""
+    record_example(project)
+    place = Project(project)
+    earlier = state_of(place, configuration.load(place))
+    say(project, "s2", events(plain(80)), noon("2026-01-17"))
+    bring(project)
+    assert (0, 0) == (files.bring_up_to_date(place, earlier).written, files.bring_up_to_date(place, earlier).deleted)
+    assert "sessions/s2.json" in there(project)
+
+
+def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
+    """`replay` says who is in its way, and `score` answers all the same."""
+    record_example(project)
+    (project / ".claude" / "ledger" / "cache").mkdir(exist_ok=True)
+    path = project / ".claude" / "ledger" / "cache" / "scores.lock"
+    fd = disk.open_file(path, write=True, create=True)
+    try:
+        assert disk.try_lock(fd)
+        with pytest.raises(LockHeldError):
+            rebuild(project)
+        assert 4 == run("replay").code
+        done = run("score", "--json")
+        assert (0, 87) == (done.code, json.loads(done.out)["session_scores"]["overall"])
+        assert "the score files are not up to date" in done.err
+    finally:
+        os.close(fd)
+
+
+@pytest.mark.parametrize("longer", [-1, 0, 1])
+def test_another_ledger_in_its_place_has_other_files(
+    project: Path, new_project: Callable[[], Path], longer: int
+) -> None:
+    """A ledger that is shorter, as long or longer was put in place of the one that the files show."""
+    record_example(project)
+    for _ in range(3):
+        say(project, None, (PointAdded("kpt_001", "x"),))
+    bring(project)
+    other = new_project()
+    say(other, EXAMPLE, events(MEASURED | plain(1), "2.0.0"), noon("2025-01-01"))
+    for _ in range(3 + longer):
+        say(other, None, (PointAdded("kpt_001", "x"),))
+    for name in ("events.jsonl", "head"):
+        (project / ".claude" / "ledger" / name).write_bytes((other / ".claude" / "ledger" / name).read_bytes())
+    bring(project)
+    assert "daily/2025-01-01.json" in there(project)
+
+
+def test_a_broken_note_of_what_is_shown_is_no_note(project: Path) -> None:
+    """Then every file is looked at."""
+    record_example(project)
+    bring(project)
+    (project / ".claude" / "ledger" / "cache" / "score-files").write_bytes(b"\xff one two")
+    (project / SCORES / "daily" / "2026-01-16.json").unlink()
+    assert 1 == bring(project).written

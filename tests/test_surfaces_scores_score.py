@@ -1,0 +1,363 @@
+"""The verb `score`, option by option: the shapes of its JSON, what people read, and what it refuses."""
+
+from __future__ import annotations
+
+from functools import partial
+import json
+from pathlib import Path
+import re
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+import yaml
+
+from ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded, TelemetryKept
+from projections.surfaces.project import Project
+from projections.surfaces.scores import box, configuration, views
+from projections.surfaces.scores.files import bring_up_to_date, rebuild
+from projections.surfaces.scores.markdown import markdown
+from projections.surfaces.scores.score import CURRENT
+from projections.surfaces.scores.state import state_of
+from scored import AT, EXAMPLE, config, events, folded, noon, plain, record_example, say
+from screens import shown, words
+from test_projections_scores_storage import SESSION_FILE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from command_line import Run
+
+SCORES = Path(".claude/metrics/scores")
+
+
+@pytest.fixture
+def score(run: Run) -> Callable[..., Any]:
+    """Return what asks `score --json` with further words."""
+
+    def score_(*words: str) -> Any:
+        done = run("score", *words, "--json")
+        assert ("", 0) == (done.err, done.code)
+        return json.loads(done.out)
+
+    return score_
+
+
+@pytest.fixture
+def said(run: Run) -> Callable[..., str]:
+    """Return what `score` tells people with further words."""
+
+    def said_(*words: str) -> str:
+        done = run("score", *words)
+        assert ("", 0) == (done.err, done.code)
+        return done.out
+
+    return said_
+
+
+@pytest.fixture
+def scored(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a project with seven days of 80, the first week of the year, and the document's session on the 16th."""
+    monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
+    monkeypatch.chdir(project)
+    for day in range(1, 8):
+        say(project, f"s-{day}", events(plain(80), "1.9"), noon(f"2026-01-{day:02}"))
+    record_example(project)
+    return project
+
+
+def test_the_summary_is_how_all_stands(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """In JSON with the keys of a session's file, the trend and the focus areas; for people in a box."""
+    found = score()
+    assert ["date", "component_scores", "session_scores", "grade", "trend", "focus"] == list(found)
+    assert ("2026-01-16", "B", 92) == (found["date"], found["grade"], found["component_scores"]["ac01"])
+    assert {"direction", "delta", "delta_percent", "current_avg", "previous_avg"} == set(found["trend"]["trend"])
+    assert "Overall: 87 (B)  ↑ +1.0 from last week" in said()
+    assert scored.exists()
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_readme_shows_the_summary(said: Callable[..., str]) -> None:
+    """As it is printed of these sessions, to the character."""
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    (box_,) = re.findall(r"```text\n\$ tallybook score\n(.*?)```", readme, re.DOTALL)
+    assert box_ == said()
+
+
+def test_a_session_answers_what_its_file_says(
+    scored: Path, score: Callable[..., Any], said: Callable[..., str]
+) -> None:
+    """The latest, one that is named, or one by the beginning of its id."""
+    latest = json.loads(SESSION_FILE)
+    named = json.loads((scored / SCORES / "sessions" / "s-3.json").read_bytes()) if score() else None
+    assert (latest, latest, named) == (score("--session"), score("--session", "session_"), score("--session", "s-3"))
+    assert "SESSION s-3\nOverall: 80 (B), 2026-01-03 12:00 UTC, version 1.9\n" in said("--session", "s-3")
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_current_session_is_the_agents(monkeypatch: pytest.MonkeyPatch, score: Callable[..., Any]) -> None:
+    """Where its variable names one, that is meant."""
+    monkeypatch.setenv("CLAUDE_SESSION_ID", "s-2")
+    assert "s-2" == score("--session")["session_id"]
+
+
+@pytest.mark.usefixtures("scored")
+def test_details_of_a_session_are_the_parts_of_its_scores(score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """Of each component of which something was measured: why it has its score."""
+    found = score("--session", "s-3", "--detail")
+    assert ("s-3", ["ac09"], 80) == (found["session_id"], list(found["parts"]), found["parts"]["ac09"]["score"])
+    assert "AC-09 Session Completion: 80 (B)" in said("--session", "s-3", "--detail")
+
+
+def test_a_day_answers_what_its_file_says(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """The latest day with data, which is named; of a component what it has there."""
+    found = score("--daily")
+    assert json.loads((scored / SCORES / "daily" / "2026-01-16.json").read_bytes()) == found
+    assert {"ac06": {"avg": 82, "min": 82, "max": 82}} == score("--daily", "--component", "ac06")["component_averages"]
+    assert said("--daily").startswith("DAY 2026-01-16\n1 session, Overall: 87 (B)  ↑ +1.0 from last week\n")
+
+
+@pytest.mark.usefixtures("scored")
+def test_a_week_is_the_trend_of_seven_days(score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """As "Trend Output" has it: seven days with data at 81, the one before them at 80."""
+    assert {
+        "metric": "score.session.overall",
+        "period": "7_days",
+        "data": [80, 80, 80, 80, 80, 80, 87],
+        "trend": {
+            "direction": "improving",
+            "delta": 1.0,
+            "delta_percent": 1.3,
+            "current_avg": 81.0,
+            "previous_avg": 80.0,
+        },
+        "forecast": None,
+    } == score("--weekly")
+    text = words(said("--weekly"))
+    assert "OVERALL, 7 DAYS Overall: 87 (B) ↑ +1.0 from last week" in text
+    assert "Improving: 81.0 on average of the last 7 days with data, 80.0 of those before, +1.3 %." in text
+
+
+@pytest.mark.usefixtures("scored")
+def test_a_month_is_the_trend_of_thirty_days(score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """Eight days with data are no trend of thirty; with details every score has its row."""
+    found = score("--monthly", "--detail")
+    assert ("30_days", None) == (found["period"], found["trend"])
+    ids = [one["metric"].removeprefix("score.") for one in found["scores"]]
+    assert list(config().score_ids) == ids
+    text = said("--monthly", "--detail")
+    assert "(not enough data for a trend)" in text
+    assert all(name in text for name in ("AC-01 Self-Launch", "Handoff"))
+
+
+@pytest.mark.usefixtures("scored")
+def test_a_trend_can_be_a_components(score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """However its name is written."""
+    assert "score.ac09" == score("--weekly", "--component", "AC-09")["metric"]
+    assert "AC-09 SESSION COMPLETION, 7 DAYS\n" in said("--weekly", "--component", "score.ac09")
+
+
+@pytest.mark.usefixtures("scored")
+def test_a_component_is_told_by_itself(score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """How it stands, its grade with status and action, its trend."""
+    found = score("--component", "ac09")
+    assert ["component", "name", "date", "score", "grade", "trend"] == list(found)
+    assert ("ac09", "2026-01-16", 94, "A") == tuple(found[key] for key in ("component", "date", "score", "grade"))
+    assert "94 (A) on 2026-01-16: Excellent. Maintain." in said("--component", "ac09")
+
+
+@pytest.mark.usefixtures("scored")
+def test_details_of_a_component_say_why(score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """Metrics with points, weights and events, and what changed it: 94 after 80, all parts alike."""
+    found = score("--component", "ac09", "--detail")
+    assert (EXAMPLE, 94, 1.0) == tuple(found["why"][key] for key in ("session_id", "score", "coverage"))
+    (event,) = found["why"]["events"]
+    assert [[event["seq"]]] * 3 == [part["events"] for part in found["why"]["parts"]]
+    assert (7, 82.0, 80.0, 0.67) == (
+        *(found["changes"][key] for key in ("days", "now", "before")),
+        found["changes"]["parts"][0]["delta"],
+    )
+    text = words(said("--component", "ac09", "--detail"))
+    assert "From 80.0 to 82.0 since the 7 days with data before: completeness +0.7" in text
+    assert f"In session {EXAMPLE}, 2026-01-16 22:00 UTC: 94 (A), 100% of its weight measured" in text
+    assert f"{event['seq']} 2026-01-16 22:00 metrics state_preservation 94, handoff_quality 94, completeness 94" in text
+
+
+@pytest.mark.usefixtures("scored")
+def test_a_component_can_be_asked_about_in_a_session(score: Callable[..., Any]) -> None:
+    """Then that session's is explained."""
+    assert ("s-3", 80) == tuple(
+        score("--component", "ac09", "--session", "s-3")["why"][k] for k in ("session_id", "score")
+    )
+    why = score("--component", "ac01", "--session", "s-3")["why"]
+    assert (None, []) == (why["score"], why["events"])
+
+
+@pytest.mark.usefixtures("scored")
+def test_the_feed_is_json_for_a_dashboard(score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """With or without --json."""
+    found = score("--feed")
+    assert json.loads(said("--feed")) == found
+    assert ["current", "trend", "alerts"] == list(found)
+
+
+@pytest.mark.parametrize(
+    ("words", "score_id", "period", "name"),
+    [
+        ([], "session.overall", "daily", None),
+        (["ac09"], "ac09", "daily", None),
+        (["handoff", "--weekly"], "session.handoff", "weekly", None),
+        (["2026-01-16"], "session.overall", "daily", "2026-01-16"),
+        (["last", "--component", "AC-09", "--monthly"], "ac09", "monthly", "2026-01"),
+    ],
+)
+@pytest.mark.usefixtures("scored")
+def test_blame_asks_for_a_drop(  # what it answers is told in test_surfaces_scores_blaming.py
+    words: list[str], score_id: str, period: str, name: str | None, score: Callable[..., Any]
+) -> None:
+    """Of the overall score between days, or of another, between other periods, or in one."""
+    found = score("--blame", *words)
+    assert (score_id, period, name, None) == tuple(found[key] for key in ("score", "period", "name", "drop"))
+
+
+@pytest.mark.usefixtures("scored")
+def test_blame_is_told_in_lines(said: Callable[..., str]) -> None:
+    """Nothing dropped: that is the answer."""
+    assert "session.overall never dropped from one day with data to the next\n" == said("--blame")
+
+
+def test_a_moment_shows_what_stood_then(scored: Path, said: Callable[..., str], run: Run) -> None:
+    """Before the last session it is another health; an export names the moment, and no file follows it."""
+    said()
+    before = {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
+    then = ("--at", f"session:{EXAMPLE}")
+    found = json.loads(run("score", *then, "--json").out)
+    assert ("2026-01-07", 80) == (found["date"], found["session_scores"]["overall"])
+    assert "80 (B) on 2026-01-07" in run("score", "--component", "ac09", "--detail", *then).out
+    assert f"before session {EXAMPLE} began.".replace("_", "\\_") in run("score", *then, "--export", "-").out
+    assert before == {path: path.read_bytes() for path in (scored / SCORES).rglob("*.json")}
+
+
+def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """Under the name that is given, under the day's, or on standard output."""
+    assert "health.md written\n" == said("--weekly", "--export", "health.md")
+    assert {"path": "scores-2026-01-16.md", "result": "written"} == score("--export")
+    assert (scored / "health.md").read_text(encoding="utf-8").startswith("# OVERALL, 7 DAYS\n\nOverall: 87 (B)  ↑ +1.0")
+    text = (scored / "scores-2026-01-16.md").read_text(encoding="utf-8")
+    assert "| AC-07 R&D Cycles | 75 | C |  |\n" in text
+    assert text == said("--export", "-")
+
+
+def test_the_configuration_in_force_is_yaml(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
+    """The packaged one with its comments, or with what the project says laid over it."""
+    assert configuration.PACKAGED.read_text(encoding="utf-8") == said("--config")
+    path = scored / configuration.PLACE
+    path.parent.mkdir()
+    path.write_text("scoring: {title: MINE, components: {ac09: {name: Mine}}}", encoding="utf-8")
+    document = yaml.safe_load(said("--config"))
+    assert ("MINE", "Mine") == (document["scoring"]["title"], document["scoring"]["components"]["ac09"]["name"])
+    assert document == score("--config")
+
+
+def test_a_configuration_with_a_mistake_names_its_key(scored: Path, run: Run) -> None:
+    """In one line; --config shows the default beside it, as the line says."""
+    path = scored / configuration.PLACE
+    path.parent.mkdir()
+    path.write_text("scoring: {titel: MINE}", encoding="utf-8")
+    done = run("score")
+    assert (2, 1) == (done.code, done.err.count("\n"))
+    assert "scoring.titel" in done.err
+    shown = run("score", "--config")
+    assert (2, configuration.PACKAGED.read_text(encoding="utf-8")) == (shown.code, shown.out)
+    assert "scoring.titel" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (["--daily", "--weekly"], 2, "--daily and --weekly: exclude each other"),
+        (["--session", "x", "--config"], 2, "--session and --config: exclude each other"),
+        (["--component", "ac99"], 2, "--component ac99: is no component; there are ac01, ac02"),
+        (["--session", "nobody"], 1, "session nobody: nothing was scored of it"),
+        (["--session", "s-"], 2, "several begin so: 's-7', 's-6', 's-5', 's-4', 's-3' and 2 more"),
+        (["--at", "never"], 2, "is no moment"),
+        (["--blame", "mood"], 2, "--blame mood: is no score"),
+        (["--export", ".claude/playbook.json"], 2, "give another file"),
+    ],
+)
+@pytest.mark.usefixtures("scored")
+def test_what_cannot_be_answered_is_told_in_a_line(words: list[str], code: int, told: str, run: Run) -> None:
+    """With an exit code: 2 for a bad question, 1 for an answer that is no."""
+    done = run("score", *words)
+    assert (code, 1, "") == (done.code, done.err.count("\n"), done.out)
+    assert told in done.err
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["--session"], ["--daily"], ["--weekly", "--detail"], ["--component", "ac06", "--detail"]]
+)
+@pytest.mark.usefixtures("project")
+def test_without_any_score_nothing_fails(
+    words: list[str], monkeypatch: pytest.MonkeyPatch, score: Callable[..., Any], said: Callable[..., str]
+) -> None:
+    """There is nothing yet, which is said."""
+    monkeypatch.delenv("CLAUDE_SESSION_ID", raising=False)
+    text = said(*words)
+    assert "No scores yet" in text or "no data" in text
+    score(*words)
+
+
+def test_the_latest_session_is_the_one_that_has_a_score() -> None:
+    """One that ended later and brought nothing is passed over."""
+    state = folded(config(), ("s1", AT, plain(80), ""), ("s2", noon("2026-02-01"), {}, ""))
+    found = views.find_session(state, CURRENT)
+    assert found is not None
+    assert "s1" == found.id
+
+
+IDS = st.sampled_from(["s1", "S1", "../s1", "s 1", "ü\u202e", "x" * 200])
+VALUES = st.one_of(st.integers(-3, 2**53), st.floats(-9e15, 9e15), st.booleans())
+COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "ac08", "ac09", "", "ac99"])
+NAMES = st.sampled_from(
+    ["startup_ms", "completed", "total", "implemented", "successful", "rollbacks", "freshness", "completeness"]
+)
+EVENTS = st.one_of(
+    st.builds(MetricsRecorded, COMPONENTS, st.dictionaries(NAMES, VALUES, max_size=3).map(Numbers), st.just("")),
+    st.builds(BenchmarkRecorded, COMPONENTS, st.just(""), st.integers(0, 9), st.integers(9, 20)),
+    st.builds(FeedbackRecorded, COMPONENTS, st.floats(0, 100), st.just(""), st.none()),
+    st.builds(SessionEnded, st.sampled_from(["", "1.0", "V/2", "..", "9" * 5000])),
+    st.builds(TelemetryKept, COMPONENTS, st.just("odd"), st.just(""), st.none()),
+)
+TIMES = st.sampled_from([None, AT, noon("2024-02-29"), "2026-01-16T23:59:59.999999Z", noon("2026-12-31")])
+ASKED = [
+    *(("", component, detail) for component in (None, "ac06") for detail in (False, True)),
+    *((period, None, True) for period in ("session", "daily", "weekly", "monthly")),
+]
+
+
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(IDS, st.lists(EVENTS, min_size=1, max_size=4), TIMES), max_size=8))
+def test_whatever_was_recorded_every_question_has_an_answer(
+    new_project: Callable[[], Path], told: list[tuple[str, list[Any], str | None]]
+) -> None:
+    """In JSON, on a screen and as markdown; and the files are what a rebuilding makes."""
+    folder = new_project()
+    project = Project(folder)
+    own = config()
+    for id_, batch, when in told:
+        say(folder, id_, tuple(batch), when)
+        bring_up_to_date(project, state_of(project, own))
+    state = state_of(project, own)
+    for period, name, detail in ASKED:
+        component = None if name is None else own.components[name]
+        answer, page = views.look(views.Asked(project, state, None, detail, component, None), period)
+        json.dumps(answer, allow_nan=False)
+        assert shown(partial(box.show, page=page), 40).strip()
+        assert markdown(page)
+    # What was brought up to date step by step lacks nothing.
+    assert (0, 0, 0) == (
+        rebuild(project, state).written,
+        rebuild(project, state).written,
+        rebuild(project, state).deleted,
+    )
