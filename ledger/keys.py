@@ -12,17 +12,21 @@ import binascii
 from ledger import disk
 from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.light import suppress
-from ledger.line import START, Mark, RawBatch, digest, key_of
+from ledger.line import CHAIN_CHARS, START, Mark, RawBatch, digest, key_of
 from ledger.scan import fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
 _OPENING = b"tallybook-keys 1\n"
 _MARK_FIELDS = 4
 _MAX_KEY_CHARS = 200
+# From so many keys on, one pass over all lines is quicker than a search for each.
+_MANY = 8
+_WINDOW_BYTES = 1024 * 1024
+_ENTRY_BYTES = CHAIN_CHARS + 1
 
 
 def plain(key: str) -> str:
@@ -63,10 +67,15 @@ def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark
 
 
 def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd: int) -> bool:
-    """Say whether the ledger holds a key; to be asked under its lock.
+    """Say whether the ledger holds a key; as ``held``."""
+    return bool(held((key,), read, folder, fd))
+
+
+def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd: int) -> set[str]:
+    """Return those of some keys that the ledger holds; to be asked under its lock.
 
     Args:
-        key: A plain key.
+        wanted: Plain keys.
         read: Gives the ledger's batches behind a place.
         folder: The ledger's folder.
         fd: The log, open for reading.
@@ -90,7 +99,19 @@ def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd
         data += b"".join(entry + b"\n" for entry in fresh)
         data += b"=%d %b %d %08x\n" % (mark.seq, mark.chain.encode(), mark.offset, binascii.crc32(data))
         _store(path, data)
-    return b"\n" + digest(key.encode()).encode() + b"\n" in data
+    return _among(data, {digest(key.encode()).encode(): key for key in wanted})
+
+
+def _among(data: bytes, wanted: dict[bytes, str]) -> set[str]:
+    """Return the keys whose digests stand in the cache."""
+    if len(wanted) < _MANY:
+        return {key for entry, key in wanted.items() if b"\n" + entry + b"\n" in data}
+    found: set[str] = set()
+    for begin in range(0, len(data), _WINDOW_BYTES):
+        # It ends a line later than the next begins, so that each stands whole in one of them.
+        lines = data[begin : begin + _WINDOW_BYTES + _ENTRY_BYTES].split(b"\n")
+        found.update(wanted[line] for line in lines if line in wanted)
+    return found
 
 
 def _store(path: Path, data: bytes) -> None:

@@ -9,7 +9,7 @@ from ledger.backends.memory import MemoryLog
 from ledger.line import START
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -24,6 +24,10 @@ class Transaction(Protocol):
 
     def read(self, after: Mark = START) -> Iterator[RawBatch]:
         """Yield what stood in the log before this transaction, behind a place."""
+        ...
+
+    def look_up(self, wanted: Iterable[str]) -> None:
+        """Ask for many keys at once; it only makes appending under them cheap."""
         ...
 
     def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +18,7 @@ from ledger.line import START
 from test_ledger_log import BY, append, names, rated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from ledger.line import Mark, RawBatch
@@ -165,6 +165,37 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
         assert 1 == len(set(written))
     # The first to ask hears of the last batch, which the append itself could not know yet.
     assert [place for before, end in pairwise(ends) for place in (before, end, end)] == asked
+
+
+@pytest.mark.parametrize("window", [1, 7, 33, 34, 100, 1024 * 1024])
+@pytest.mark.parametrize("many", [1, 7, 8, 40])
+def test_many_keys_are_told_apart_at_once(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, window: int, many: int
+) -> None:
+    """However many are asked for, and wherever the cache is cut into windows, just those in the log are held."""
+    monkeypatch.setattr(keys, "_WINDOW_BYTES", window)
+    wanted = [f"k{number}" for number in range(many)]
+    with log.path.open("rb") as file:
+        assert set(wanted[:5]) == keys.held(wanted, log.read, log.folder, file.fileno())
+        assert set() == keys.held([], log.read, log.folder, file.fileno())
+
+
+def test_keys_that_were_looked_up_are_not_looked_for_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass over the cache serves all of a transaction; what that itself appended is known all the same."""
+    asked: list[list[str]] = []
+    held = keys.held
+
+    def count(wanted: Iterable[str], *rest: Any) -> set[str]:
+        asked.append(sorted(wanted))
+        return held(asked[-1], *rest)
+
+    monkeypatch.setattr(keys, "held", count)
+    with log.transaction() as tx:
+        tx.look_up(["k4", "k5", "k6"])
+        tx.look_up(["k5"])
+        told = [tx.append(rated("x"), BY, key) is None for key in ("k4", "k5", "k5", "k6", "k7", "k7")]
+    assert [True, False, True, False, False, True] == told
+    assert [["k4", "k5", "k6"], ["k7"]] == asked
 
 
 def test_a_folder_in_place_of_the_cache_costs_nothing_but_time(log: JsonlLog) -> None:

@@ -231,6 +231,16 @@ def test_a_key_counts_once_for_ever(log: Log, reopened: Callable[[], Log], key: 
     assert ["a", "b"] == names(log)
 
 
+def test_looking_keys_up_changes_none(log: Log) -> None:
+    """Those that were here stay so, those that were not can be recorded, and none is by being asked for."""
+    append(log, "first", key="k")
+    with log.transaction() as tx:
+        tx.look_up(["k", "new", "tab\there"])
+        told = [tx.append(rated(key), BY, key) is None for key in ("k", "new", "tab\there", "new")]
+    assert [True, False, False, True] == told
+    assert ["first", "new", "tab\there"] == names(log)
+
+
 def test_different_keys_and_none_are_all_recorded(log: Log) -> None:
     """Only a repeated key turns a batch away; one without a key is never turned away."""
     for key in ("k", "k2", "K", None, None):

@@ -15,13 +15,13 @@ from ledger.backends.files import LOG_NAME, Files
 from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
 from ledger.light import suppress
-from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame, key_of
+from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
 from ledger.reader import Reading, check_format
 from ledger.scan import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
     from typing import Self
@@ -127,6 +127,9 @@ class Transaction:
         self._wait_ms = wait_ms
         self._pending: list[RawBatch] = []
         self._flush_owed = False
+        # Keys that are known to be there, and those that were asked for.
+        self._held: set[str] = set()
+        self._asked: set[str] = set()
         # Verified up to here when the lock was taken: what is known where the head is torn.
         self._opened = START
         self.mark = START
@@ -268,14 +271,23 @@ class Transaction:
         stamp = self._stamp(self.mark, by, plain)
         batch = frame(drafts, stamp)
         self._pending.append(batch)
+        if plain is not None:
+            self._held.add(plain)
         self.mark = Mark(batch.last, batch.chain, batch.end, stamp.at)
         return batch
 
-    def _known(self, key: str) -> bool:
-        if any(key_of(batch.data) == key for batch in self._pending):
-            return True
+    def look_up(self, wanted: Iterable[str]) -> None:
+        """Ask for many keys at once, so that to append under each of them need not read all that there are again."""
+        fresh = set(map(keys.plain, wanted)) - self._asked
         files = self._log.files
-        return files is not None and keys.known(key, self._log.read, self._log.folder, files.log)
+        if fresh and files is not None:
+            self._held |= keys.held(fresh, self._log.read, self._log.folder, files.log)
+            self._asked |= fresh
+
+    def _known(self, key: str) -> bool:
+        if key not in self._held:
+            self.look_up((key,))
+        return key in self._held
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Write and acknowledge, or, behind an exception, leave everything as it was.

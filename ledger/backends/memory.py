@@ -10,7 +10,7 @@ from ledger.errors import BadInputError
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
     from ledger.clock import Now
@@ -79,6 +79,9 @@ class MemoryTransaction:
     def read(self, after: Mark = START) -> Iterator[RawBatch]:
         """Yield what stood in the ledger before this transaction."""
         return self._log.read(after)
+
+    def look_up(self, wanted: Iterable[str]) -> None:
+        """Do nothing: every key is at hand."""
 
     def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
         """Add a batch, or return None where its key has been here before."""
