@@ -1,0 +1,290 @@
+"""One object in, events out: each shape that is understood, what is odd in it, and what is kept instead."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger.codec import encode
+from ledger.events import (
+    BaselineSet,
+    BenchmarkRecorded,
+    FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
+    SessionEnded,
+    TelemetryKept,
+)
+from ledger.intake import KINDS, canonical, completed, key_of, original, take
+from ledger.line import frame
+from ledger.telemetry import TABLE
+from test_ledger_line import stamp
+from test_ledger_loose import JSON
+
+if TYPE_CHECKING:
+    from ledger.events import Event
+
+AT = "2026-01-16T22:00:00.000Z"
+WHEN = "2026-01-16T22:00:00.000000Z"
+METRICS = {"component": "ac01", "session_id": "s1", "metrics": {"startup_ms": 8000, "orientation_done": True}}
+EVENT = {"timestamp": AT, "component": "AC-02", "event_type": "drift_detected", "session_id": "s1", "data": {}}
+
+
+def metrics(component: str, source: str = "", **found: float) -> MetricsRecorded:
+    """Return what was measured."""
+    return MetricsRecorded(component, Numbers(found), source)
+
+
+def kept(said: dict[str, Any]) -> TelemetryKept:
+    """Return what is kept of an object of which nothing can be used, which is all of it."""
+    (event,) = take(said).events
+    assert isinstance(event, TelemetryKept)
+    assert json.dumps(said, ensure_ascii=False, separators=(",", ":")) == event.original
+    return event
+
+
+@pytest.mark.parametrize(
+    ("said", "event", "rater"),
+    [
+        (METRICS, metrics("ac01", startup_ms=8000, orientation_done=True), "agent"),
+        ({"kind": "metrics.recorded"} | METRICS, metrics("ac01", startup_ms=8000, orientation_done=True), "agent"),
+        (METRICS | {"source": "launch"}, metrics("ac01", "launch", startup_ms=8000, orientation_done=True), "agent"),
+        ({"metrics": {"a": "75%", "b": None}, "componentId": 7}, metrics("7", a=75), "agent"),
+        ({"component": "ac06", "benchmark": "small", "passed": 41, "total": 50}, ("ac06", "small", 41, 50), "agent"),
+        ({"kind": "benchmark.recorded", "component": "ac06", "passed": 0, "total": 0}, ("ac06", "", 0, 0), "agent"),
+        ({"component": "ac06", "passed": "41", "failed": 9.0}, ("ac06", "", 41, 50), "agent"),
+        ({"component": "ac06", "benchmark": "e2e", "passed": True}, ("ac06", "e2e", 1, 1), "agent"),
+        ({"component": "ac06", "benchmark": "e2e", "passed": False}, ("ac06", "e2e", 0, 1), "agent"),
+        (
+            {"component": "AC-01", "name": "Launch", "summary": {"total": 2, "passed": 1, "failed": 1}, "tests": []},
+            ("AC-01", "Launch", 1, 2),
+            "agent",
+        ),
+        ({"component": "ac09", "feedback": 82.5}, FeedbackRecorded("ac09", 82.5, "", ""), "human"),
+        ({"component": "ac09", "feedback": "82.5%"}, FeedbackRecorded("ac09", 82.5, "", ""), "human"),
+        ({"feedback": "helpful", "note": "quick"}, FeedbackRecorded("", 100, "helpful", "quick"), "human"),
+        ({"feedback": " Harmful "}, FeedbackRecorded("", 0, "harmful", ""), "human"),
+        ({"feedback": "neutral", "note": None}, FeedbackRecorded("", 50, "neutral", ""), "human"),
+        ({"feedback": 0}, FeedbackRecorded("", 0, "", ""), "human"),
+        ({"feedback": "helpful", "score": 90}, FeedbackRecorded("", 90, "helpful", ""), "human"),
+        ({"kind": "feedback.recorded", "score": 90, "verdict": ""}, FeedbackRecorded("", 90, "", ""), "human"),
+        ({"kind": "feedback.recorded", "verdict": "harmful"}, FeedbackRecorded("", 0, "harmful", ""), "human"),
+        ({"session_id": "s1", "session_ended": True, "version": "2.0.0"}, SessionEnded("2.0.0"), "agent"),
+        ({"session_id": "s1", "session_ended": "true", "version": "unknown"}, SessionEnded(""), "agent"),
+        ({"kind": "session.ended", "session_id": "s1", "version": 2}, SessionEnded("2"), "agent"),
+        ({"baseline": 82, "score": "ac06", "reason": "the release"}, BaselineSet("ac06", 82, "the release"), "human"),
+        ({"baseline": "0", "component": "ac06"}, BaselineSet("ac06", 0, ""), "human"),
+        ({"kind": "baseline.set", "value": 87, "score": "ac06"}, BaselineSet("ac06", 87, ""), "human"),
+        (EVENT, metrics("AC-02", "drift_detected", drift_events=1, drift_corrected=0), "import"),
+        ({"type": "task.done", "component": "ac02", "ok": False}, metrics("ac02", "task.done", completed=0), "import"),
+        ({"event": "evolution_validated", "passed": True}, metrics("", "evolution_validated", validated=1), "import"),
+        (
+            {"event_type": "coffee_made", "component": "ac02", "metrics": {"cups": 2}},
+            metrics("ac02", "coffee_made", cups=2),
+            "import",
+        ),
+        ({"type": "metrics", "metrics": {"a": 1}}, metrics("", "metrics", a=1), "import"),
+        ({"event_type": "metrics", "ts": 1768600800, "a": 1, "session": 7}, metrics("", "metrics", a=1), "import"),
+        ({"event_type": "metric", "payload": {"name": "a", "value": 1}}, metrics("", "metric", a=1), "import"),
+        ({"hook_event": "session_end", "metadata": {"jarvis_version": "1.9.5"}}, SessionEnded("1.9.5"), "import"),
+        ({"event_type": "session_end", "data": {"version": "2", "x": 1}, "version": "3"}, SessionEnded("2"), "import"),
+    ],
+)  # fmt: skip
+def test_a_shape_is_understood(said: dict[str, Any], event: Event | tuple[Any, ...], rater: str) -> None:
+    """Each form of metrics, benchmarks, feedback, ends, baselines and telemetry is one event, and says who says so."""
+    taken = take(said)
+    expected = BenchmarkRecorded(*event) if isinstance(event, tuple) else event
+    assert ((expected,), rater) == (taken.events, taken.rater)
+
+
+def test_the_end_of_a_session_brings_its_measures_along() -> None:
+    """What telemetry says of the end is one batch: the end, and what was measured by it."""
+    taken = take({"event_type": "session_end", "component": "AC-09", "session_id": "s1", "data": {"completeness": 90}})
+    assert (SessionEnded(""), metrics("AC-09", "session_end", completeness=90)) == taken.events
+
+
+@pytest.mark.parametrize(
+    ("said", "when"),
+    [
+        ({"at": AT}, WHEN),
+        ({"timestamp": 1768600800000}, WHEN),
+        ({"at": None, "ts": 1768600800}, WHEN),
+        ({"time": "2026-01-16", "at": AT}, WHEN),
+        ({"created_at": "2026-01-16 22:00"}, WHEN),
+        ({}, None),
+        ({"time": 12}, None),
+    ],
+)
+def test_an_object_says_when(said: dict[str, Any], when: str | None) -> None:
+    """Under any of the usual keys, the plainest first; what is no moment is none."""
+    assert when == take(METRICS | said).when
+
+
+@pytest.mark.parametrize(
+    ("said", "session"),
+    [
+        *(({"session_id": "s1"}, "s1"), ({"session": "s2"}, "s2"), ({"sessionId": 7}, "7"), ({}, "")),
+        *(({"session_id": "", "session": "s2"}, "s2"), ({"session_id": None}, ""), ({"session_id": ["s"]}, "")),
+    ],
+)
+def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> None:
+    """Under any of the usual keys."""
+    assert session == take({"metrics": {"a": 1}} | said).session
+
+
+@pytest.mark.parametrize(
+    ("said", "problems"),
+    [
+        (METRICS, []),
+        (EVENT, []),
+        ({"feedback": 80}, []),
+        ({"baseline": 80, "score": "ac06"}, []),
+        ({"metrics": {"a": 1}, "session_id": "s1"}, ["no component is named"]),
+        ({"metrics": {"a": 1}}, ["no component and no session is named"]),
+        ({"passed": 1, "total": 1}, ["no component is named"]),
+        ({"session_ended": True}, ["no session is named"]),
+        ({"event_type": "task_start"}, ["no component and no session and no time is named"]),
+        ({"event_type": "session_end"}, ["no session and no time is named"]),
+        ({"event_type": "coffee_made", "component": "ac02", "timestamp": AT}, ["no session is named"]),
+        (METRICS | {"at": "yesterday"}, ["the time cannot be read, so it counts for now"]),
+        (EVENT | {"timestamp": "x"}, ["the time cannot be read, so it counts for now"]),
+        (
+            METRICS | {"session_id": "x" * 201},
+            ["the session is too long or cannot be printed, and stands as its digest"],
+        ),
+        (
+            METRICS | {"metrics": {"a": 1, "b": "many", "": 2, "c\n": 3}},
+            [
+                "b is no number and was left out",
+                *["a metric without a name of 1 to 100 printable characters was left out"] * 2,
+            ],
+        ),
+        ({"feedback": 80, "note": ["x"]}, ["the note is no text and was left out"]),
+        ({"feedback": 80, "note": "x" * 10_001}, ["the note was cut to 10,000 characters"]),
+        ({"baseline": 80, "score": "ac06", "reason": 5}, ["the reason is no text and was left out"]),
+    ],
+)  # fmt: skip
+def test_what_is_odd_is_named(said: dict[str, Any], problems: list[str]) -> None:
+    """It is recorded with what it has, and what is missing or was left out is said."""
+    taken = take(said)
+    assert problems == list(taken.problems)
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ({"component": "ac01", "metrics": []}, "the metrics are no object of names and numbers"),
+        ({"component": "ac01", "metrics": {}}, "there is no number among the metrics"),
+        ({"component": "ac01", "metrics": {"a": {"b": 1}}}, "there is no number among the metrics"),
+        *(
+            (
+                {"component": "ac06"} | said,
+                "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total",
+            )
+            for said in (
+                *({"passed": 3, "total": 2}, {"passed": -1, "total": 2}, {"passed": 1.5, "total": 2}, {"passed": 1}),
+                *({"benchmark": "e2e", "total": 2}, {"passed": "all", "total": 2}, {"passed": True, "total": 2}),
+                {"summary": {"text": "fine"}},
+            )
+        ),
+        *(
+            ({"feedback": said}, "feedback is a number from 0 to 100, or one of helpful, neutral, harmful")
+            for said in ("great", 101, -1, True, [80], "")
+        ),
+        *(
+            (said, "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall")
+            for said in ({"baseline": 82}, {"baseline": 120, "score": "ac06"}, {"baseline": True, "score": "ac06"})
+        ),
+        ({"session_id": "s1", "session_ended": False}, "session_ended is not true"),
+        *(
+            (said, "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry")
+            for said in ({}, {"component": "ac01"}, {"kind": "point.rated"}, {"summary": "fine"}, {"event_type": 3})
+        ),
+        ({"event_type": "context_check", "data": {"percentage": "much"}}, "the event brings no number"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_kept_whole(said: dict[str, Any], reason: str) -> None:
+    """It counts nothing, the reason stands beside it, and it is a problem that is told."""
+    assert reason == kept(said).reason
+    assert f"{reason}; it is kept and counts nothing" == take(said).problems[0]
+
+
+def test_an_event_of_an_unknown_type_is_kept_and_no_problem() -> None:
+    """It is what telemetry is full of."""
+    said = EVENT | {"event_type": "coffee_made", "data": {"cups": 2}}
+    event = kept(said)
+    assert ("AC-02", "coffee_made", "events of this type say nothing of a score") == (
+        *(event.component, event.type),
+        event.reason,
+    )
+    assert () == take(said).problems
+
+
+def test_many_metrics_are_many_events() -> None:
+    """A hundred names of any length fit a line, and all of an object is one batch."""
+    names = [f"{number:03d}" + "\U0001f600" * 97 for number in range(250)]
+    events = take({"component": "x" * 200, "metrics": dict.fromkeys(names, -1.2345678901234567e-100)}).events
+    assert all(isinstance(event, MetricsRecorded) for event in events)
+    assert names == [name for event in events if isinstance(event, MetricsRecorded) for name in event.metrics]
+    assert 3 == len(frame([encode(event) for event in events], stamp()).data.split(b"\n"))
+
+
+def test_a_long_original_is_kept_by_its_beginning() -> None:
+    """As a JSON text of the first 100,000 characters; a shorter one is kept as it is, and half a surrogate escaped."""
+    assert '{"a":"ü"}' == original({"a": "ü"})
+    assert '{"a":"\\ud800"}' == original({"a": "\ud800"})
+    said = {"a": "x" * 200_000}
+    assert '{"a":"' + "x" * 99_994 == json.loads(original(said))
+
+
+def test_a_default_is_for_what_names_none() -> None:
+    """A session and a component that are named, under whichever key, stay."""
+    assert {"metrics": {}, "session_id": "s9", "component": "ac09"} == completed({"metrics": {}}, "s9", "ac09")
+    named = {"session": "s1", "componentId": "ac01"}
+    assert named == completed(named, "s9", "ac09")
+    assert {"session_id": "s9", "component": "ac09"} == completed({"session_id": "", "component": None}, "s9", "ac09")
+    assert {} == completed({})
+
+
+def test_an_object_with_a_time_is_known_by_what_it_says() -> None:
+    """However its keys are ordered, and wherever it comes from."""
+    timed = METRICS | {"at": AT}
+    key = key_of(timed, "a.jsonl", 0)
+    assert key is not None
+    assert [key] * 3 == [key_of(dict(reversed(timed.items())), place, 5) for place in ("", "a.jsonl", "b.jsonl")]
+    assert key != key_of(timed | {"note": ""}, "a.jsonl", 0)
+    assert key.startswith("metrics:")
+
+
+def test_an_object_without_a_time_is_known_by_its_place() -> None:
+    """By the file that it stands in, and by how many like it came before; typed, it may be said again."""
+    keys = [key_of(METRICS, place, before) for place in ("a", "b", "\ud800") for before in (0, 1)]
+    assert 6 == len({*keys, None}) - 1
+    assert [None, None] == [key_of(METRICS, "", 0), key_of(METRICS | {"at": "soon"}, "", 0)]
+
+
+def test_equal_objects_have_one_form() -> None:
+    """The order of keys says nothing, at any depth; half a surrogate is escaped."""
+    assert canonical({"b": {"d": 1, "c": "\ud800"}, "a": 2}) == b'{"a":2,"b":{"c":"\\ud800","d":1}}'
+
+
+KEYS = st.sampled_from([
+    *("component", "session_id", "at", "timestamp", "metrics", "source", "benchmark", "passed", "total", "failed"),
+    *("feedback", "note", "session_ended", "version", "baseline", "score", "verdict", "reason", "value", "kind"),
+    *("event_type", "type", "data", "metadata", "summary", "name"),
+])  # fmt: skip
+WORDS = st.sampled_from([*KINDS, *(row.types[0] for row in TABLE), "helpful", "\ud800", "\n", ""])
+
+
+@given(st.dictionaries(KEYS, JSON | WORDS | st.dictionaries(KEYS | st.text(), JSON | WORDS, max_size=3)))
+def test_whatever_is_sent_something_can_be_recorded(said: dict[str, Any]) -> None:
+    """Nothing raises, and what comes of it fits the ledger's lines."""
+    said = completed(said)
+    taken = take(said)
+    drafts = [encode(event, taken.when) for event in taken.events]
+    by = {"rater": taken.rater} | ({"session": taken.session} if taken.session else {})
+    assert len(drafts) <= frame(drafts, stamp()._replace(by=by, key=key_of(said, "x", 0))).last
