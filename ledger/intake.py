@@ -94,19 +94,15 @@ def completed(value: Mapping[str, Any], session: str = "", component: str = "") 
     return said
 
 
-def key_of(said: Mapping[str, Any], place: str, before: int) -> str | None:
-    """Return what names an object for ever, None where it may come twice and count twice.
+def key_of(said: Mapping[str, Any], place: str | None = None, before: int = 0) -> str:
+    """Return what names an object for ever.
 
     Args:
         said: The object, completed.
-        place: The base name of the file that it comes from, empty for none.
+        place: The base name of the file that it comes from; None where it names a time, and so is known by itself.
         before: How many equal ones came before it in that file.
     """
-    if _when(said) is not None:
-        return f"metrics:{digest(canonical(said))}"
-    if not place:
-        return None
-    told = canonical([said, place, before])
+    told = canonical(said if place is None else [said, place, before])
     return f"metrics:{digest(told)}"
 
 
@@ -123,17 +119,13 @@ def take(said: Mapping[str, Any]) -> Taken:
         notes = [] if found == _UNSCORED else [f"{found}; it is kept and counts nothing"]
         typed = bool(_type(said))
         found = _Found((_kept(said, found),), _rater(said), _WANTED if typed else ())
-    notes += _odd(said, found.wants)
-    return Taken(found.events, _named(said, SESSION_KEYS), _when(said), found.rater, tuple(notes))
+    session, when = _named(said, SESSION_KEYS), _when(said)
+    named = {"component": _named(said, COMPONENT_KEYS), "session": session, "time": when or ""}
+    return Taken(found.events, session, when, found.rater, (*notes, *_odd(said, named, found.wants)))
 
 
-def _odd(said: Mapping[str, Any], wants: Sequence[str]) -> Iterator[str]:
+def _odd(said: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
     """Yield what is odd or missing in where an object belongs."""
-    named = {
-        "component": _named(said, COMPONENT_KEYS),
-        "session": _named(said, SESSION_KEYS),
-        "time": _when(said) or "",
-    }
     for what, name in named.items():
         if name.startswith(loose.DIGESTED):
             yield f"the {what} is too long or cannot be printed, and stands as its digest"
@@ -157,11 +149,11 @@ def original(said: Any) -> str:
 
 def _named(said: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """Return the first name that stands under some keys, empty for none."""
-    return next(filter(None, (loose.name(said.get(key)) for key in keys)), "")
+    return next(filter(None, (loose.name(said[key]) for key in keys if key in said)), "")
 
 
 def _when(said: Mapping[str, Any]) -> str | None:
-    return next(filter(None, (loose.moment(said.get(key)) for key in TIME_KEYS)), None)
+    return next(filter(None, (loose.moment(said[key]) for key in TIME_KEYS if key in said)), None)
 
 
 def _type(said: Mapping[str, Any]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from math import isfinite
 import re
 from typing import Final
 
@@ -43,9 +42,7 @@ def number(value: object) -> float | None:
     """
     if isinstance(value, str):
         value = _written(value.strip().removesuffix("%").rstrip())
-    if not isinstance(value, bool | int | float) or not isfinite(value) or abs(value) > _MOST:
-        return None
-    return value
+    return value if isinstance(value, int | float) and abs(value) <= _MOST else None
 
 
 def _written(text: str) -> object:

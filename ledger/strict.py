@@ -62,20 +62,26 @@ def is_canonical(value: bytes) -> bool:
         return False
 
 
-class _RefusedError(Exception):
-    """A part of the JSON that readers disagree about."""
-
-
-def _check_depth(value: Any) -> None:
+def is_deep(value: Any) -> bool:
+    """Say whether a JSON value is nested more than MAX_DEPTH deep."""
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []
         for one in layer:
             inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
         if not inner:
-            return
+            return False
         layer = inner
-    raise _RefusedError(f"is nested more than {MAX_DEPTH} deep")
+    return True
+
+
+class _RefusedError(Exception):
+    """A part of the JSON that readers disagree about."""
+
+
+def _check_depth(value: Any) -> None:
+    if is_deep(value):
+        raise _RefusedError(f"is nested more than {MAX_DEPTH} deep")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from ledger import errors
 from ledger.events import EVENT_TYPES
 from ledger.line import CONTINUED
+from ledger.telemetry import GAUGES, MARK, OK, SAID, TABLE, Row
 from projections.conditions import COMPARED, FIELDS, STATUSES
 from projections.prune import POLICIES
 from projections.surfaces import commands
@@ -93,6 +94,30 @@ def test_every_part_of_a_condition_is_in_the_reference() -> None:
     assert set(STATUSES) == set(re.findall(r"`(\w+)\(NAME\)`", text))
     assert set(FIELDS) == set(re.findall(r"`NAME\.(\w+)", text))
     assert set(COMPARED) == set(re.findall(r"`([<>=!]+)`", text))
+
+
+def test_every_event_of_telemetry_is_in_the_reference() -> None:
+    """The table of telemetry has a row for each of the code's, with its types and with what becomes of them."""
+    rows = section("Feeding scores").split("| event | adds |\n|---|---|\n")[1].strip().splitlines()
+    assert [telemetry_row(row) for row in TABLE] == rows
+
+
+def telemetry_row(row: Row) -> str:
+    """Return a row of the code's table as the README shows it."""
+    values = {OK: "+1?", MARK: "true?", SAID: "+1 where it says that it went well"}
+    said = [f"`{name}` {values[by] if isinstance(by, str) else f'+{by}'}" for name, by in row.adds.items()]
+    said += [f"`{name}`, also as {', '.join(f'`{key}`' for key in keys)}" for name, keys in row.takes.items()]
+    said += ["`session.ended`, with its version"] if row.ends else []
+    said += ["the metric of its `name` and `value`"] if row.named else []
+    said += ["all numbers that it brings"] if row.whole else []
+    of = f" of {row.of}" if row.of else ""
+    return f"| {', '.join(f'`{type_}`' for type_ in row.types)}{of} | {'; '.join(said)} |"
+
+
+def test_every_measure_is_in_the_reference() -> None:
+    """The section on feeding names each measure that telemetry may carry, a pair by its measure."""
+    named = set(re.findall(r"`([a-z_]+)`", section("Feeding scores")))
+    assert set() == {name for name in GAUGES if not name.endswith(("_count", "_total"))} - named
 
 
 def test_every_dependency_has_its_reason() -> None:

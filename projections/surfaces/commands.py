@@ -245,7 +245,8 @@ def check(project: Project) -> None:
     state = recording.current(log)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
-        if state.seq:
+        # What is measured begins a ledger, too, and says nothing of a playbook.
+        if state.stamp[0]:
             raise DriftError(project.playbook, "is missing")
         return
     found = playbook_file.examine(project, state, log.read)

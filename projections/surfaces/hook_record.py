@@ -28,9 +28,10 @@ BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
 }
 """Kind that a hook writes → version, fields of its body, fields of free text; a test compares it with the classes."""
 
-BESIDE = frozenset(
-    (*BODIES, "point.noted", "reflection.started", "transcript.read", "reflection.completed", "reflection.failed")
-)
+BESIDE = frozenset((
+    *(*BODIES, "point.noted", "reflection.started", "transcript.read", "reflection.completed", "reflection.failed"),
+    *("metrics.recorded", "benchmark.recorded", "feedback.recorded", "baseline.set", "session.ended", "telemetry.kept"),
+))  # fmt: skip
 """Kinds behind which the playbook is what it was; a test compares it with what the playbook's view folds."""
 
 

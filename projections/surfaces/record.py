@@ -185,6 +185,7 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
         try:
             # Whoever spooled it may not have screened it.
             requests, masked = screen.screened(all_from_wait(one.requests, f"spool:{one.id}", one.at))
+            tx.look_up(request.key for request in requests if request.key is not None)
             perform(tx, state, requests)
         except BadInputError as error:
             problems.append(Problem(f"spool/{one.path.name}", f"{error}; it stays there"))

@@ -255,13 +255,14 @@ def from_wait(value: Any, key: str, when: Any) -> Request:
     Args:
         value: What `to_wait` returned, as it was read again: anything may stand there.
         key: The key it gets where it has none, so that it is recorded once.
-        when: When it was sent: anything, too.
+        when: When it was sent: anything, too. It happened then, unless it says itself when it did.
 
     Raises:
         BadInputError: It is no request.
     """
-    _check_moment(when)
     fields = value if isinstance(value, dict) else {}
+    when = fields.get("when", when)
+    _check_moment(when)
     given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
     if "update" in fields:
         what: What = Update(fields["update"], _names(names), _facts(fields.get("beside", ())))

@@ -211,6 +211,12 @@ def masked_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
     return masked, tuple(notes)
 
 
+def masked_value(place: str, value: Any) -> tuple[Any, tuple[Problem, ...]]:
+    """Return a JSON value, no deeper than JSON at the door may be, with every string in it masked, and a note of it."""
+    notes: list[Problem] = []
+    return _noted(place, value, notes), tuple(notes)
+
+
 def _field(field: Any, value: Any, notes: list[Problem]) -> dict[Any, Any]:
     """Return one field of an extraction result, masked; its notes go to the list."""
     if field not in {"new_key_points", "evaluations"} or not isinstance(value, list):

@@ -1,0 +1,381 @@
+"""The verb `metrics`: what is sent stands in the ledger once, and the answer says what became of all of it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from example_secrets import GITHUB
+from projections.surfaces import commands, entry
+from projections.surfaces.project import Project
+from projections.surfaces.scores import recording
+from projections.surfaces.scores.recording import PROBLEMS_SHOWN, Defaults, feed, files
+from test_ledger_loose import JSON
+from test_surfaces_bad_input import Answer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from projections.surfaces.scores.feed import Item
+
+AT = "2026-01-16T08:00:00.000Z"
+
+
+def event(component: str, event_type: str, **fields: Any) -> dict[str, Any]:
+    """Return an event of telemetry."""
+    return {"timestamp": AT, "component": component, "event_type": event_type, "session_id": "s1", **fields}
+
+
+TELEMETRY = [
+    event("AC-01", "component_end", data={"duration_ms": 5000}),
+    event("AC-02", "task_start", data={}),
+    event("AC-02", "milestone_detected", data={}),
+    event("AC-09", "session_end", metadata={"version": "2"}),
+]
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project without a ledger."""
+    return Project(project)
+
+
+@pytest.fixture
+def run(project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+    """Return what runs the verb in this process, on the project."""
+
+    def run_(*arguments: object, stdin: str = "") -> Answer:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capfd.readouterr()
+        code = entry.run(["--project", str(project), "metrics", *map(str, arguments)])
+        return Answer(code, *capfd.readouterr())
+
+    return run_
+
+
+def written(path: Path, objects: Sequence[object]) -> Path:
+    """Return a file of JSON Lines."""
+    path.write_text("".join(f"{json.dumps(one)}\n" for one in objects), encoding="utf-8")
+    return path
+
+
+def rows(project: Project) -> list[dict[str, Any]]:
+    """Return what was recorded, without the line that opens the ledger."""
+    return list(commands.log(project))[1:] if project.ledger.exists() else []
+
+
+def bodies(project: Project) -> list[str]:
+    """Return who said what of which moment, in an order of its own."""
+    return sorted(json.dumps([row["by"], row["kind"], row["body"], row.get("when")]) for row in rows(project))
+
+
+def test_telemetry_becomes_events(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+    """Each of its own session, component and moment; what says nothing of a score is kept and counted."""
+    answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
+    assert (0, "") == (answer.code, answer.err)
+    assert {
+        "recorded": {"metrics.recorded": 2, "telemetry.kept": 1, "session.ended": 1},
+        "repeated": 0,
+        "kept": {"milestone_detected": 1},
+        "problems": [],
+        "more_problems": 0,
+        "seq_from": 2,
+        "seq_to": 5,
+        "spooled": False,
+    } == json.loads(answer.out)
+    found = rows(here)
+    assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found]
+    assert [{"rater": "import", "session": "s1"}] * 4 == [row["by"] for row in found]
+    assert [
+        {"component": "AC-01", "metrics": {"startup_ms": 5000, "ends": 1}, "source": "component_end"},
+        {"component": "AC-02", "metrics": {"total": 1, "completed": 0, "drift_events": 0}, "source": "task_start"},
+        {"component": "AC-02", "type": "milestone_detected", "reason": "events of this type say nothing of a score"},
+        {"version": "2"},
+    ] == [row["body"] for row in found]
+    assert TELEMETRY[2] == json.loads(found[2]["free"]["original"])
+    assert commands.verify(here).ok
+
+
+def test_people_hear_what_became_of_it(run: Callable[..., Answer], tmp_path: Path) -> None:
+    """What was recorded, what was kept, what stood before, and a few of the odd lines by their place."""
+    file = written(tmp_path / "events.jsonl", [*TELEMETRY, 7, *[{"metrics": {"a": n}, "at": AT} for n in range(6)]])
+    answer = run(file)
+    assert 0 == answer.code
+    assert [
+        "recorded 8 metrics.recorded, 1 telemetry.kept, 1 session.ended; events 2 to 11",
+        "kept, and counted for no score: milestone_detected (1)",
+    ] == answer.out.splitlines()
+    assert [
+        f"note: {file}:5: is no JSON object; it is kept nowhere",
+        *[f"note: {file}:{line}: no component and no session is named" for line in range(6, 10)],
+        "note: and 2 more of what was odd; --json lists all of it",
+    ] == answer.err.splitlines()
+    assert ["10 recorded before"] == run(file).out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("said", "piped"),
+    [
+        ({"component": "ac01", "metrics": {"startup_ms": 8000}}, "agent"),
+        ({"component": "ac06", "passed": 41, "total": 50}, "agent"),
+        ({"feedback": "helpful", "note": "quick"}, "human"),
+        ({"baseline": 82, "score": "ac06"}, "human"),
+        ({"session_ended": True}, "agent"),
+        (TELEMETRY[0], "import"),
+    ],
+)
+def test_a_file_speaks_for_itself(
+    here: Project, run: Callable[..., Answer], tmp_path: Path, said: dict[str, Any], piped: str
+) -> None:
+    """What comes from a file was imported; through a pipe it is the agent's, but for what people judge."""
+    run(written(tmp_path / "a.json", [said | {"at": AT, "session_id": "s1"}]))
+    run("-", stdin=json.dumps(said | {"session_id": "s2"}))
+    expected = [{"rater": "import", "session": "s1"}, {"rater": piped, "session": "s2"}]
+    assert expected == [row["by"] for row in rows(here)]
+
+
+def test_the_same_file_twice_adds_nothing(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+    """Also packed, elsewhere, or twice in one call; equal objects without a time count as often as they stand there."""
+    untimed = [{"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}] * 3
+    file = written(tmp_path / "events.jsonl", [*TELEMETRY, *untimed])
+    (tmp_path / "archive").mkdir()
+    packed = tmp_path / "archive" / "events.jsonl.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert 0 == run(file, file).code
+    before = bodies(here)
+    assert 7 == len(before)
+    for again in (file, packed):
+        answer = json.loads(run(again, "--json").out)
+        assert ({}, 7, None) == (answer["recorded"], answer["repeated"], answer["seq_from"])
+    assert before == bodies(here)
+
+
+def test_another_file_brings_what_names_no_time_again(
+    here: Project, run: Callable[..., Answer], tmp_path: Path
+) -> None:
+    """What names a time is known wherever it stands."""
+    untimed = {"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}
+    for name in ("a.jsonl", "b.jsonl"):
+        run(written(tmp_path / name, [untimed, TELEMETRY[0]]))
+    assert ["metrics.recorded"] * 3 == [row["kind"] for row in rows(here)]
+
+
+def test_what_is_piped_in_without_a_time_counts_each_time(here: Project, run: Callable[..., Answer]) -> None:
+    """Said twice, it happened twice; with a time it is the same again."""
+    untimed = json.dumps({"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}})
+    for said in (untimed, untimed, json.dumps(TELEMETRY[0]), json.dumps(TELEMETRY[0])):
+        assert 0 == run("-", stdin=said).code
+    assert 3 == len(rows(here))
+
+
+def test_a_default_is_for_what_names_none(here: Project, run: Callable[..., Answer]) -> None:
+    """Both the session and the component; what an object names stays."""
+    said = '{"metrics": {"errors": 1}} {"metrics": {"errors": 2}, "component": "ac02", "session_id": "s2"}'
+    answer = run("--session", "s9", "--component", "ac09", "--json", stdin=said)
+    assert [] == json.loads(answer.out)["problems"]
+    assert [("s9", "ac09"), ("s2", "ac02")] == [(row["by"]["session"], row["body"]["component"]) for row in rows(here)]
+
+
+def test_metrics_may_be_typed(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+    """As names and values, all one event; a file that has such a name is a file."""
+    odd = written(tmp_path / "a=b.jsonl", [TELEMETRY[0]])
+    typed = ("startup_ms=8000", "context_percent=12.5%", "orientation_done=true")
+    assert (0, "") == run("--component", "ac01", "--session", "s1", *typed, odd)[::2]
+    assert {"startup_ms": 8000, "context_percent": 12.5, "orientation_done": True} == rows(here)[0]["body"]["metrics"]
+    assert [{"rater": "agent", "session": "s1"}, {"rater": "import", "session": "s1"}] == [r["by"] for r in rows(here)]
+    assert '"startup_ms":8000,"context_percent":12.5,"orientation_done":true' in here.ledger.joinpath(
+        "events.jsonl"
+    ).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "stdin", "message"),
+    [
+        (
+            ["startup_ms=soon"],
+            "",
+            "startup_ms=soon: is no metric; give NAME=NUMBER, or true or false; there is no file",
+        ),
+        (["=5"], "", "=5: is no metric; "),
+        (["--session", ""], "{}", "--session: expected 1 to 200 printable characters; nothing was recorded"),
+        (["--component", "\n"], "{}", "--component: expected 1 to 200 printable characters; nothing was recorded"),
+        (["--component", "x" * 201], "{}", "--component: expected 1 to 200 printable characters; nothing was recorded"),
+        ([], "", "nothing could be read; standard input: is empty"),
+        (["-"], "no json\n[]", "nothing could be read; standard input:1: is not JSON: Expecting value (character 1);"),
+        (["nowhere.jsonl", "gone.jsonl"], "", "nothing could be read; nowhere.jsonl: cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_read_at_all_is_refused(
+    here: Project, run: Callable[..., Answer], arguments: list[str], stdin: str, message: str
+) -> None:
+    """One line says why, with exit code 2, and no ledger is begun."""
+    answer = run(*arguments, stdin=stdin)
+    assert (2, "") == (answer.code, answer.out)
+    assert answer.err.startswith(f"tallybook: {message}")
+    assert 1 == answer.err.count("\n")
+    assert not here.ledger.exists()
+
+
+def test_a_refusal_is_json_where_that_was_asked_for(run: Callable[..., Answer]) -> None:
+    """The same answer as ever, with the problems in it."""
+    answer = run("--json", stdin="no json")
+    assert 2 == answer.code
+    problem = {
+        "source": "standard input:1",
+        "message": "is not JSON: Expecting value (character 1); it is kept nowhere",
+    }
+    assert ([problem], {}) == (json.loads(answer.out)["problems"], json.loads(answer.out)["recorded"])
+
+
+def test_a_file_that_is_not_there_stops_no_other(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+    """It is a problem among others."""
+    answer = run("nowhere.jsonl", written(tmp_path / "a.jsonl", TELEMETRY), "--json")
+    assert 0 == answer.code
+    assert ["nowhere.jsonl"] == [one["source"] for one in json.loads(answer.out)["problems"]]
+    assert 4 == len(rows(here))
+
+
+SECRET = GITHUB.secret
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"event_type": "coffee_made", "session_id": "s1", "component": "ac02", "data": {"deep": [SECRET]}, "at": AT},
+        {"event_type": "coffee_made", "session_id": "s1", "component": "ac02", "data": {SECRET: "x"}, "at": AT},
+        {"feedback": "harmful", "note": f"it printed {SECRET}"},
+        {"baseline": 50, "score": "ac06", "reason": SECRET},
+        {"metrics": {}, "why": SECRET},
+    ],
+)
+def test_a_secret_in_a_file_is_masked(here: Project, run: Callable[..., Answer], tmp_path: Path, said: object) -> None:
+    """Wherever free text comes from a program; the note names its place, and the same file adds nothing."""
+    file = written(tmp_path / "a.jsonl", [said])
+    answer = json.loads(run(file, "--json").out)
+    assert {"source": f"{file}:1", "message": "a secret was masked (GitHub Token)"} in answer["problems"]
+    assert SECRET not in here.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
+    assert "[masked: GitHub Token]" in json.dumps(rows(here))
+    assert 1 == json.loads(run(file, "--json").out)["repeated"]
+
+
+def test_what_a_person_says_is_never_changed(here: Project, run: Callable[..., Answer]) -> None:
+    """Feedback that is piped in is their own words."""
+    run(stdin=json.dumps({"feedback": "harmful", "note": f"it printed {SECRET}"}))
+    assert f"it printed {SECRET}" == rows(here)[0]["free"]["note"]
+
+
+def test_a_playbook_is_taken_in_as_if_nothing_had_been_measured(
+    here: Project, run: Callable[..., Answer], write_playbook: Callable[[object], Path]
+) -> None:
+    """A ledger that began with metrics takes an old playbook in later, and metrics leave the file current."""
+    path = write_playbook({"key_points": ["Use type hints"]})
+    old = path.read_bytes()
+    run(stdin=json.dumps(TELEMETRY[0]))
+    assert old == path.read_bytes()
+    assert ["Use type hints"] == [point.text for point in commands.now(here).points.values()]
+    commands.replay(here)
+    rendered = path.read_bytes()
+    run(stdin=json.dumps(TELEMETRY[1]))
+    commands.check(here)
+    assert rendered == path.read_bytes()
+
+
+def test_metrics_alone_make_no_playbook(here: Project, run: Callable[..., Answer]) -> None:
+    """There is nothing to write, and nobody misses the file."""
+    run(stdin=json.dumps(TELEMETRY[0]))
+    commands.check(here)
+    assert not here.playbook.exists()
+
+
+def test_what_is_odd_is_shown_up_to_a_bound(run: Callable[..., Answer], tmp_path: Path) -> None:
+    """A few of each sort and some hundred in all, and how many there were; types likewise."""
+    lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
+    lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
+    answer = json.loads(run(written(tmp_path / "a.jsonl", lines), "--json").out)
+    assert 20 == sum(one["message"] == "is no JSON object; it is kept nowhere" for one in answer["problems"])
+    assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
+        len(answer["problems"]),
+        len(answer["problems"]) + answer["more_problems"],
+    )
+    assert (501, 200, 700) == (len(answer["kept"]), answer["kept"]["others"], sum(answer["kept"].values()))
+
+
+def test_a_long_file_is_taken_in_stretches(here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than two stretches are held at once, whatever the file's length, and all of them are recorded."""
+    monkeypatch.setattr(recording, "STRETCH", 10)
+    file = written(
+        tmp_path / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)]
+    )
+    read: list[int] = []
+    ahead: list[int] = []
+
+    def counted(source: Iterator[Item]) -> Iterator[Item]:
+        for item in source:
+            read.append(1)
+            yield item
+
+    def tell(done: int) -> None:
+        ahead.append(len(read) - done)
+
+    (source,) = files([str(file)])
+    fed = feed(here, [counted(source)], Defaults(), tell)  # type: ignore[arg-type]
+    assert ({"metrics.recorded": 95}, 10) == (fed.recorded, max(ahead))
+    assert 10 == len(ahead)
+    assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(here)]
+
+
+def test_large_objects_make_short_stretches(here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stretch ends by its bytes as well."""
+    monkeypatch.setattr(recording, "_STRETCH_BYTES", 300)
+    said = [
+        {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
+    ]
+    told: list[int] = []
+    feed(here, files([str(written(tmp_path / "a.jsonl", said))]), Defaults(), told.append)
+    assert [2, 4, 6, 8, 9] == told
+
+
+def test_a_long_original_is_kept_whole_or_by_its_beginning(
+    here: Project, run: Callable[..., Answer], tmp_path: Path
+) -> None:
+    """It goes on over several lines of the ledger, up to its bound."""
+    said = [{"event_type": "coffee", "data": "ü" * size, "at": AT} for size in (50_000, 500_000)]
+    assert 0 == run(written(tmp_path / "a.jsonl", said)).code
+    first, second = (row["free"]["original"] for row in rows(here))
+    assert said[0] == json.loads(first)
+    assert json.loads(second).startswith('{"event_type":"coffee","data":"üüü')
+    lines = here.ledger.joinpath("events.jsonl").read_bytes().split(b"\n")
+    assert max(map(len, lines)) < 64 * 1024
+    assert commands.verify(here).ok
+
+
+EVENTS = st.builds(
+    lambda said, more: said | more,
+    st.sampled_from([*TELEMETRY, {"metrics": {"a": 1}}, {"feedback": "helpful"}, {"event_type": "session_end"}]),
+    st.dictionaries(st.sampled_from(["component", "session_id", "timestamp", "data", "note", "metrics"]), JSON),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(known=st.lists(EVENTS | JSON, max_size=6), grown=st.lists(EVENTS | JSON, max_size=4))
+def test_a_grown_file_adds_what_is_new(
+    new_project: Callable[[], Path], tmp_path: Path, known: list[Any], grown: list[Any]
+) -> None:
+    """Whatever JSON it holds: nothing raises, the second time adds nothing, and to take it in parts makes no odds."""
+    parts, whole = Project(new_project()), Project(new_project())
+    file = tmp_path / "events.jsonl"
+    for lines in (known, [*known, *grown]):
+        for again in (False, True):
+            fed = feed(parts, files([str(written(file, lines))]), Defaults(), lambda _: None)
+            assert not (again and fed.recorded)
+    feed(whole, files([str(file)]), Defaults(), lambda _: None)
+    assert bodies(whole) == bodies(parts)
+    assert all(commands.verify(place).ok for place in (parts, whole) if place.ledger.exists())

@@ -1,0 +1,204 @@
+"""Metrics under a held lock, from many processes at once, and from some that are killed: all of it stands, once."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.errors import LockHeldError, TallybookError
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+from projections.surfaces.scores import recording
+from projections.surfaces.scores.recording import Defaults, feed, files
+from test_surfaces_metrics import TELEMETRY, bodies, event, rows, written
+from test_surfaces_parallel import ROOT
+from test_surfaces_spool import held, spooled
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+posix_alone = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock, and kills without a word")
+OBJECTS = [event("AC-02", "task_start", data={"n": n}) for n in range(60)]
+OBJECTS += [{"metrics": {"errors": n % 3}, "component": "ac02", "session_id": "s1"} for n in range(60)]
+"""Sixty that name a time, and three sorts that do not, twenty of each."""
+
+WORKER = """
+import os, signal, sys
+from pathlib import Path
+from projections.surfaces.project import Project
+from projections.surfaces.scores import recording
+
+recording.STRETCH = 7
+recording.SPOOLED = 0
+kill_at = int(sys.argv[3])
+print("ready", flush=True)
+sys.stdin.readline()
+calls = 0
+
+def count_call(frame, event, argument):
+    global calls
+    if event == "c_call":
+        calls += 1
+        if calls == kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+if kill_at:
+    sys.setprofile(count_call)
+fed = recording.feed(
+    Project(Path(sys.argv[1])), recording.files([sys.argv[2]]), recording.Defaults(), lambda _: None
+)
+print(fed.taken, flush=True)
+"""
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project whose ledger was begun."""
+    begun = Project(project)
+    feed_file(begun, written(project / "first.jsonl", [TELEMETRY[0]]))
+    return begun
+
+
+def feed_file(project: Project, file: Path) -> recording.Fed:
+    """Record a file in this process."""
+    return feed(project, files([str(file)]), Defaults(), lambda _: None)
+
+
+def expected(project: Path, objects: Sequence[Any]) -> list[str]:
+    """Return what a ledger of its own holds that took these objects in at once, beside what this one began with."""
+    other = Project(project / "other")
+    feed_file(other, written(project / "first.jsonl", [TELEMETRY[0]]))
+    feed_file(other, written(project / "events.jsonl", objects))
+    return bodies(other)
+
+
+def run_together(project: Project, file: Path, kills: Sequence[int]) -> list[tuple[int, str]]:
+    """Let workers record the same file side by side, and return exit code and answer of each."""
+    script = [sys.executable, "-c", WORKER, str(project.root), str(file)]
+    workers = [
+        subprocess.Popen([*script, str(kill)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+        for kill in kills
+    ]
+    for worker in workers:
+        assert worker.stdout is not None
+        assert "ready\n" == worker.stdout.readline()
+    for worker in workers:
+        assert worker.stdin is not None
+        worker.stdin.write("\n")
+        worker.stdin.flush()
+    answers = [worker.communicate()[0].strip() for worker in workers]
+    return [(worker.returncode, answer) for worker, answer in zip(workers, answers, strict=True)]
+
+
+@posix_alone
+def test_a_held_lock_delays_nobody(here: Project, tmp_path: Path) -> None:
+    """A small call waits in the spool; the next command that writes takes it in, once, each at its own moment."""
+    file = written(tmp_path / "events.jsonl", [*TELEMETRY, {"metrics": {"a": 1}}])
+    with held(here):
+        for number in (1, 2):
+            fed = feed_file(here, file)
+            assert (5, 5, {}) == (fed.spooled, fed.taken, fed.recorded)
+            assert number == len(spooled(here))
+    commands.replay(here)
+    assert [] == spooled(here)
+    found = rows(here)
+    # The first of them stood there already.
+    assert 5 == len(found)
+    assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found[:4]]
+    assert {"rater": "import", "session": "s1"} == found[1]["by"]
+
+
+@posix_alone
+def test_what_waits_and_comes_again_counts_once(here: Project, tmp_path: Path) -> None:
+    """The second delivery is recorded at once, and what waited is turned away."""
+    file = written(tmp_path / "events.jsonl", [*TELEMETRY, {"metrics": {"a": 1}}])
+    with held(here):
+        feed_file(here, file)
+    fed = feed_file(here, file)
+    assert (4, 1) == (fed.recorded.total(), fed.repeated)
+    before = rows(here)
+    commands.replay(here)
+    assert ([], before) == (spooled(here), rows(here))
+
+
+@posix_alone
+def test_what_waited_is_recorded_as_if_it_had_not(here: Project, tmp_path: Path) -> None:
+    """With what every kind says, free text too; what names no time happened when it was sent."""
+    timed: list[dict[str, Any]] = [
+        *TELEMETRY,
+        {"feedback": 80, "note": "quick", "at": "2026-01-17"},
+        {"baseline": 80, "score": "ac06", "reason": "x" * 9_000, "at": "2026-01-17"},
+    ]
+    file = written(tmp_path / "events.jsonl", [*timed, {"passed": 1, "total": 2}])
+    with held(here):
+        feed_file(here, file)
+    commands.replay(here)
+    found = rows(here)
+    (benchmark,) = (row for row in found if row["kind"] == "benchmark.recorded")
+    assert benchmark["when"] <= benchmark["at"]
+    assert expected(tmp_path, timed) == [row for row in bodies(here) if json.loads(row)[1] != "benchmark.recorded"]
+    assert {"quick", "x" * 9_000} <= {text for row in found for text in row.get("free", {}).values()}
+
+
+@posix_alone
+@pytest.mark.parametrize("stretch", [10, 1_000])
+def test_a_long_call_waits_for_the_lock_and_then_refuses(
+    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int
+) -> None:
+    """It is too long for the spool, and nothing of it is recorded by half."""
+    monkeypatch.setattr(recording, "SPOOLED", 20)
+    monkeypatch.setattr(recording, "STRETCH", stretch)
+    monkeypatch.setattr(recording, "PATIENCE_MS", 30)
+    file = written(tmp_path / "events.jsonl", OBJECTS)
+    with held(here), pytest.raises(LockHeldError, match="held by another process for 30 ms; nothing was recorded"):
+        feed_file(here, file)
+    assert [] == spooled(here)
+    assert 120 == feed_file(here, file).recorded.total()
+
+
+@posix_alone
+def test_a_call_that_is_stopped_says_what_it_did(
+    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the lock is taken away in its middle, it names what was recorded; the next time brings the rest."""
+    monkeypatch.setattr(recording, "STRETCH", 50)
+    monkeypatch.setattr(recording, "PATIENCE_MS", 30)
+    file = written(tmp_path / "events.jsonl", OBJECTS)
+    holding = held(here)
+
+    def hold(_done: int) -> None:
+        holding.__enter__()
+
+    try:
+        with pytest.raises(TallybookError, match="50 objects were recorded; run it again, what stands already is not"):
+            feed(here, files([str(file)]), Defaults(), hold)
+    finally:
+        holding.__exit__(None, None, None)
+    fed = feed_file(here, file)
+    assert (50, 70) == (fed.repeated, fed.recorded.total())
+    assert expected(tmp_path, OBJECTS) == bodies(here)
+
+
+def test_many_processes_take_the_same_file_in_once(here: Project, tmp_path: Path) -> None:
+    """Whoever comes first with an object records it, and everybody reads all of the file."""
+    file = written(tmp_path / "events.jsonl", OBJECTS)
+    assert [(0, "120")] * 6 == run_together(here, file, [0] * 6)
+    assert expected(tmp_path, OBJECTS) == bodies(here)
+    assert commands.verify(here).ok
+
+
+@posix_alone
+def test_a_call_that_was_killed_is_run_again(here: Project, tmp_path: Path) -> None:
+    """Wherever it was killed, the set is the same in the end, and no ledger has to be mended."""
+    file = written(tmp_path / "events.jsonl", OBJECTS)
+    finished = run_together(here, file, [3_000, 20_000, 60_000, 90_000])
+    assert -signal.SIGKILL in {code for code, _ in finished}
+    assert [(0, "120")] == run_together(here, file, [0])
+    assert expected(tmp_path, OBJECTS) == bodies(here)
+    assert commands.verify(here).ok

@@ -1,0 +1,234 @@
+"""Files of what was measured: every form in which they come, and whatever else may stand in them."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.errors import Problem
+from projections.surfaces.scores import feed
+from projections.surfaces.scores.feed import Item, items
+from test_ledger_loose import JSON
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+OBJECTS: list[dict[str, Any]] = [{"n": number, "text": 'a "{[]}", \u2028 line\nü'} for number in range(3)]
+
+FORMS: dict[str, Callable[[list[dict[str, Any]]], str]] = {
+    "lines": lambda found: "\n".join(map(json.dumps, found)),
+    "lines with an end": lambda found: "".join(f"{json.dumps(one)}\n" for one in found),
+    "lines of another system": lambda found: "".join(f"{json.dumps(one)}\r\n" for one in found),
+    "lines far apart": lambda found: "\n\n  ".join(json.dumps(one, ensure_ascii=False) for one in found) + "\n\n",
+    "an array": json.dumps,
+    "an array over lines": lambda found: json.dumps(found, indent=2),
+    "an array with a line each": lambda found: "[\n" + ",\n".join(map(json.dumps, found)) + "\n]\n",
+    "arrays": lambda found: "\n".join(json.dumps([one]) for one in found),
+    "objects over lines": lambda found: "\n".join(json.dumps(one, indent=4) for one in found),
+    "with a byte order mark": lambda found: "\ufeff" + "\n".join(map(json.dumps, found)),
+}
+
+
+def found(file: Path) -> list[dict[str, Any]]:
+    """Return the objects of a file in which nothing is wrong."""
+    read = list(items(str(file)))
+    assert [] == [one for one in read if isinstance(one, Problem)]
+    return [one.value for one in read if isinstance(one, Item)]
+
+
+def told(file: Path) -> list[str]:
+    """Return what a file holds, each object by its place and each problem in its words, without the folder."""
+    read = (str(one) if isinstance(one, Problem) else one.place for one in items(str(file)))
+    return [one.replace(str(file.parent), ".") for one in read]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress, lambda data: gzip.compress(data[:9]) + gzip.compress(data[9:])])
+@pytest.mark.parametrize("form", FORMS)
+def test_objects_come_in_many_forms(tmp_path: Path, form: str, pack: Callable[[bytes], bytes]) -> None:
+    """One a line, in an array or one behind the other, packed or not, whatever the file is called."""
+    file = tmp_path / "events.txt"
+    file.write_bytes(pack(FORMS[form](OBJECTS).encode()))
+    assert OBJECTS == found(file)
+
+
+@pytest.mark.parametrize("bound", [0, 10])
+@pytest.mark.parametrize("form", ["lines", "lines far apart", "an array with a line each", "arrays"])
+def test_what_has_an_object_a_line_may_be_of_any_length(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, bound: int
+) -> None:
+    """It is never taken as a whole, and lines are cut nowhere, however they lie in what is read at once."""
+    text = FORMS[form](OBJECTS)
+    monkeypatch.setattr(feed, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(feed, "MAX_DOCUMENT_BYTES", max(map(len, text.encode().split(b"\n"))) + bound)
+    file = tmp_path / "events.jsonl"
+    file.write_bytes(text.encode())
+    assert OBJECTS == found(file)
+
+
+def test_an_object_says_where_it_stands(tmp_path: Path) -> None:
+    """By its line, by its place in an array, or by the file where that is the object."""
+    places = {
+        "lines": ["./f:1", "./f:2", "./f:3"],
+        "lines far apart": ["./f:1", "./f:3", "./f:5"],
+        "an array": ["./f:1[0]", "./f:1[1]", "./f:1[2]"],
+        "an array over lines": ["./f[0]", "./f[1]", "./f[2]"],
+        "arrays": ["./f:1[0]", "./f:2[0]", "./f:3[0]"],
+        "objects over lines": ["./f[0]", "./f[1]", "./f[2]"],
+    }
+    file = tmp_path / "f"
+    for form, expected in places.items():
+        file.write_text(FORMS[form](OBJECTS), encoding="utf-8")
+        assert expected == told(file), form
+    file.write_text(json.dumps(OBJECTS[0], indent=2), encoding="utf-8")
+    assert ["./f"] == told(file)
+
+
+def test_a_packed_file_has_the_name_of_what_it_was(tmp_path: Path) -> None:
+    """So the archive of a file is known to be that file."""
+    for name in ("events.jsonl", "events.jsonl.gz"):
+        (tmp_path / name).write_bytes(b"{}")
+        assert ["events.jsonl"] == [one.file for one in items(str(tmp_path / name)) if isinstance(one, Item)]
+
+
+def test_standard_input_is_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes through a pipe has no name, packed or not; it is not closed."""
+    for data in (b'{"n": 1}', gzip.compress(b'{"n": 1}')):
+        stdin = io.TextIOWrapper(io.BytesIO(data))
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert [Item({"n": 1}, "standard input:1", "", 8)] == list(items("-"))
+        assert not stdin.buffer.closed
+
+
+BAD_LINES = [
+    ("no json", "is not JSON: Expecting value (character 1); it is kept nowhere"),
+    ('{"torn": "off', "is not JSON: Unterminated string starting at (character 10); it is kept nowhere"),
+    ("\udcff\udcfe", "is not UTF-8 text, from byte 0 on; it is kept nowhere"),
+    ("\0\0\0", "is not JSON: Expecting value (character 1); it is kept nowhere"),
+    *((line, "is no JSON object; it is kept nowhere") for line in ("12", "null", '"text"', "true", "NaN")),
+    ("[" * 102 + "]" * 102, "is nested more than 100 deep; it is kept nowhere"),
+    ('{"a":' * 101 + "1" + "}" * 101, "is nested more than 100 deep; it is kept nowhere"),
+    ("[" * 100_000, "is nested more than 100 deep; it is kept nowhere"),
+]
+
+
+@pytest.mark.parametrize(("line", "problem"), BAD_LINES, ids=[problem[:20] for _, problem in BAD_LINES])
+def test_a_bad_line_costs_itself_alone(tmp_path: Path, line: str, problem: str) -> None:
+    """Wherever it stands, the others are read, and it is named by its number."""
+    file = tmp_path / "f"
+    for at in range(3):
+        lines = ['{"n": 1}', '{"n": 2}']
+        lines.insert(at, line)
+        file.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+        expected = [f"./f:{number}" for number in (1, 2, 3)]
+        expected[at] = f"./f:{at + 1}: {problem}"
+        assert expected == told(file)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"", ["./f: is empty"]),
+        (b" \n\n\t\n", ["./f: is empty"]),
+        (gzip.compress(b""), ["./f: is empty"]),
+        (b"[]", ["./f:1: is an empty list"]),
+        (
+            b'[{"n": 1}, 2, [{"n": 3}]]',
+            [
+                "./f:1[0]",
+                "./f:1[1]: is no JSON object; it is kept nowhere",
+                "./f:1[2]: is no JSON object; it is kept nowhere",
+            ],
+        ),
+        (b"{\n", ["./f:1: is not JSON: Expecting property name enclosed in double quotes (character 2)"]),
+        (
+            gzip.compress(b'{"n": 1}\n' * 3)[:-9] + b"\xff" * 9,
+            ["./f: cannot be read to its end: Error -3 while decompressing data: invalid stored block lengths"],
+        ),
+        (b"\x1f\x8b\x00", ["./f: cannot be read to its end: Compressed file ended before the end-of-stream marker"]),
+    ],
+)  # fmt: skip
+def test_a_file_with_little_in_it_says_so(tmp_path: Path, data: bytes, expected: list[str]) -> None:
+    """One that is empty, breaks off, or holds something else."""
+    file = tmp_path / "f"
+    file.write_bytes(data)
+    lines = [line for line in told(file) if line != "./f:1" or "./f:1" in expected]
+    assert len(expected) == len(lines), lines
+    assert [] == [(one, line) for one, line in zip(expected, lines, strict=True) if not line.startswith(one[:40])]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ('{"n": 1}{"n": 2}', ["./f:1[0]", "./f:1[1]"]),
+        ('{"n": 1} \t[{"n": 2}]', ["./f:1[0]", "./f:1[1][0]"]),
+        ('{"n": 1}{"n": ', ["./f:1", "./f:1: is not JSON: Expecting value (character 14); it is kept nowhere"]),
+        ('{"n": 1} x', ["./f:1", "./f:1: is not JSON: Expecting value (character 10); it is kept nowhere"]),
+    ],
+)
+def test_welded_lines_are_taken_apart(tmp_path: Path, line: str, expected: list[str]) -> None:
+    """Where two writers wrote at once, or one broke off, what is whole at the line's beginning counts."""
+    file = tmp_path / "f"
+    file.write_text(f"{line}\n{{}}", encoding="utf-8")
+    assert [*expected, "./f:2"] == told(file)
+
+
+def test_a_packed_file_that_breaks_off_gives_what_it_held(tmp_path: Path) -> None:
+    """Its objects up to there, and a word that it ends early."""
+    noise = "".join(f'{{"n": {number}, "text": "{hash(number) ** 3:x}"}}\n' for number in range(50_000))
+    file = tmp_path / "f"
+    file.write_bytes(gzip.compress(noise.encode())[:-100_000])
+    read = list(items(str(file)))
+    assert len(read) > 1_000
+    assert all(isinstance(one, Item) for one in read[:-1])
+    assert isinstance(read[-1], Problem)
+    assert "what stands before that was taken" in read[-1].message
+
+
+@pytest.mark.parametrize("name", ["nowhere.jsonl", "."])
+def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, name: str) -> None:
+    """It is named with the system's reason, and nothing else stops for it."""
+    (problem,) = items(f"{tmp_path}/{name}")
+    assert isinstance(problem, Problem)
+    assert problem.message.startswith("cannot be read: ")
+
+
+def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It goes by without being held, and the next is read."""
+    monkeypatch.setattr(feed, "MAX_DOCUMENT_BYTES", 100)
+    monkeypatch.setattr(feed, "_CHUNK_BYTES", 30)
+    file = tmp_path / "f"
+    file.write_text('{"n": 1}\n{"n": "' + "x" * 5_000 + '"}\n{"n": 2}\n', encoding="utf-8")
+    assert ["./f:1", "./f:2: has more than 100 bytes; it is kept nowhere", "./f:3"] == told(file)
+
+
+def test_numbers_that_readers_disagree_about_are_texts(tmp_path: Path) -> None:
+    """So the rest of their object counts, and what was written can be kept."""
+    file = tmp_path / "f"
+    file.write_text('{"a": NaN, "b": -Infinity, "c": 1e999, "d": 9007199254740993, "e": 1' + "0" * 5000 + "}")
+    (value,) = found(file)
+    assert ["NaN", "-Infinity", "1e999", "9007199254740993", "1" + "0" * 5000] == list(value.values())
+
+
+LINES = JSON.map(json.dumps).map(str.encode) | st.binary(max_size=30)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(lines=st.lists(LINES, max_size=6), packed=st.booleans())
+def test_whatever_a_file_holds_it_is_read(tmp_path: Path, lines: list[bytes], packed: bool) -> None:
+    """Nothing raises; every object and every problem says where it stands."""
+    data = b"\n".join(lines)
+    file = tmp_path / "f"
+    file.write_bytes(gzip.compress(data) if packed else data)
+    read = list(items(str(file)))
+    assert read
+    for one in read:
+        assert (one.source if isinstance(one, Problem) else one.place).startswith(str(file))
+        assert isinstance(one, Problem) or json.dumps(one.value)
