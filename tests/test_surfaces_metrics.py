@@ -8,23 +8,17 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 import pytest
 
 from example_secrets import GITHUB
 from projections.surfaces import commands, entry
 from projections.surfaces.project import Project
-from projections.surfaces.scores import recording
-from projections.surfaces.scores.recording import PROBLEMS_SHOWN, Defaults, feed, files
-from test_ledger_loose import JSON
-from test_surfaces_bad_input import Answer
+from command_line import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from projections.surfaces.scores.feed import Item
 
 AT = "2026-01-16T08:00:00.000Z"
 
@@ -111,7 +105,7 @@ def test_people_hear_what_became_of_it(run: Callable[..., Answer], tmp_path: Pat
     assert 0 == answer.code
     assert [
         "recorded 8 metrics.recorded, 1 telemetry.kept, 1 session.ended; events 2 to 11",
-        "kept, and counted for no score: milestone_detected (1)",
+        "kept, and in no score: milestone_detected (1)",
     ] == answer.out.splitlines()
     assert [
         f"note: {file}:5: is no JSON object; it is kept nowhere",
@@ -119,6 +113,25 @@ def test_people_hear_what_became_of_it(run: Callable[..., Answer], tmp_path: Pat
         "note: and 2 more of what was odd; --json lists all of it",
     ] == answer.err.splitlines()
     assert ["10 recorded before"] == run(file).out.splitlines()
+    assert ["recorded 1 metrics.recorded; event 12"] == run("a=1").out.splitlines()
+
+
+def test_people_hear_of_no_more_types_than_they_read(run: Callable[..., Answer]) -> None:
+    """Ten of them, the most frequent first, and how many others there are."""
+    said = [{"event_type": f"t{n}"} for n in range(12)] + [{"event_type": "often"}, {"event_type": "often"}, {}]
+    told = run(stdin=json.dumps(said)).out.splitlines()[1]
+    assert told.startswith("kept, and in no score: often (2), t0 (1), ")
+    assert told.endswith(", and 4 other types")
+
+
+def test_a_damaged_ledger_takes_nothing(here: Project, run: Callable[..., Answer]) -> None:
+    """It is named, and nothing waits anywhere."""
+    run("a=1")
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes()[:-9])
+    answer = run("a=2")
+    assert (3, "", True) == (answer.code, answer.out, "the ledger is damaged" in answer.err)
+    assert not (here.ledger / "spool").exists()
 
 
 @pytest.mark.parametrize(
@@ -293,89 +306,3 @@ def test_metrics_alone_make_no_playbook(here: Project, run: Callable[..., Answer
     run(stdin=json.dumps(TELEMETRY[0]))
     commands.check(here)
     assert not here.playbook.exists()
-
-
-def test_what_is_odd_is_shown_up_to_a_bound(run: Callable[..., Answer], tmp_path: Path) -> None:
-    """A few of each sort and some hundred in all, and how many there were; types likewise."""
-    lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
-    lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
-    answer = json.loads(run(written(tmp_path / "a.jsonl", lines), "--json").out)
-    assert 20 == sum(one["message"] == "is no JSON object; it is kept nowhere" for one in answer["problems"])
-    assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
-        len(answer["problems"]),
-        len(answer["problems"]) + answer["more_problems"],
-    )
-    assert (501, 200, 700) == (len(answer["kept"]), answer["kept"]["others"], sum(answer["kept"].values()))
-
-
-def test_a_long_file_is_taken_in_stretches(here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No more than two stretches are held at once, whatever the file's length, and all of them are recorded."""
-    monkeypatch.setattr(recording, "STRETCH", 10)
-    file = written(
-        tmp_path / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)]
-    )
-    read: list[int] = []
-    ahead: list[int] = []
-
-    def counted(source: Iterator[Item]) -> Iterator[Item]:
-        for item in source:
-            read.append(1)
-            yield item
-
-    def tell(done: int) -> None:
-        ahead.append(len(read) - done)
-
-    (source,) = files([str(file)])
-    fed = feed(here, [counted(source)], Defaults(), tell)  # type: ignore[arg-type]
-    assert ({"metrics.recorded": 95}, 10) == (fed.recorded, max(ahead))
-    assert 10 == len(ahead)
-    assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(here)]
-
-
-def test_large_objects_make_short_stretches(here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A stretch ends by its bytes as well."""
-    monkeypatch.setattr(recording, "_STRETCH_BYTES", 300)
-    said = [
-        {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
-    ]
-    told: list[int] = []
-    feed(here, files([str(written(tmp_path / "a.jsonl", said))]), Defaults(), told.append)
-    assert [2, 4, 6, 8, 9] == told
-
-
-def test_a_long_original_is_kept_whole_or_by_its_beginning(
-    here: Project, run: Callable[..., Answer], tmp_path: Path
-) -> None:
-    """It goes on over several lines of the ledger, up to its bound."""
-    said = [{"event_type": "coffee", "data": "ü" * size, "at": AT} for size in (50_000, 500_000)]
-    assert 0 == run(written(tmp_path / "a.jsonl", said)).code
-    first, second = (row["free"]["original"] for row in rows(here))
-    assert said[0] == json.loads(first)
-    assert json.loads(second).startswith('{"event_type":"coffee","data":"üüü')
-    lines = here.ledger.joinpath("events.jsonl").read_bytes().split(b"\n")
-    assert max(map(len, lines)) < 64 * 1024
-    assert commands.verify(here).ok
-
-
-EVENTS = st.builds(
-    lambda said, more: said | more,
-    st.sampled_from([*TELEMETRY, {"metrics": {"a": 1}}, {"feedback": "helpful"}, {"event_type": "session_end"}]),
-    st.dictionaries(st.sampled_from(["component", "session_id", "timestamp", "data", "note", "metrics"]), JSON),
-)
-
-
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
-@given(known=st.lists(EVENTS | JSON, max_size=6), grown=st.lists(EVENTS | JSON, max_size=4))
-def test_a_grown_file_adds_what_is_new(
-    new_project: Callable[[], Path], tmp_path: Path, known: list[Any], grown: list[Any]
-) -> None:
-    """Whatever JSON it holds: nothing raises, the second time adds nothing, and to take it in parts makes no odds."""
-    parts, whole = Project(new_project()), Project(new_project())
-    file = tmp_path / "events.jsonl"
-    for lines in (known, [*known, *grown]):
-        for again in (False, True):
-            fed = feed(parts, files([str(written(file, lines))]), Defaults(), lambda _: None)
-            assert not (again and fed.recorded)
-    feed(whole, files([str(file)]), Defaults(), lambda _: None)
-    assert bodies(whole) == bodies(parts)
-    assert all(commands.verify(place).ok for place in (parts, whole) if place.ledger.exists())

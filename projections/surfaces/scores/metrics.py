@@ -76,7 +76,8 @@ def lines(fed: Fed) -> Iterator[str]:
     """Yield the answer for people, a line each."""
     if fed.recorded:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in fed.recorded.most_common())
-        yield f"recorded {kinds}; events {fed.seq_from} to {fed.seq_to}"
+        one = fed.seq_from == fed.seq_to
+        yield f"recorded {kinds}; " + (f"event {fed.seq_to}" if one else f"events {fed.seq_from} to {fed.seq_to}")
     if fed.repeated:
         yield f"{fed.repeated:,} recorded before"
     if fed.spooled:
@@ -84,7 +85,7 @@ def lines(fed: Fed) -> Iterator[str]:
     if fed.kept:
         types = [f"{type_ or 'without a type'} ({count:,})" for type_, count in fed.kept.most_common(_TYPES_TOLD)]
         rest = len(fed.kept) - _TYPES_TOLD
-        yield f"kept, and counted for no score: {', '.join(types)}" + (f", and {rest} other types" if rest > 0 else "")
+        yield f"kept, and in no score: {', '.join(types)}" + (f", and {rest} other types" if rest > 0 else "")
 
 
 def odd(fed: Fed) -> Iterator[str]:

@@ -1,0 +1,114 @@
+"""The verb `metrics` at length: stretches, bounds, and any JSON in any order of deliveries."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+from projections.surfaces.scores import recording
+from projections.surfaces.scores.metrics import told_json
+from projections.surfaces.scores.recording import PROBLEMS_SHOWN, Defaults, feed, files
+from test_ledger_loose import JSON
+from test_surfaces_metrics import AT, TELEMETRY, bodies, rows, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import pytest
+
+    from projections.surfaces.scores.feed import Item
+
+
+def taken(project: Path, lines: list[Any]) -> dict[str, Any]:
+    """Record a file of these lines and return the answer."""
+    file = written(project / "a.jsonl", lines)
+    return told_json(feed(Project(project), files([str(file)]), Defaults(), lambda _: None))
+
+
+def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
+    """A few of each sort and some hundred in all, and how many there were; types likewise."""
+    lines = [*["x"] * 1_000, *[{"event_type": f"t{n}", "timestamp": AT, "session_id": "\n"} for n in range(700)]]
+    lines += [{"metrics": {f"m{n}": "x", "a": 1}, "at": AT, "component": "a", "session_id": "s"} for n in range(300)]
+    answer = taken(project, lines)
+    assert 20 == sum(one["message"] == "is no JSON object; it is kept nowhere" for one in answer["problems"])
+    assert (PROBLEMS_SHOWN, 1_000 + 700 + 300) == (
+        len(answer["problems"]),
+        len(answer["problems"]) + answer["more_problems"],
+    )
+    assert (501, 200, 700) == (len(answer["kept"]), answer["kept"]["others"], sum(answer["kept"].values()))
+
+
+def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No more than two stretches are held at once, whatever the file's length, and all of them are recorded."""
+    monkeypatch.setattr(recording, "STRETCH", 10)
+    file = written(project / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)])
+    read: list[int] = []
+    ahead: list[int] = []
+
+    def counted(source: Iterator[Item]) -> Iterator[Item]:
+        for item in source:
+            read.append(1)
+            yield item
+
+    def tell(done: int) -> None:
+        ahead.append(len(read) - done)
+
+    (source,) = files([str(file)])
+    fed = feed(Project(project), [counted(source)], Defaults(), tell)  # type: ignore[arg-type]
+    assert ({"metrics.recorded": 95}, 10) == (fed.recorded, max(ahead))
+    assert 10 == len(ahead)
+    assert [{"a": n} for n in range(95)] == [row["body"]["metrics"] for row in rows(Project(project))]
+
+
+def test_large_objects_make_short_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stretch ends by its bytes as well."""
+    monkeypatch.setattr(recording, "_STRETCH_BYTES", 300)
+    said = [
+        {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
+    ]
+    told: list[int] = []
+    feed(Project(project), files([str(written(project / "a.jsonl", said))]), Defaults(), told.append)
+    assert [2, 4, 6, 8, 9] == told
+
+
+def test_a_long_original_is_kept_whole_or_by_its_beginning(project: Path) -> None:
+    """It goes on over several lines of the ledger, up to its bound."""
+    said = [{"event_type": "coffee", "data": "ü" * size, "at": AT} for size in (50_000, 500_000)]
+    assert {"telemetry.kept": 2} == taken(project, said)["recorded"]
+    here = Project(project)
+    first, second = (row["free"]["original"] for row in rows(here))
+    assert said[0] == json.loads(first)
+    assert json.loads(second).startswith('{"event_type":"coffee","data":"üüü')
+    lines = here.ledger.joinpath("events.jsonl").read_bytes().split(b"\n")
+    assert max(map(len, lines)) < 64 * 1024
+    assert commands.verify(here).ok
+
+
+EVENTS = st.builds(
+    lambda said, more: said | more,
+    st.sampled_from([*TELEMETRY, {"metrics": {"a": 1}}, {"feedback": "helpful"}, {"event_type": "session_end"}]),
+    st.dictionaries(st.sampled_from(["component", "session_id", "timestamp", "data", "note", "metrics"]), JSON),
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(known=st.lists(EVENTS | JSON, max_size=6), grown=st.lists(EVENTS | JSON, max_size=4))
+def test_a_grown_file_adds_what_is_new(
+    new_project: Callable[[], Path], tmp_path: Path, known: list[Any], grown: list[Any]
+) -> None:
+    """Whatever JSON it holds: nothing raises, the second time adds nothing, and to take it in parts makes no odds."""
+    parts, whole = Project(new_project()), Project(new_project())
+    file = tmp_path / "events.jsonl"
+    for lines in (known, [*known, *grown]):
+        for again in (False, True):
+            fed = feed(parts, files([str(written(file, lines))]), Defaults(), lambda _: None)
+            assert not (again and fed.recorded)
+    feed(whole, files([str(file)]), Defaults(), lambda _: None)
+    assert bodies(whole) == bodies(parts)
+    assert all(commands.verify(place).ok for place in (parts, whole) if place.ledger.exists())
