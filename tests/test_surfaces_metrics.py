@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import io
 import json
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from example_secrets import GITHUB
-from projections.surfaces import commands, entry
+from projections.surfaces import commands
 from projections.surfaces.project import Project
-from command_line import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
+
+    from command_line import Answer, Run
 
 
 AT = "2026-01-16T08:00:00.000Z"
@@ -43,14 +42,11 @@ def here(project: Path) -> Project:
 
 
 @pytest.fixture
-def run(project: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., Answer]:
+def run(project: Path, run: Run) -> Run:
     """Return what runs the verb in this process, on the project."""
 
     def run_(*arguments: object, stdin: str = "") -> Answer:
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        capfd.readouterr()
-        code = entry.run(["--project", str(project), "metrics", *map(str, arguments)])
-        return Answer(code, *capfd.readouterr())
+        return run("--project", str(project), "metrics", *map(str, arguments), stdin=stdin.encode())
 
     return run_
 
@@ -71,7 +67,7 @@ def bodies(project: Project) -> list[str]:
     return sorted(json.dumps([row["by"], row["kind"], row["body"], row.get("when")]) for row in rows(project))
 
 
-def test_telemetry_becomes_events(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:
     """Each of its own session, component and moment; what says nothing of a score is kept and counted."""
     answer = run(written(tmp_path / "events.jsonl", TELEMETRY), "--json")
     assert (0, "") == (answer.code, answer.err)
@@ -98,7 +94,7 @@ def test_telemetry_becomes_events(here: Project, run: Callable[..., Answer], tmp
     assert commands.verify(here).ok
 
 
-def test_people_hear_what_became_of_it(run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
     """What was recorded, what was kept, what stood before, and a few of the odd lines by their place."""
     file = written(tmp_path / "events.jsonl", [*TELEMETRY, 7, *[{"metrics": {"a": n}, "at": AT} for n in range(6)]])
     answer = run(file)
@@ -116,7 +112,7 @@ def test_people_hear_what_became_of_it(run: Callable[..., Answer], tmp_path: Pat
     assert ["recorded 1 metrics.recorded; event 12"] == run("a=1").out.splitlines()
 
 
-def test_people_hear_of_no_more_types_than_they_read(run: Callable[..., Answer]) -> None:
+def test_people_hear_of_no_more_types_than_they_read(run: Run) -> None:
     """Ten of them, the most frequent first, and how many others there are."""
     said = [{"event_type": f"t{n}"} for n in range(12)] + [{"event_type": "often"}, {"event_type": "often"}, {}]
     told = run(stdin=json.dumps(said)).out.splitlines()[1]
@@ -124,7 +120,7 @@ def test_people_hear_of_no_more_types_than_they_read(run: Callable[..., Answer])
     assert told.endswith(", and 4 other types")
 
 
-def test_a_damaged_ledger_takes_nothing(here: Project, run: Callable[..., Answer]) -> None:
+def test_a_damaged_ledger_takes_nothing(here: Project, run: Run) -> None:
     """It is named, and nothing waits anywhere."""
     run("a=1")
     log = here.ledger / "events.jsonl"
@@ -145,9 +141,7 @@ def test_a_damaged_ledger_takes_nothing(here: Project, run: Callable[..., Answer
         (TELEMETRY[0], "import"),
     ],
 )
-def test_a_file_speaks_for_itself(
-    here: Project, run: Callable[..., Answer], tmp_path: Path, said: dict[str, Any], piped: str
-) -> None:
+def test_a_file_speaks_for_itself(here: Project, run: Run, tmp_path: Path, said: dict[str, Any], piped: str) -> None:
     """What comes from a file was imported; through a pipe it is the agent's, but for what people judge."""
     run(written(tmp_path / "a.json", [said | {"at": AT, "session_id": "s1"}]))
     run("-", stdin=json.dumps(said | {"session_id": "s2"}))
@@ -155,7 +149,7 @@ def test_a_file_speaks_for_itself(
     assert expected == [row["by"] for row in rows(here)]
 
 
-def test_the_same_file_twice_adds_nothing(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_the_same_file_twice_adds_nothing(here: Project, run: Run, tmp_path: Path) -> None:
     """Also packed, elsewhere, or twice in one call; equal objects without a time count as often as they stand there."""
     untimed = [{"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}] * 3
     file = written(tmp_path / "events.jsonl", [*TELEMETRY, *untimed])
@@ -171,9 +165,7 @@ def test_the_same_file_twice_adds_nothing(here: Project, run: Callable[..., Answ
     assert before == bodies(here)
 
 
-def test_another_file_brings_what_names_no_time_again(
-    here: Project, run: Callable[..., Answer], tmp_path: Path
-) -> None:
+def test_another_file_brings_what_names_no_time_again(here: Project, run: Run, tmp_path: Path) -> None:
     """What names a time is known wherever it stands."""
     untimed = {"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}}
     for name in ("a.jsonl", "b.jsonl"):
@@ -181,7 +173,7 @@ def test_another_file_brings_what_names_no_time_again(
     assert ["metrics.recorded"] * 3 == [row["kind"] for row in rows(here)]
 
 
-def test_what_is_piped_in_without_a_time_counts_each_time(here: Project, run: Callable[..., Answer]) -> None:
+def test_what_is_piped_in_without_a_time_counts_each_time(here: Project, run: Run) -> None:
     """Said twice, it happened twice; with a time it is the same again."""
     untimed = json.dumps({"component": "ac01", "session_id": "s1", "metrics": {"errors": 1}})
     for said in (untimed, untimed, json.dumps(TELEMETRY[0]), json.dumps(TELEMETRY[0])):
@@ -189,7 +181,7 @@ def test_what_is_piped_in_without_a_time_counts_each_time(here: Project, run: Ca
     assert 3 == len(rows(here))
 
 
-def test_a_default_is_for_what_names_none(here: Project, run: Callable[..., Answer]) -> None:
+def test_a_default_is_for_what_names_none(here: Project, run: Run) -> None:
     """Both the session and the component; what an object names stays."""
     said = '{"metrics": {"errors": 1}} {"metrics": {"errors": 2}, "component": "ac02", "session_id": "s2"}'
     answer = run("--session", "s9", "--component", "ac09", "--json", stdin=said)
@@ -197,7 +189,7 @@ def test_a_default_is_for_what_names_none(here: Project, run: Callable[..., Answ
     assert [("s9", "ac09"), ("s2", "ac02")] == [(row["by"]["session"], row["body"]["component"]) for row in rows(here)]
 
 
-def test_metrics_may_be_typed(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_metrics_may_be_typed(here: Project, run: Run, tmp_path: Path) -> None:
     """As names and values, all one event; a file that has such a name is a file."""
     odd = written(tmp_path / "a=b.jsonl", [TELEMETRY[0]])
     typed = ("startup_ms=8000", "context_percent=12.5%", "orientation_done=true")
@@ -227,7 +219,7 @@ def test_metrics_may_be_typed(here: Project, run: Callable[..., Answer], tmp_pat
     ],
 )
 def test_what_cannot_be_read_at_all_is_refused(
-    here: Project, run: Callable[..., Answer], arguments: list[str], stdin: str, message: str
+    here: Project, run: Run, arguments: list[str], stdin: str, message: str
 ) -> None:
     """One line says why, with exit code 2, and no ledger is begun."""
     answer = run(*arguments, stdin=stdin)
@@ -237,7 +229,7 @@ def test_what_cannot_be_read_at_all_is_refused(
     assert not here.ledger.exists()
 
 
-def test_a_refusal_is_json_where_that_was_asked_for(run: Callable[..., Answer]) -> None:
+def test_a_refusal_is_json_where_that_was_asked_for(run: Run) -> None:
     """The same answer as ever, with the problems in it."""
     answer = run("--json", stdin="no json")
     assert 2 == answer.code
@@ -248,7 +240,7 @@ def test_a_refusal_is_json_where_that_was_asked_for(run: Callable[..., Answer]) 
     assert ([problem], {}) == (json.loads(answer.out)["problems"], json.loads(answer.out)["recorded"])
 
 
-def test_a_file_that_is_not_there_stops_no_other(here: Project, run: Callable[..., Answer], tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_stops_no_other(here: Project, run: Run, tmp_path: Path) -> None:
     """It is a problem among others."""
     answer = run("nowhere.jsonl", written(tmp_path / "a.jsonl", TELEMETRY), "--json")
     assert 0 == answer.code
@@ -269,7 +261,7 @@ SECRET = GITHUB.secret
         {"metrics": {}, "why": SECRET},
     ],
 )
-def test_a_secret_in_a_file_is_masked(here: Project, run: Callable[..., Answer], tmp_path: Path, said: object) -> None:
+def test_a_secret_in_a_file_is_masked(here: Project, run: Run, tmp_path: Path, said: object) -> None:
     """Wherever free text comes from a program; the note names its place, and the same file adds nothing."""
     file = written(tmp_path / "a.jsonl", [said])
     answer = json.loads(run(file, "--json").out)
@@ -279,14 +271,14 @@ def test_a_secret_in_a_file_is_masked(here: Project, run: Callable[..., Answer],
     assert 1 == json.loads(run(file, "--json").out)["repeated"]
 
 
-def test_what_a_person_says_is_never_changed(here: Project, run: Callable[..., Answer]) -> None:
+def test_what_a_person_says_is_never_changed(here: Project, run: Run) -> None:
     """Feedback that is piped in is their own words."""
     run(stdin=json.dumps({"feedback": "harmful", "note": f"it printed {SECRET}"}))
     assert f"it printed {SECRET}" == rows(here)[0]["free"]["note"]
 
 
 def test_a_playbook_is_taken_in_as_if_nothing_had_been_measured(
-    here: Project, run: Callable[..., Answer], write_playbook: Callable[[object], Path]
+    here: Project, run: Run, write_playbook: Callable[[object], Path]
 ) -> None:
     """A ledger that began with metrics takes an old playbook in later, and metrics leave the file current."""
     path = write_playbook({"key_points": ["Use type hints"]})
@@ -301,7 +293,7 @@ def test_a_playbook_is_taken_in_as_if_nothing_had_been_measured(
     assert rendered == path.read_bytes()
 
 
-def test_metrics_alone_make_no_playbook(here: Project, run: Callable[..., Answer]) -> None:
+def test_metrics_alone_make_no_playbook(here: Project, run: Run) -> None:
     """There is nothing to write, and nobody misses the file."""
     run(stdin=json.dumps(TELEMETRY[0]))
     commands.check(here)
