@@ -16,7 +16,7 @@ from projections.surfaces import commands
 from projections.surfaces import when as moments
 from projections.surfaces.project import Project
 from projections.surfaces.scores import configuration
-from projections.surfaces.scores.blaming import CAUTION, LAST, SHOWN, Asked, blame, lines, score_id
+from projections.surfaces.scores.blaming import CAUTION, LAST, SHOWN, Asked, blame, lines
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: Ask
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (Asked("ac99"), "--blame ac99: is no score; there are ac01"),
+        (Asked("ac99"), "--blame ac99: is no score; the nearest is ac09"),
         (Asked("session.nothing"), "--blame session.nothing: is no score"),
         (Asked(name="2026-01-20"), "has no data in 2026-01-20; the first day that has it is 2026-01-15, the last 2026"),
         (Asked(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
@@ -183,7 +183,7 @@ def test_what_is_not_there_is_named(project: Path, asked: Asked, message: str) -
 )
 def test_a_score_goes_by_any_of_its_names(project: Path, text: str, id_: str) -> None:
     """A component's in any spelling, a composite's with and without what stands before it."""
-    assert id_ == score_id(text, configuration.load(Project(project)))
+    assert id_ == configuration.score_named(configuration.load(Project(project)), text, "--blame")
 
 
 def test_a_session_lies_where_it_ended(project: Path) -> None:

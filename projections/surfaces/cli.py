@@ -18,8 +18,8 @@ from projections.surfaces.options import as_json, at_when, delivery, said
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
 from projections.surfaces.reflection import verb as reflection
+from projections.surfaces.scores import gate, score
 from projections.surfaces.scores import metrics as feeding
-from projections.surfaces.scores import score
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -249,7 +249,7 @@ def hook_(agent: str) -> int:
     return hook.run([agent])
 
 
-VERBS = (asking, diff, hand, log, whatif, bisecting, reflection, feeding, score, installing)
+VERBS = (asking, diff, hand, log, whatif, bisecting, reflection, feeding, score, gate, installing)
 for verb in (verb for module in VERBS for verb in module.VERBS):
     tallybook.add_command(verb)
 

@@ -9,15 +9,15 @@ import attrs
 
 from ledger.codec import decode
 from ledger.errors import BadInputError
-from projections.scores.config import OVERALL, SESSION, component_id
+from projections.scores.config import OVERALL, SESSION
 from projections.scores.leads import drop_in, lead_json, leads_view, levels, stretch
 from projections.surfaces.record import open_log
+from projections.surfaces.scores.configuration import score_named
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from projections.scores.config import Config
     from projections.scores.leads import Leads, Level, Moment
     from projections.scores.view import Scores
     from projections.surfaces.project import Project
@@ -67,7 +67,7 @@ def blame(project: Project, state: Scores, asked: Asked, when: When | None = Non
     Raises:
         BadInputError: There is no such score, or no such period that has it.
     """
-    score = score_id(asked.score, state.config)
+    score = score_named(state.config, asked.score, OPTION)
     found = levels(state.days, score, asked.period)
     name = _name(asked, score, found)
     told = {"score": score, "period": asked.period, "name": name, "periods": len(found)}
@@ -93,18 +93,6 @@ def leads_between(project: Project, times: tuple[str, str], when: When | None = 
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
     seq = max((raw.last for raw in known if raw.mark.at <= until), default=0)
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)
-
-
-def score_id(text: str, config: Config) -> str:
-    """Return the id of the score that somebody means.
-
-    Raises:
-        BadInputError: There is none of this name.
-    """
-    for id_ in (text, component_id(text), f"{SESSION}{text}"):
-        if id_ in config.score_ids:
-            return id_
-    raise BadInputError(f"{OPTION} {text}", "is no score", f"there are {', '.join(config.score_ids)}")
 
 
 def _name(asked: Asked, score: str, found: Sequence[Level]) -> str | None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger.errors import BadInputError, CannotWriteError
+from projections.scores.config import SESSION, score_id
 from projections.scores.configured import overlaid, read_config
 from projections.scores.document import DocumentError, Reader
 from projections.surfaces.scores.strict_yaml import parsed
@@ -54,6 +56,20 @@ def _loaded(project: Project) -> tuple[Config, dict[str, Any]]:
         return read_config(document), document
     except DocumentError as error:
         raise BadInputError(PLACE, str(error), HINT) from error
+
+
+def score_named(config: Config, given: str, where: str) -> str:
+    """Return the score that somebody names: ``AC-06``, ``score.ac06``, ``session.overall`` or ``overall``.
+
+    Raises:
+        BadInputError: There is none; the error begins with ``where``.
+    """
+    for wanted in (score_id(given), f"{SESSION}{given}"):
+        if wanted in config.score_ids:
+            return wanted
+    near = get_close_matches(given, config.score_ids, 1)
+    hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(config.score_ids)}"
+    raise BadInputError(f"{where} {given}", "is no score", hint)
 
 
 def default() -> dict[str, Any]:

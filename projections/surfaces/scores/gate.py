@@ -1,0 +1,133 @@
+"""The verbs `gate` and `baseline`: whether an agent may evolve, and what its scores are held against."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+from ledger.errors import EXIT_NO, NothingToDoError
+from ledger.events import BaselineSet
+from projections.scores.gates import Asked, Bounds, gate
+from projections.scores.histories import histories
+from projections.surfaces import commands
+from projections.surfaces.answers import answer, say
+from projections.surfaces.options import as_json, at_when, noted
+from projections.surfaces.requests import Facts, Request
+from projections.surfaces.scores.configuration import load, score_named
+from projections.surfaces.scores.state import state_of
+
+if TYPE_CHECKING:
+    from projections.scores.gates import Gate
+    from projections.scores.view import Scores
+    from projections.surfaces.project import Project
+    from projections.surfaces.record import Outcome
+    from projections.surfaces.when import Moment
+
+_POINTS: Final = click.FloatRange(0, 100)
+
+
+def ask(project: Project, asked: Asked, when: str | Moment | None = None) -> Gate:
+    """Return whether an agent may evolve, and why not.
+
+    Raises:
+        BadInputError: The score that is asked about is none.
+    """
+    config = load(project)
+    if asked.score_id is not None:
+        asked = attrs.evolve(asked, score_id=score_named(config, asked.score_id, "--component"))
+    bounds = Bounds(config.gate_least, config.levels, config.regressions)
+    return gate(histories(state_of(project, config, when)), bounds, asked)
+
+
+def set_baseline(project: Project, given: str, value: float | None, reason: str) -> tuple[BaselineSet, Outcome]:
+    """Set what a score is held against from here on; a drop that is known by now is acknowledged by it.
+
+    Args:
+        project: Whose score.
+        given: The score.
+        value: From 0 to 100; None for what the latest session with that score has.
+        reason: Why; may be empty.
+
+    Raises:
+        BadInputError: There is no such score.
+        NothingToDoError: No session has it.
+    """
+    config = load(project)
+    score = score_named(config, given, "baseline")
+    if value is None:
+        value = _latest(state_of(project, config), score)
+    event = BaselineSet(score, value, reason)
+    return event, commands.recorded(project, Request(Facts((event,)), {"rater": "human"}))
+
+
+def _latest(state: Scores, score: str) -> int:
+    (found,) = (one for one in histories(state) if one.score_id == score)
+    if found.latest is None:
+        raise NothingToDoError(score, "has no data, so it has no value to be held to", "--value N gives one")
+    return found.latest.value
+
+
+@click.command("gate", epilog="Example: tallybook gate --component ac06 --min 75 --no-drop 3")
+@click.option("--component", "score", metavar="ID", help="Whether this one may evolve; without it, whether any may.")
+@click.option("--min", "minimum", metavar="N", type=_POINTS, help="Closed below so many points.")
+@click.option(
+    "--no-drop", "drop", metavar="N", type=_POINTS, help="Closed more points than this below baseline, or last session."
+)
+@at_when
+@as_json
+@click.pass_obj
+def gate_verb(project: Project, /, **options: Any) -> int:
+    """Exit with 0 where the agent may evolve and with 1 where not, and say why.
+
+    A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
+    baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
+    """
+    asked = Asked(options["score"], options["minimum"], options["drop"])
+    found = ask(project, asked, noted(project, options["when"]))
+    if options["as_json"]:
+        answer({"open": found.open, "reasons": [attrs.asdict(reason) for reason in found.reasons]})
+    else:
+        from projections.surfaces.terminal import harmless
+
+        say("open" if found.open else "closed")
+        for reason in found.reasons:
+            say(harmless(f"{'- ' if reason.closes else '  '}{reason.text}"))
+    return 0 if found.open else EXIT_NO
+
+
+@click.command(epilog="Example: tallybook baseline ac06 --reason 'the new prompt is worth it'")
+@click.argument("score", required=False)
+@click.option("--value", metavar="N", type=_POINTS, help="From 0 to 100; what the latest session has, without it.")
+@click.option("--reason", default="", help="Why.")
+@as_json
+@click.pass_obj
+def baseline(project: Project, /, *, score: str | None, value: float | None, reason: str, as_json: bool) -> None:
+    """Set what a SCORE (a component, or overall) is held against; without one, list the baselines.
+
+    A drop that is known by then is acknowledged by it, and closes no gate any more.
+    """
+    if score is None:
+        _list(project, as_json=as_json)
+        return
+    event, outcome = set_baseline(project, score, value, reason)
+    if as_json:
+        answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
+    else:
+        say(f"{event.score} is held to {event.value:g} from here on")
+
+
+def _list(project: Project, *, as_json: bool) -> None:
+    found = state_of(project, load(project)).baselines
+    rows = [{"score": name, "value": one.value, "day": str(one.day), "seq": one.seq} for name, one in found.items()]
+    if as_json:
+        answer(rows)
+        return
+    for row in rows:
+        say(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}")
+    if not rows:
+        say("no score has a baseline; `tallybook baseline SCORE` sets one")
+
+
+VERBS: Final = (gate_verb, baseline)

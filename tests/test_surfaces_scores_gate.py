@@ -1,0 +1,167 @@
+"""The verbs `gate` and `baseline`: 0 where the agent may evolve and 1 where not, and why; drops are acknowledged."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.errors import EXIT_BAD_INPUT, EXIT_NO
+from projections.scores.histories import LOOKED_AT, SESSIONS, histories
+from scored import config, events, folded, noon, plain, say
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from command_line import Run
+
+DAYS = [f"2026-01-{day:02}" for day in range(1, 11)]
+
+
+@pytest.fixture
+def score(project: Path) -> Callable[..., None]:
+    """Return what records a session of a day in which one component has a score."""
+
+    def record(day: str, value: float, component: str = "ac09", name: str = "") -> None:
+        say(project, name or f"s-{day}-{component}", events(plain(value, component)), noon(day))
+
+    return record
+
+
+def asked(run: Run, *options: str) -> tuple[int, list[str]]:
+    """Return the exit code of a gate, and what its reasons are about: rule and score of those that close it."""
+    done = run("gate", *options, "--json")
+    told: dict[str, Any] = json.loads(done.out)
+    assert told["open"] is (done.code == 0)
+    return done.code, [f"{one['rule']} {one['score_id']}".strip() for one in told["reasons"] if one["closes"]]
+
+
+def test_a_good_score_opens_the_gate_and_says_what_is_unknown(score: Callable[..., None], run: Run) -> None:
+    """Nothing closes it: 80 is neither critical nor below 70, and what nobody measured is only told."""
+    score(DAYS[0], 80)
+    done = run("gate")
+    assert (0, "") == (done.code, done.err)
+    first, rest = done.out.split("\n", 1)
+    assert "open" == first
+    assert rest.startswith("  ac01, ac02, ac03, ac04, ac05, ac06, ac07, ac08, session.efficiency")
+    assert "open\n" == run("gate", "--component", "AC-09").out
+
+
+def test_a_component_below_70_blocks_its_own_evolution(score: Callable[..., None], run: Run) -> None:
+    """69 closes the gate of that component alone, in one sentence with score and bound; 70 opens it."""
+    score(DAYS[0], 69)
+    done = run("gate", "--component", "ac09")
+    assert (EXIT_NO, "") == (done.code, done.err)
+    assert "closed\n- ac09 is 69, below 70, the least with which it may evolve\n" == done.out
+    assert (0, []) == asked(run)
+    score(DAYS[1], 70)
+    assert (0, []) == asked(run, "--component", "ac09")
+
+
+def test_a_critical_score_blocks_all(score: Callable[..., None], run: Run) -> None:
+    """49 of one component closes every gate, its own for being below 70 as well."""
+    score(DAYS[0], 49)
+    score(DAYS[1], 95, "ac03")
+    assert (EXIT_NO, ["critical ac09", "critical session.handoff"]) == asked(run, "--component", "ac03")
+    assert (EXIT_NO, ["critical ac09", "critical session.handoff", "own score ac09"]) == asked(
+        run, "--component", "ac09"
+    )
+
+
+def test_what_was_never_measured_is_not_let_through_by_name(score: Callable[..., None], run: Run) -> None:
+    """A component without data closes its own gate, and no other's."""
+    score(DAYS[0], 90)
+    assert (EXIT_NO, ["no data ac06"]) == asked(run, "--component", "ac06")
+
+
+def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
+    """84 is more than 5 below the baseline of 90; a baseline of 84 acknowledges that, and 78 is a drop again."""
+    score(DAYS[0], 90)
+    assert "ac09 is held to 90 from here on\n" == run("baseline", "AC-09").out
+    score(DAYS[1], 85)
+    assert (0, []) == asked(run, "--component", "ac09")
+    score(DAYS[2], 84)
+    assert (EXIT_NO, ["baseline ac09"]) == asked(run, "--component", "ac09")
+    assert "nobody has acknowledged it" in run("gate").out
+    assert {"score": "ac09", "value": 84} == {
+        key: value
+        for key, value in json.loads(run("baseline", "ac09", "--reason", "a harder task", "--json").out).items()
+        if key != "seq"
+    }
+    assert (0, []) == asked(run, "--component", "ac09")
+    score(DAYS[3], 78)
+    assert (EXIT_NO, ["baseline ac09"]) == asked(run, "--component", "ac09")
+
+
+def test_an_option_closes_a_gate_that_the_configuration_leaves_open(score: Callable[..., None], run: Run) -> None:
+    """--min 85 closes for 84 and opens for 85; --no-drop 2 closes for 85 behind 88, and 3 opens."""
+    score(DAYS[0], 88)
+    score(DAYS[1], 84)
+    assert (EXIT_NO, ["min ac09"]) == asked(run, "--component", "ac09", "--min", "85")
+    score(DAYS[2], 88, name="good")
+    score(DAYS[3], 85)
+    assert (0, []) == asked(run, "--component", "ac09", "--min", "85")
+    assert (EXIT_NO, ["no-drop ac09"]) == asked(run, "--component", "ac09", "--no-drop", "2")
+    assert (0, []) == asked(run, "--component", "ac09", "--no-drop", "3")
+    assert (EXIT_NO, ["no-drop ac09", "no-drop session.handoff", "no-drop session.overall"]) == asked(
+        run, "--no-drop", "2.5"
+    )
+
+
+def test_a_gate_stands_as_it_stood(score: Callable[..., None], run: Run) -> None:
+    """--at the end of the good session opens what is closed now."""
+    score(DAYS[0], 80)
+    then = json.loads(run("log", "--json").out.splitlines()[-1])["seq"]
+    score(DAYS[1], 60)
+    assert (EXIT_NO, ["own score ac09"]) == asked(run, "--component", "ac09")
+    assert (0, []) == asked(run, "--component", "ac09", "--at", str(then))
+
+
+def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:
+    """Score, value, day and event of each; and how to set one where there is none."""
+    assert "no score has a baseline; `tallybook baseline SCORE` sets one\n" == run("baseline").out
+    assert [] == json.loads(run("baseline", "--json").out)
+    score(DAYS[0], 90)
+    run("baseline", "overall", "--value", "87.5")
+    (row,) = json.loads(run("baseline", "--json").out)
+    assert ("session.overall", 87.5) == (row["score"], row["value"])
+    assert f"session.overall  87.5  since {row['day']}, event {row['seq']}\n" == run("baseline").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("gate", "--component", "ac99"), EXIT_BAD_INPUT, "--component ac99: is no score; the nearest is ac09"),
+        (("gate", "--component", "mood"), EXIT_BAD_INPUT, "--component mood: is no score; there are ac01, ac02"),
+        (("gate", "--min", "101"), EXIT_BAD_INPUT, "--min"),
+        (("baseline", "ac06"), EXIT_NO, "ac06: has no data, so it has no value to be held to; --value N gives one"),
+        (("baseline", "ac77"), EXIT_BAD_INPUT, "baseline ac77: is no score"),
+        (("baseline", "ac06", "--value", "-1"), EXIT_BAD_INPUT, "--value"),
+    ],
+)
+def test_what_cannot_be_asked_is_one_line(
+    score: Callable[..., None], run: Run, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    """It names what was given and what there is, and nothing is recorded."""
+    score(DAYS[0], 90)
+    before = run("log", "--json").out
+    done = run(*arguments)
+    assert (code, "") == (done.code, done.out)
+    assert says in done.err
+    assert 1 == done.err.count("\n")
+    assert before == run("log", "--json").out
+
+
+def test_only_the_latest_sessions_are_compared_with() -> None:
+    """Of many sessions the last hundred are a score's history, the latest last, and years of others are not read."""
+    times = [f"2026-01-01T00:{number // 60:02}:{number % 60:02}.000000Z" for number in range(150)]
+    many = [(f"s{number:04}", at, plain(80), "") for number, at in enumerate(times)]
+    state = folded(config(), ("old", noon("2025-12-01"), plain(50, "ac03"), ""), *many)
+    known = {one.score_id: one for one in histories(state)}
+    assert SESSIONS == len(known["ac09"].sessions)
+    assert ("s0050", "s0149") == (known["ac09"].sessions[0].session, known["ac09"].sessions[-1].session)
+    assert ["old"] == [one.session for one in known["ac03"].sessions]
+    assert () == known["ac01"].sessions
+    assert LOOKED_AT > SESSIONS
