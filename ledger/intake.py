@@ -174,11 +174,11 @@ def _shape(said: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], 
     kind, type_ = said.get("kind"), _type(said)
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]
-    if type_ and any(isinstance(said.get(key), str) for key in _TYPE_KEYS[:2]):
+    if row_of(type_, _named(said, COMPONENT_KEYS)):
         return _telemetry
     if isinstance(said.get("metrics"), dict):
         return _metrics
-    if row_of(type_, _named(said, COMPONENT_KEYS)):
+    if type_ and any(isinstance(said.get(key), str) for key in _TYPE_KEYS[:2]):
         return _telemetry
     shapes = (reader for key, reader in _SHAPES if said.get(key) is not None)
     return next(shapes, _benchmark if isinstance(said.get("summary"), dict) else _telemetry)
@@ -188,6 +188,15 @@ def _metrics(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
     sent = said.get("metrics")
     if not isinstance(sent, dict):
         return "the metrics are no object of names and numbers"
+    found = _sent(sent, notes)
+    if not found:
+        return "there is no number among the metrics"
+    source = loose.name(said.get("source"), _MOST_TYPE_CHARS) or _type(said)
+    return _Found(tuple(_recorded(said, found, source)), _rater(said), ("component", "session"))
+
+
+def _sent(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
+    """Return the numbers that were sent as metrics; what else was is noted."""
     found: dict[str, float] = {}
     for name, value in sent.items():
         number = loose.number(value)
@@ -197,10 +206,7 @@ def _metrics(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
             found[name] = number
         elif value is not None:
             notes.append(f"{name} is no number and was left out")
-    if not found:
-        return "there is no number among the metrics"
-    source = loose.name(said.get("source"), _MOST_TYPE_CHARS) or _type(said)
-    return _Found(tuple(_recorded(said, found, source)), _rater(said), ("component", "session"))
+    return found
 
 
 def _is_metric(name: str) -> bool:
@@ -294,10 +300,12 @@ def _telemetry(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
         return "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
     row = row_of(type_, _named(said, COMPONENT_KEYS))
     if row is None:
-        return _metrics(said, notes) if isinstance(said.get("metrics"), dict) else _UNSCORED
+        return _UNSCORED
     areas = [area for key in _DATA_KEYS if isinstance(area := said.get(key), dict)]
     areas.append({key: value for key, value in said.items() if key not in _ABOUT})
     found = {name: value for name, value in measured(row, areas).items() if _is_metric(name)}
+    if isinstance(sent := said.get("metrics"), dict):
+        found |= _sent(sent, notes)
     ended = (SessionEnded(_version(areas)),) if row.ends else ()
     if not found and not ended:
         return "the event brings no number"

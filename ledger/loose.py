@@ -91,6 +91,8 @@ def moment(value: object) -> str | None:
     """
     text = value.strip() if isinstance(value, str) else ""
     since_1970 = number(value)
+    if len(text) > _MOST_TIME_CHARS:
+        return None
     try:
         if since_1970 is None or len(text) == _DAY_DIGITS:
             unix_us = _iso_us(text)
@@ -109,7 +111,5 @@ def _iso_us(text: str) -> int:
     Raises:
         ValueError: It is none.
     """
-    if len(text) > _MOST_TIME_CHARS:
-        raise ValueError("too long for a time")
     found = datetime.fromisoformat(_ZONE.sub("", text.upper()))
     return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)

@@ -90,6 +90,11 @@ def kept(said: dict[str, Any]) -> TelemetryKept:
         ({"type": "metrics", "metrics": {"a": 1}}, metrics("", "metrics", a=1), "import"),
         ({"event_type": "metrics", "ts": 1768600800, "a": 1, "session": 7}, metrics("", "metrics", a=1), "import"),
         ({"event_type": "metric", "payload": {"name": "a", "value": 1}}, metrics("", "metric", a=1), "import"),
+        ({"event": "coffee", "metrics": {"a": 1}}, metrics("", "coffee", a=1), "import"),
+        ({"event": "task_done", "metrics": {"completed": 3, "a": 1}}, metrics("", "task_done", completed=3, a=1), "import"),
+        ({"metrics": {"a": 1}, "source": "x" * 100}, metrics("", "x" * 100, a=1), "agent"),
+        ({"feedback": 100}, FeedbackRecorded("", 100, "", ""), "human"),
+        ({"feedback": 5, "note": "half \ud800"}, FeedbackRecorded("", 5, "", "half ?"), "human"),
         ({"hook_event": "session_end", "metadata": {"jarvis_version": "1.9.5"}}, SessionEnded("1.9.5"), "import"),
         ({"event_type": "session_end", "data": {"version": "2", "x": 1}, "version": "3"}, SessionEnded("2"), "import"),
     ],
@@ -105,6 +110,9 @@ def test_the_end_of_a_session_brings_its_measures_along() -> None:
     """What telemetry says of the end is one batch: the end, and what was measured by it."""
     taken = take({"event_type": "session_end", "component": "AC-09", "session_id": "s1", "data": {"completeness": 90}})
     assert (SessionEnded(""), metrics("AC-09", "session_end", completeness=90)) == taken.events
+    taken = take({"event": "session_end", "metrics": {"any": 1, "other": "x"}, "session_id": "s1", "at": AT})
+    assert (SessionEnded(""), metrics("", "session_end", any=1)) == taken.events
+    assert ("other is no number and was left out",) == taken.problems
 
 
 @pytest.mark.parametrize(
@@ -150,6 +158,10 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
         ({"event_type": "task_start"}, ["no component and no session and no time is named"]),
         ({"event_type": "session_end"}, ["no session and no time is named"]),
         ({"event_type": "coffee_made", "component": "ac02", "timestamp": AT}, ["no session is named"]),
+        (METRICS | {"at": None}, []),
+        ({"feedback": 80, "note": "x" * 10_000}, []),
+        ({}, ["it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"]),
+        (EVENT | {"event_type": "coffee", "metrics": {"a": 1, "b": "c"}}, ["b is no number"]),
         (METRICS | {"at": "yesterday"}, ["the time cannot be read, so it counts for now"]),
         (EVENT | {"timestamp": "x"}, ["the time cannot be read, so it counts for now"]),
         (
@@ -171,7 +183,8 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
 def test_what_is_odd_is_named(said: dict[str, Any], problems: list[str]) -> None:
     """It is recorded with what it has, and what is missing or was left out is said."""
     taken = take(said)
-    assert problems == list(taken.problems)
+    assert len(problems) == len(taken.problems)
+    assert [] == [(one, told) for one, told in zip(problems, taken.problems, strict=True) if not told.startswith(one)]
 
 
 @pytest.mark.parametrize(
@@ -237,8 +250,20 @@ def test_a_long_original_is_kept_by_its_beginning() -> None:
     """As a JSON text of the first 100,000 characters; a shorter one is kept as it is, and half a surrogate escaped."""
     assert '{"a":"ü"}' == original({"a": "ü"})
     assert '{"a":"\\ud800"}' == original({"a": "\ud800"})
-    said = {"a": "x" * 200_000}
-    assert '{"a":"' + "x" * 99_994 == json.loads(original(said))
+    assert '{"a":"\\ud800","b":1}' == original({"a": "\ud800", "b": 1})
+    said = {"a": "ü" * 200_000}
+    assert json.dumps('{"a":"' + "ü" * 99_994, ensure_ascii=False) == original(said)
+    fits = {"a": "x" * (100_000 - len('{"a":""}'))}
+    assert fits == json.loads(original(fits))
+
+
+def test_a_long_type_is_its_digest() -> None:
+    """As any name that is too long for its place: a hundred characters, for a type and for a source."""
+    assert "x" * 100 == kept({"event_type": "x" * 100}).type
+    assert kept({"event_type": "x" * 101}).type.startswith("digest:")
+    (event,) = take({"metrics": {"a": 1}, "source": "x" * 101}).events
+    assert isinstance(event, MetricsRecorded)
+    assert event.source.startswith("digest:")
 
 
 def test_a_default_is_for_what_names_none() -> None:

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger import telemetry
 from ledger.loose import number
-from ledger.telemetry import GAUGES, TABLE, measured, row_of, stem
+from ledger.telemetry import GAUGES, OK, TABLE, Row, measured, row_of, stem
 from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
@@ -314,6 +315,13 @@ def test_what_lies_too_deep_is_not_looked_for() -> None:
         data = {"in": data}
     assert told({"ends": 1, "coverage": 5}) == read("reflection_end", "", data)
     assert told({"ends": 1}) == read("reflection_end", "", {"in": data})
+
+
+def test_a_share_is_two_counters() -> None:
+    """Each event counts once, for the measure where it went well, or never."""
+    well, never = telemetry._pair("accuracy", "a", "b"), telemetry._missed("accuracy", "c")
+    assert Row(("a", "b"), {"accuracy_count": OK, "accuracy_total": 1}) == well
+    assert Row(("c",), {"accuracy_count": 0, "accuracy_total": 1}) == never
 
 
 def test_the_measures_are_the_documents() -> None:
