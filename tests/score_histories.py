@@ -40,7 +40,6 @@ def document() -> dict[str, Any]:
     return configuration.default()
 
 
-@lru_cache(maxsize=64)
 def config_of(own: str = "") -> Config:
     """Return the default configuration with YAML laid over what stands under ``scoring``."""
     return read_config(overlaid(document(), {"scoring": yaml.safe_load(own) or {}}))

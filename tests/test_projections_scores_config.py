@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from projections.scores.config import Grade, Level, Metric, Sensitivity
+from projections.scores.config import Display, Grade, Level, Metric, Sensitivity
 from projections.scores.configured import overlaid
+from projections.scores.document import DocumentError
 from score_histories import config_of
 
 if TYPE_CHECKING:
@@ -80,6 +81,10 @@ def test_the_default_is_what_the_specification_says() -> None:
     )
     assert ".claude/metrics/scores/" == config.path
     assert Sensitivity(5, 2, 10, 7, 2) == config.regressions
+    assert ("AGENT HEALTH SCORE", Display(grades=True, trends=True, recommendations=True)) == (
+        config.title,
+        config.display,
+    )
     assert (True, UTC, 0.25, 0.25) == (config.enabled, config.zone, config.benchmark_weight, config.feedback_weight)
 
 
@@ -172,6 +177,8 @@ def test_a_list_of_all_names_puts_them_into_order() -> None:
     config = config_of(f"{{grades: {{{new}, A: {{}}, B: {{}}, C: {{}}, D: {{}}, F: {{}}}}}}")
     assert ["A+", "A", "B", "C", "D", "F"] == [grade.name for grade in config.grades]
     assert 90 == config.grades[1].least
+    reversed_ = config_of("session_weights: {handoff: 0.2, improvement: 0.25, effectiveness: 0.35, efficiency: 0.2}")
+    assert ["handoff", "improvement", "effectiveness", "efficiency"] == list(reversed_.session_weights)
     added = config_of("components: {aa: {metrics: {speed: {}}}}")
     assert "aa" == list(added.components)[-1]
 
@@ -189,6 +196,29 @@ def test_neither_document_is_changed() -> None:
     own: dict[str, Any] = {"a": {"c": {"d": 4}, "f": 5}}
     assert {"a": {"b": 1, "c": {"d": 4}, "f": 5}, "e": 3} == overlaid(default, own)
     assert ({"a": {"b": 1, "c": {"d": 2}}, "e": 3}, {"a": {"c": {"d": 4}, "f": 5}}) == (default, own)
+
+
+@pytest.mark.parametrize("own", ["{worst: 0, best: 0.5}", "{form: inverse, worst: 0.5, best: 0}"])
+def test_bounds_may_lie_close_together(own: str) -> None:
+    """Any two different numbers are bounds."""
+    bounds = metrics_of(config_of(f"components: {{mine: {{metrics: {{x: {own}}}}}}}"), "mine")["x"]
+    assert {0, 0.5} == {bounds.worst, bounds.best}
+
+
+def test_weights_sum_to_1_but_for_what_digits_leave() -> None:
+    """A billionth too much is taken; twice that is not."""
+    weights = "session_weights: {{efficiency: {}, effectiveness: 0.25, improvement: 0.25, handoff: 0.25}}"
+    assert 0.25 + 2**-30 == config_of(weights.format(0.25 + 2**-30)).session_weights["efficiency"]
+    with pytest.raises(DocumentError, match=r"^scoring\.session_weights sum to 1\.00000000186, and have to sum to 1$"):
+        config_of(weights.format(0.25 + 2**-29))
+
+
+@pytest.mark.parametrize("flags", [(True, False, False), (False, True, False), (False, False, True)])
+def test_each_part_of_the_display_has_a_key(flags: tuple[bool, bool, bool]) -> None:
+    """Grades, trends and recommendations are shown or not, each by itself."""
+    names = ("show_grades", "show_trends", "show_recommendations")
+    own = ", ".join(f"{name}: {str(flag).lower()}" for name, flag in zip(names, flags, strict=True))
+    assert Display(*flags) == config_of(f"{{enabled: false, title: Health, display: {{{own}}}}}").display
 
 
 @pytest.mark.parametrize("zone", ["utc", "UTC", "Utc"])

@@ -92,6 +92,7 @@ def test_tallies_come_together_without_being_changed() -> None:
     both.add({"ac01": 0})
     assert (tally_of({"ac01": 70}), tally_of({"ac01": 90}, {"ac01": 91})) == (one, two)
     assert Tally() == together([])
+    assert {70: 3} == together([one, tally_of({"ac01": 70}, {"ac01": 70})]).scores["ac01"]
 
 
 def test_days_are_grouped_in_order() -> None:

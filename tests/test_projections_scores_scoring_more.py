@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
 
 import attrs
 from hypothesis import given
@@ -10,8 +11,12 @@ from hypothesis import strategies as st
 import pytest
 
 from ledger.events import BenchmarkRecorded, FeedbackRecorded
-from projections.scores.scoring import scores
-from score_histories import LINEAR, config_of, line, metrics, session_of, value_of
+from projections.scores.inputs import exact
+from projections.scores.scoring import component_score, scores
+from score_histories import LINEAR, config_of, line, metrics, session_of
+
+if TYPE_CHECKING:
+    from projections.scores.config import Config
 
 # Counters and gauges
 
@@ -26,6 +31,15 @@ def test_pairs_of_counts_add_up() -> None:
     """1 of 4 and 2 of 2 are 3 of 6."""
     events = [metrics("ac05", coverage_count=part, coverage_total=whole) for part, whole in ((1, 4), (2, 2))]
     assert 50 == scores(session_of(*events), config_of())["ac05"]
+
+
+def test_parts_of_a_whole_add_up_exactly() -> None:
+    """Ten tenths of two are half of it, and whole numbers stay whole."""
+    events = [metrics("ac05", coverage_count=0.1) for _ in range(10)]
+    assert 50 == scores(session_of(*events, metrics("ac05", coverage_total=2)), config_of())["ac05"]
+    assert [(3, int), (Fraction(1, 2), Fraction), (1, int)] == [
+        (value, type(value)) for value in map(exact, (3.0, 0.5, True))
+    ]
 
 
 def test_true_counts_one_where_it_adds_up() -> None:
@@ -64,14 +78,28 @@ BOTH_WAYS = {"total": ("iterations",), "iterations": ("total",)}
 """More tasks with the same iterations are less completed, and less effort for each."""
 
 
+@pytest.fixture(scope="module")
+def default() -> Config:
+    """Return the default configuration, which no example reads anew."""
+    return config_of()
+
+
+def worth(config: Config, component: str, values: dict[str, float]) -> int | None:
+    """Return the score of a component of which this was measured."""
+    found = component_score(config.components[component], session_of(metrics(component, **values)), config)
+    return None if found is None else found.value
+
+
 @pytest.mark.parametrize(("component", "name", "sign"), ROWS)
 @given(data=st.data())
-def test_a_score_is_monotone_in_each_metric(component: str, name: str, sign: int, data: st.DataObject) -> None:
+def test_a_score_is_monotone_in_each_metric(
+    default: Config, component: str, name: str, sign: int, data: st.DataObject
+) -> None:
     """Whatever else was measured, more of what is good never lowers a score, more of what is bad never raises it."""
     others = {other: VALUES for other in DIRECTIONS[component] if other not in {name, *BOTH_WAYS.get(name, ())}}
     beside = data.draw(st.fixed_dictionaries({}, optional=others | OTHERS.get(component, {})))
     less, more = sorted((data.draw(VALUES), data.draw(VALUES)))
-    low, high = (value_of(component, **beside, **{name: one}) for one in (less, more))
+    low, high = (worth(default, component, beside | {name: one}) for one in (less, more))
     assert (low is None) == (high is None)
     assert (low or 0) * sign <= (high or 0) * sign
 

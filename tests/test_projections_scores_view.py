@@ -304,7 +304,9 @@ def test_a_shelf_of_copies_counts_the_same(fresh: int, monkeypatch: pytest.Monke
     """However often sessions are counted and put away while history is read, they are counted once."""
     monkeypatch.setattr(module, "FRESH", fresh)
     told = [line(seq, greeting(seq), f"s{seq % 3}", f"2026-01-{16 + seq % 2}T12:00:{seq:02}") for seq in range(1, 20)]
-    kept = fold(scores_view(config_of(), Copies()), batches(*told)).count()
+    shelf = Copies()
+    kept = fold(scores_view(config_of(), shelf), batches(*told)).count()
+    assert shelf is kept.sessions
     assert folded(told).days == kept.days
     assert dict(folded(told).sessions) == dict(kept.sessions)
     # Odd seconds lie on the 17th: 15 of s0, 19 of s1 and 17 of s2 are the last of each.

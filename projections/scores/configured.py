@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import tzinfo
 
-SUM_TOLERANCE: Final = 1e-9
+SUM_TOLERANCE: Final = 2**-30
 NOTIFIED: Final = ("log", "dashboard", "user", BLOCK)
 FORMS: Final = ("linear", "inverse", "ratio", "boolean")
 
@@ -59,6 +59,7 @@ def read_config(document: Mapping[str, Any]) -> Config:
     components = {one.id: one for one, enabled in parts if enabled}
     weights, sessions = root.inner("session_weights"), root.inner("sessions")
     trends, storage, display = (root.inner(name).only(*_KEYS[name]) for name in ("trends", "storage", "display"))
+    short_term_days = trends.whole("short_term_days", 1)
     config = Config(
         root.flag("enabled"),
         root.text("title"),
@@ -67,9 +68,9 @@ def read_config(document: Mapping[str, Any]) -> Config:
         {name: _parts(sessions, name, root) for name in sessions.names},
         _grades(root.inner("grades")),
         _levels(root.inner("thresholds"), root.inner("notifications")),
-        trends.whole("short_term_days", 1),
+        short_term_days,
         trends.whole("long_term_days", 1),
-        _regressions(root.inner("regressions"), trends.whole("short_term_days", 1)),
+        _regressions(root.inner("regressions"), short_term_days),
         root.inner("gates").only("least").whole("least", 0, 100),
         root.inner("benchmarks").only("weight").number("weight", 0, 100),
         root.inner("feedback").only("weight").number("weight", 0, 100),
@@ -176,9 +177,10 @@ def _metric(part: Reader) -> Metric:
         part.flag("rest", default=False),
         part.number("weight", 0, default=1),
     )
-    if bounded and not (metric.best - metric.worst) * (1 if form == "linear" else -1) > 0:
-        more = "above" if form == "linear" else "below"
-        raise part.fault(f"is {metric.best:g}, and lies {more} worst, {metric.worst:g}, in the form {form}", "best")
+    less, more = (metric.worst, metric.best) if form == "linear" else (metric.best, metric.worst)
+    if bounded and less >= more:
+        place = "above" if form == "linear" else "below"
+        raise part.fault(f"is {metric.best:g}, and lies {place} worst, {metric.worst:g}, in the form {form}", "best")
     if not metric.weight > 0:
         raise part.fault("is above 0; a metric that is false is left out", "weight")
     return metric

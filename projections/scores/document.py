@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import isfinite
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -109,7 +108,7 @@ class Reader:
     def number(self, name: str, least: float = -_MOST, most: float = _MOST, default: float | None = None) -> float:
         """Return a number between two bounds, both included."""
         value = self._get(name, default)
-        if type(value) not in {int, float} or (type(value) is float and not isfinite(value)):
+        if type(value) not in {int, float}:
             raise self.fault(f"is a number, and not {told(value)}", name)
         if not least <= value <= most:
             raise self.fault(f"is {_bounds(least, most)}, and not {told(value)}", name)

@@ -68,11 +68,11 @@ def component_score(component: Component, session: Session, config: Config) -> S
 
 def _metrics(component: Component, session: Session) -> list[Part]:
     measured = session.measured(component)
-    found = [points(metric, measured) for metric in component.metrics]
-    some = any(one is not None for one in found)
+    found = [(metric, points(metric, measured)) for metric in component.metrics]
+    some = any(one is not None for _, one in found)
     return [
         Part(metric.name, metric.missing if one is None and some else one, metric.weight, one is not None)
-        for metric, one in zip(component.metrics, found, strict=True)
+        for metric, one in found
     ]
 
 

@@ -46,9 +46,13 @@ _order: dict[str, int] = {}
 
 
 def is_own(test: str, module: str) -> bool:
-    """Tell whether a test stands in a file named after a module: ``ledger.backends.jsonl`` has test_ledger_jsonl.py."""
-    top, _, leaf = module.partition(".")
-    name = rf"tests/test_{top}_{leaf.rpartition('.')[2]}(_more)?\.py::"
+    """Tell whether a test stands in a file named after a module, with or without the folder in between.
+
+    ``ledger.backends.jsonl`` has test_ledger_jsonl.py, and ``projections.scores.view`` test_projections_scores_view.py.
+    """
+    top, *folders, leaf = module.split(".")
+    between = "".join(f"{folder}_" for folder in folders)
+    name = rf"tests/test_{top}_({between})?{leaf}(_more)?\.py::"
     return re.match(name, test) is not None
 
 

@@ -1,8 +1,7 @@
-"""What the configuration of the scores cannot be: each is refused in one line that names the key."""
+"""What a configuration of the scores cannot be: each is refused in one line that names the key."""
 
 from __future__ import annotations
 
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +14,8 @@ from score_histories import config_of, document
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+ORDER = "thresholds are out of order: warning lies above alert, and alert above critical"
+
 
 def refusal(own: str) -> str:
     """Return why YAML laid over the default is refused."""
@@ -25,14 +26,15 @@ def refusal(own: str) -> str:
 
 def refusal_of(path: tuple[str, ...], value: object) -> str:
     """Return why the default is refused with a value at a path under ``scoring``."""
-    changed = deepcopy(document())
-    place: dict[str, Any] = changed["scoring"]
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
     with pytest.raises(DocumentError) as caught:
-        read_config(changed)
+        read_config(changed(document(), ("scoring", *path), value))
     return str(caught.value)
+
+
+def changed(place: dict[str, Any], path: tuple[str, ...], value: object) -> dict[str, Any]:
+    """Return a document with another value at a path."""
+    key, *below = path
+    return {**place, key: changed(place[key], tuple(below), value) if below else value}
 
 
 def places(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -72,10 +74,9 @@ def test_every_key_of_a_wrong_type_is_named() -> None:
 
 def test_every_key_that_is_left_out_is_named() -> None:
     """Where the whole document is at hand, a key that is fixed and missing is named as such."""
-    changed = deepcopy(document())
-    del changed["scoring"]["trends"]["short_term_days"]
+    trends = {"long_term_days": 30}
     with pytest.raises(DocumentError, match=r"^scoring\.trends\.short_term_days is missing$"):
-        read_config(changed)
+        read_config(changed(document(), ("scoring", "trends"), trends))
 
 
 def test_an_unknown_key_is_named_at_every_level() -> None:
@@ -105,7 +106,7 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
             "sessions.overall is made of the others, and canno",
         ),
         ("sessions: {handoff: [ac10]}", "sessions.handoff names 'ac10', which is no component; there are ac01, ac02, "),
-        ("thresholds: {alert: 70}", "thresholds are out of order: warning lies above alert, and alert above critical"),
+        ("thresholds: {alert: 70}", ORDER),
         ("thresholds: {critical: 65}", "thresholds are out of order: "),
         ("thresholds: {warning: 101}", "thresholds.warning is from 0 to 100, and not 101"),
         ("thresholds: {critical: -1}", "thresholds.critical is from 0 to 100, and not -1"),
@@ -115,12 +116,18 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
             "notifications: {critical: [Block evolution]}",
             "notifications.critical names 'Block evolution'; there are log",
         ),
+        ("grades: {A: {least: 101}}", "grades.A.least is from 0 to 100, and not 101"),
+        ("title: {a: 1}", "title is a text, and not keys and values"),
+        (f"enabled: {'x' * 78}", f"enabled is true or false, and not '{'x' * 78}'"),
+        (f"enabled: {'x' * 79}", f"enabled is true or false, and not '{'x' * 79}…"),
+        ("session_weights: {handoff: 0.200000002}", "session_weights sum to 1.000000002, and have to sum to 1"),
         ("grades: {A: {least: 80}}", "grades are out of order: each begins below the one before it, and the last one"),
         ("grades: {C: {least: 85}}", "grades are out of order: "),
         ("grades: {F: {least: 1}}", "grades are out of order: "),
         ("grades: {G: {least: 5, status: Odd, action: Look}}", "grades are out of order: "),
         ("grades: {A: false, B: false, C: false, D: false, F: false}", "grades are out of order: "),
         ("trends: {short_term_days: 30}", "trends.long_term_days lies above short_term_days, 30"),
+        ("trends: {long_term_days: 0}", "trends.long_term_days is from 1 to 1,000,000, and not 0"),
         ("trends: {short_term_days: 0}", "trends.short_term_days is from 1 to 1,000,000, and not 0"),
         ("regressions: {points: -1}", "regressions.points is from 0 to 100, and not -1"),
         ("regressions: {z_score: -0.1}", "regressions.z_score is at least 0.1, and not -0.1"),
@@ -132,14 +139,15 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
         ("feedback: {weight: 101}", "feedback.weight is from 0 to 100, and not 101"),
         ("storage: {retention_days: 0}", "storage.retention_days is from 1 to 1,000,000, and not 0"),
         *(
-            (f"storage: {{path: '{path}'}}", f"storage.path is a folder within the project, and not {told}")
+            (f'storage: {{path: "{path}"}}', f"storage.path is a folder within the project, and not {told}")
             for path, told in (
                 ("/x", "'/x'"),
                 ("../x", "'../x'"),
                 ("a/../../x", "'a/../../x'"),
                 (".", "'.'"),
                 ("C:x", "'C:x'"),
-                ("..\\x", "'..\\\\x'"),
+                ("a\\0b", "'a\\x00b'"),
+                ("..\\\\x", "'..\\\\x'"),
             )
         ),
         *(
@@ -165,6 +173,37 @@ def test_what_does_not_fit_together_is_refused(own: str, expected: str) -> None:
     line = refusal(own)
     assert f"scoring.{expected}" == line[: len("scoring.") + len(expected)]
     assert 1 == len(line.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        (
+            "thresholds: {critical: 65}",
+            f"{ORDER} (warning 70, alert 60, critical 65)",
+        ),
+        (
+            "notifications: {critical: [Block evolution]}",
+            "notifications.critical names 'Block evolution'; there are log, dashboard, user, block evolution",
+        ),
+        (
+            "sessions: {handoff: [ac09, AC-01]}",
+            f"sessions.handoff names 'AC-01', which is no component; there are {', '.join(config_of().components)}",
+        ),
+        (
+            "components: {AC-10: {metrics: {x: {}}}}",
+            "components.AC-10 is called by small letters and digits alone, such as ac10",
+        ),
+        (
+            "components: {'--': {metrics: {x: {}}}}",
+            "components.-- is called by small letters and digits alone, such as ac01",
+        ),
+        ("storage: {colour: 1}", "storage.colour is no key that is known; there are path, retention_days"),
+    ],
+)
+def test_a_line_says_what_there_is_instead(own: str, expected: str) -> None:
+    """Whoever reads it knows what can stand there."""
+    assert f"scoring.{expected}" == refusal(own)
 
 
 @pytest.mark.parametrize(
