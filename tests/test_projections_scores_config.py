@@ -152,14 +152,15 @@ def test_a_metric_may_be_called_form() -> None:
 
 
 def test_what_is_false_is_left_out() -> None:
-    """A component is left out of the composites as well, a metric of its component, a grade of the scale."""
+    """A component, also one that is only switched off, is out of the composites too; a metric and a grade are out."""
     own = """
-    components: {ac03: false, ac09: {metrics: {completeness: false}}, nobody: false}
+    components: {ac03: false, ac08: {enabled: false}, ac09: {metrics: {completeness: false}}, nobody: false}
     grades: {A: false}
     """
     config = config_of(own)
     assert "ac03" not in config.components
-    assert ("ac02",) == config.sessions["effectiveness"]
+    assert "ac08" not in config.components
+    assert [("ac02",), ("ac05", "ac06", "ac07")] == [config.sessions[name] for name in ("effectiveness", "improvement")]
     assert ["state_preservation", "handoff_quality"] == list(metrics_of(config, "ac09"))
     assert ["B", "C", "D", "F"] == [grade.name for grade in config.grades]
 
