@@ -91,7 +91,11 @@ def kept(said: dict[str, Any]) -> TelemetryKept:
         ({"event_type": "metrics", "ts": 1768600800, "a": 1, "session": 7}, metrics("", "metrics", a=1), "import"),
         ({"event_type": "metric", "payload": {"name": "a", "value": 1}}, metrics("", "metric", a=1), "import"),
         ({"event": "coffee", "metrics": {"a": 1}}, metrics("", "coffee", a=1), "import"),
-        ({"event": "task_done", "metrics": {"completed": 3, "a": 1}}, metrics("", "task_done", completed=3, a=1), "import"),
+        (
+            {"event": "task_done", "metrics": {"completed": 3, "a": 1}},
+            metrics("", "task_done", completed=3, a=1),
+            "import",
+        ),
         ({"metrics": {"a": 1}, "source": "x" * 100}, metrics("", "x" * 100, a=1), "agent"),
         ({"feedback": 100}, FeedbackRecorded("", 100, "", ""), "human"),
         ({"feedback": 5, "note": "half \ud800"}, FeedbackRecorded("", 5, "", "half ?"), "human"),
