@@ -41,7 +41,7 @@ STEPS = Metric("steps", "inverse", "avg_steps", counts=("steps", "tasks"), worst
         # As a share: 2 of 5 are 40 percent, half way; 9 of 10 are beyond the best.
         (GREETING, {"greeting_score_count": 2, "greeting_score_total": 5}, 50),
         (GREETING, {"greeting_score_count": 9, "greeting_score_total": 10}, 100),
-        (GREETING, {"greeting_score_total": 5}, 0),
+        (GREETING, {"greeting_score_total": 5}, None),
         (GREETING, {"greeting_score_count": 2, "greeting_score_total": 0}, None),
         (GREETING, {"greeting_score_count": 2}, None),
         (GREETING, {"greeting_score": 30, "greeting_score_count": 5, "greeting_score_total": 5}, 25),
@@ -60,7 +60,7 @@ STEPS = Metric("steps", "inverse", "avg_steps", counts=("steps", "tasks"), worst
         (RATE, {"won": 0, "played": 10}, 0),
         (RATE, {"won": 12, "played": 10}, 100),
         (RATE, {"won": -2, "played": 10}, 0),
-        (RATE, {"played": 10}, 0),
+        (RATE, {"played": 10}, None),
         (RATE, {"won": 8}, None),
         (RATE, {"won": 8, "played": 0}, None),
         (RATE, {"won": 8, "played": -1}, None),
@@ -75,7 +75,7 @@ STEPS = Metric("steps", "inverse", "avg_steps", counts=("steps", "tasks"), worst
         (DRIFT, {"won": 3}, None),
         (DRIFT, {}, None),
         (REST, {"lost": 1, "played": 4}, 75),
-        (REST, {"played": 4}, 100),
+        (REST, {"played": 4}, None),
         (REST, {"lost": 5, "played": 4}, 0),
         (REST, {"lost": -1, "played": 4}, 100),
         (REST, {"lost": 0, "played": 0}, 40),
@@ -152,10 +152,10 @@ def test_composites_are_cut(value: float, expected: int) -> None:
 
 @pytest.mark.parametrize(
     ("measured", "expected"),
-    [({"a": 1, "b": 4}, 0.25), ({"b": 4}, 0), ({"a": 1}, None), ({"a": 1, "b": 0}, None), ({"a": 1, "b": -4}, None)],
+    [({"a": 1, "b": 4}, 0.25), ({"b": 4}, None), ({"a": 1}, None), ({"a": 1, "b": 0}, None), ({"a": 1, "b": -4}, None)],
 )
 def test_a_share_is_a_part_of_a_whole(measured: dict[str, float], expected: float | None) -> None:
-    """A part that never happened is 0 of its whole; without a whole there is no share."""
+    """Without either of them nothing was measured, and of nothing there is no share."""
     assert expected == share(measured, "a", "b")
 
 

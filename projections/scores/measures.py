@@ -63,18 +63,18 @@ def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
     value = measured.get(metric.of)
     if value is None:
         value = share(measured, *_pair(metric), FULL)
-    if value is None and metric.counts and metric.counts[0] in measured:
+    if value is None and metric.counts:
         value = share(measured, *metric.counts)
     return None if value is None else linear(value, metric.worst, metric.best)
 
 
 def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
     part, whole = (metric.of, metric.per) if metric.per in measured else _pair(metric)
-    if whole not in measured:
-        return None
+    if measured.get(whole, 1) <= 0:
+        return metric.empty
     percent = share(measured, part, whole, FULL)
     if percent is None:
-        return metric.empty
+        return None
     return FULL - clamped(percent) if metric.rest else clamped(percent)
 
 
@@ -92,12 +92,9 @@ def _pair(metric: Metric) -> tuple[str, str]:
 
 
 def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
-    """Return part / whole times a factor; None where the whole is missing, or not above 0.
-
-    A part that is missing is 0: what never happened was never counted.
-    """
-    of = measured.get(whole)
-    return None if of is None or of <= 0 else measured.get(part, 0) / of * factor
+    """Return part / whole times a factor; None where either was not measured, or the whole is not above 0."""
+    value, of = measured.get(part), measured.get(whole)
+    return None if value is None or of is None or of <= 0 else value / of * factor
 
 
 _FORMS: Final[dict[str, Callable[[Metric, Mapping[str, float]], float | None]]] = {
