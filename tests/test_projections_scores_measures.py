@@ -59,6 +59,8 @@ STEPS = Metric("steps", "inverse", "avg_steps", counts=("steps", "tasks"), worst
         (RATE, {"won": 8, "played": 10}, 80),
         (RATE, {"won": 0, "played": 10}, 0),
         (RATE, {"won": 12, "played": 10}, 100),
+        (RATE, {"won": 1, "played": 1}, 100),
+        (RATE, {"won": 0.25, "played": 0.5}, 50),
         (RATE, {"won": -2, "played": 10}, 0),
         (RATE, {"played": 10}, None),
         (RATE, {"won": 8}, None),

@@ -70,7 +70,7 @@ def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
 
 def _ratio(metric: Metric, measured: Mapping[str, float]) -> float | None:
     part, whole = (metric.of, metric.per) if metric.per in measured else _pair(metric)
-    if measured.get(whole, 1) <= 0:
+    if whole in measured and measured[whole] <= 0:
         return metric.empty
     percent = share(measured, part, whole, FULL)
     if percent is None:
