@@ -12,6 +12,7 @@ from ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, 
 from projections.fold import State, View
 from projections.scores import playbook_health
 from projections.scores.config import COUNT, TOTAL, component_id
+from projections.scores.inputs import happened
 from projections.scores.periods import series
 from projections.scores.scoring import BENCHMARKS, FEEDBACK, component_score
 
@@ -95,7 +96,7 @@ def explained(session: Session, component: Component, config: Config, records: I
 
 def _row(record: Recorded) -> dict[str, Any]:
     event: Any = record.event
-    told = {"seq": record.seq, "at": record.when or record.at, "session": record.by.session, "rater": record.by.rater}
+    told = {"seq": record.seq, "at": happened(record), "session": record.by.session, "rater": record.by.rater}
     if isinstance(event, MetricsRecorded):
         return told | {"what": "metrics", "values": dict(event.metrics)}
     if isinstance(event, BenchmarkRecorded):

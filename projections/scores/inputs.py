@@ -142,7 +142,7 @@ class Session:
 
     def hear(self, record: Recorded) -> None:
         """Take in an event of this session."""
-        said = Said(record.when or record.at, record.at, record.part[0], record.id)
+        said = Said(happened(record), record.at, record.part[0], record.id)
         self.first_at = min(self.first_at or said.at, said.at)
         self.seq = max(self.seq, record.seq)
         if isinstance(record.event, FeedbackRecorded):
@@ -150,6 +150,14 @@ class Session:
         else:
             self.last_at = max(self.last_at, said.at)
         _HEAR[type(record.event)](self, record.event, said)
+
+
+def happened(record: Recorded) -> str:
+    """Return when something happened; what claims to come from the future happened when it was recorded.
+
+    One time far ahead would make everything else too old to be kept.
+    """
+    return min(record.when or record.at, record.at)
 
 
 def exact(value: float) -> int | Fraction:

@@ -23,7 +23,7 @@ from ledger.events import (
 from projections.fold import State, View
 from projections.scores import playbook_health
 from projections.scores.config import component_id, score_id
-from projections.scores.inputs import KINDS, Counted, Session
+from projections.scores.inputs import KINDS, Counted, Session, happened
 from projections.scores.scoring import scores
 from projections.scores.tally import Tally
 
@@ -155,7 +155,7 @@ def day_of(at: str, zone: tzinfo) -> str:
 def _hear(state: Scores, record: Recorded) -> None:
     """Let the session of an event hear it."""
     event, id_ = record.event, record.by.session
-    state.last_at = max(state.last_at, record.when or record.at)
+    state.last_at = max(state.last_at, happened(record))
     for what in _unscored(state, event, id_):
         _leave_out(state, what)
     if id_:
@@ -181,7 +181,7 @@ def _leave_out(state: Scores, what: str) -> None:
 
 def _set_baseline(state: Scores, record: Recorded) -> None:
     event: Any = record.event
-    day = date.fromisoformat(day_of(record.when or record.at, state.config.zone))
+    day = date.fromisoformat(day_of(happened(record), state.config.zone))
     state.baselines[score_id(event.score)] = Baseline(event.value, record.seq, day)
 
 
