@@ -175,7 +175,7 @@ def write_back(path: Path, draw: Random) -> None:
 def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
     """Start a writer that prints the name of each batch once it is acknowledged; the signal USR1 stops it in flight."""
     command = [sys.executable, "-I", "-S", "-B", "-c", WRITER, ROOT, folder, name, LINES, LAST_LINES]
-    return subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, process_group=0)
+    return subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
 
 
 class Pipes:
@@ -183,7 +183,8 @@ class Pipes:
 
     def __init__(self, writers: Sequence[subprocess.Popen[bytes]]) -> None:
         """Read from these writers."""
-        self._told = {writer.stdout.fileno(): b"" for writer in writers if writer.stdout is not None}
+        self._writers = {writer.stdout.fileno(): writer for writer in writers if writer.stdout is not None}
+        self._told = dict.fromkeys(self._writers, b"")
 
     def lines(self) -> list[list[str]]:
         """Return what each has told; what is cut off behind the last line feed was not told yet."""
@@ -199,7 +200,8 @@ class Pipes:
             for pipe in select.select([*self._told], [], [])[0]:
                 data = os.read(pipe, 65_536)
                 if not data:
-                    raise ChildProcessError("a writer ended before the plug was pulled")
+                    why = self._writers[pipe].communicate()[1].decode().strip().rpartition("\n")[2]
+                    raise ChildProcessError(f"a writer ended before the plug was pulled: {why}")
                 self._told[pipe] += data
 
 
