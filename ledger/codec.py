@@ -6,6 +6,7 @@ they do not know; so every leaf has a strict hook here, and kinds are looked up 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -308,13 +309,20 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
         head, _, rest = line.partition(SECTION)
         try:
             form = _head(head, raw, index)
-            by: By = _structure_as(_loads(form.by), By)
+            by = _by(form.by)
             if not rest.startswith(continued):
                 event = next(known)
                 records.append(Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
         except (*REFUSALS, StopIteration) as error:
             raise _fault(raw, index, error) from error
     return records
+
+
+@lru_cache(maxsize=1024)
+def _by(said: bytes) -> By:
+    """Return who says so; a session says it again and again."""
+    by: By = _structure_as(_loads(said), By)
+    return by
 
 
 def _head(head: bytes, raw: RawBatch, index: int) -> HeadForm:

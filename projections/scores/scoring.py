@@ -87,10 +87,12 @@ def _beside(component: Component, session: Session, config: Config) -> Iterator[
 
 def scores(session: Session, config: Config) -> dict[str, int]:
     """Return score id → score of a session, without those of which there is no data, in the configuration's order."""
+    # Most sessions have something of a few components alone.
+    present = session.components
     found = {
         name: score.value
         for name, component in config.components.items()
-        if (score := component_score(component, session, config)) is not None
+        if name in present and (score := component_score(component, session, config)) is not None
     }
     feedback = session.feedback.get("")
     return found | composites(found, config, feedback.quotient if feedback else None)
