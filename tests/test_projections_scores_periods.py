@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,6 +11,9 @@ from ledger.events import SessionEnded
 from projections.scores.periods import PERIODS, aggregate, grouped, month_of, series, week_of
 from projections.scores.tally import Range, Tally, together
 from score_histories import config_of, folded, line, metrics
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def tally_of(*sessions: dict[str, int]) -> Tally:
@@ -174,6 +178,6 @@ def test_a_history_is_averaged_by_day_week_month_and_version() -> None:
     assert {"1.0": 71, "2.0": 90} == averages(state.versions)
 
 
-def averages(periods: dict[str, Tally]) -> dict[str, int]:
+def averages(periods: Mapping[str, Tally]) -> dict[str, int]:
     """Return the average overall score of each period."""
     return {name: found.avg for name, tally in periods.items() if (found := tally.range("session.overall"))}

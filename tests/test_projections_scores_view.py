@@ -22,7 +22,7 @@ from ledger.recorded import batch_of
 from projections.fold import fold
 from projections.scores import view as module
 from projections.scores.tally import Range, Tally
-from projections.scores.view import Baseline, Sessions, day_of, scores_view
+from projections.scores.view import Baseline, Scores, Sessions, day_of, scores_view
 from projections.voids import fold_history
 from score_histories import batches, config_of, folded, line, metrics
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from ledger.recorded import Recorded
     from projections.scores.inputs import Session
-    from projections.scores.view import Scores
 
 BERLIN = "timezone: Europe/Berlin"
 
@@ -304,8 +303,8 @@ def test_a_shelf_of_copies_counts_the_same(fresh: int, monkeypatch: pytest.Monke
     """However often sessions are counted and put away while history is read, they are counted once."""
     monkeypatch.setattr(module, "FRESH", fresh)
     told = [line(seq, greeting(seq), f"s{seq % 3}", f"2026-01-{16 + seq % 2}T12:00:{seq:02}") for seq in range(1, 20)]
-    shelf = Copies()
-    kept = fold(scores_view(config_of(), shelf), batches(*told)).count()
+    shelf, config = Copies(), config_of()
+    kept = fold(scores_view(config, lambda: Scores(config=config, sessions=shelf)), batches(*told)).count()
     assert shelf is kept.sessions
     assert folded(told).days == kept.days
     assert dict(folded(told).sessions) == dict(kept.sessions)

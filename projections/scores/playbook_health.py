@@ -19,6 +19,7 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
 )
+from projections.fold import View
 from projections.lineage import folded
 from projections.playbook import CHANGES, REDACTED, Playbook, settle
 
@@ -121,3 +122,15 @@ _MEASURES: Final[dict[type[Any], Callable[[Advice, Any], dict[str, float]]]] = {
 
 KINDS: Final = tuple({**CHANGES, **_MEASURES})
 """What has to be heard for it: all that changes the playbook, and what is told and cited of it."""
+
+
+def _heard(_advice: Advice, _event: Any, _batch: Batch) -> None:
+    """Let the batch be taken in when it is whole."""
+
+
+def _take_in(advice: Advice, batch: Batch) -> None:
+    measures(advice, batch)
+
+
+ADVICE: Final = View(Advice, dict.fromkeys(KINDS, _heard), _take_in)
+"""The playbook alone, for scores that were kept without it."""

@@ -28,14 +28,14 @@ from projections.scores.scoring import scores
 from projections.scores.tally import Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, MutableMapping
     from datetime import tzinfo
 
     from ledger.recorded import Batch, Recorded
     from projections.scores.config import Config
 
-FRESH: Final = 10_000
-"""Sessions that wait to be counted at most: most are heard several times before they are done."""
+FRESH: Final = 2_000
+"""Sessions that wait to be counted at most: most are heard several times before they are done, and not many at once."""
 
 
 class Shelf(Protocol):
@@ -80,7 +80,7 @@ class Scores(State):
 
     Attributes:
         config: What scores are made of.
-        sessions: By id.
+        sessions: By id: a Shelf.
         days: Day, ``2026-01-16`` in the configured zone → its sessions' scores.
         versions: Version → its sessions' scores; sessions without one are in none.
         baselines: Score id → the baseline set last.
@@ -94,8 +94,8 @@ class Scores(State):
 
     config: Config = attrs.field(kw_only=True)
     sessions: Any = attrs.field(factory=Sessions)
-    days: dict[str, Tally] = attrs.field(factory=dict)
-    versions: dict[str, Tally] = attrs.field(factory=dict)
+    days: MutableMapping[str, Tally] = attrs.field(factory=dict)
+    versions: MutableMapping[str, Tally] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
     fresh: dict[str, Session] = attrs.field(factory=dict)
     last_at: str = ""
@@ -128,10 +128,13 @@ class Scores(State):
             _tally(self.versions, counted.version, counted, sign)
 
 
-def _tally(periods: dict[str, Tally], name: str, counted: Counted, sign: int) -> None:
-    tally = periods.setdefault(name, Tally())
+def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sign: int) -> None:
+    tally = periods.get(name) or Tally()
     tally.add(counted.scores, sign)
-    if not tally.sessions:
+    if tally.sessions:
+        # Set even where it stood: whatever keeps the periods hears of every change.
+        periods[name] = tally
+    else:
         del periods[name]
 
 
@@ -140,11 +143,13 @@ def _counted(session: Session, config: Config) -> Counted | None:
     return Counted(day_of(session.at, config.zone), session.version, found) if found else None
 
 
-@lru_cache(maxsize=65_536)
 def day_of(at: str, zone: tzinfo) -> str:
     """Return the day, ``2026-01-16``, of a time as the ledger writes it, in a time zone."""
-    if zone is UTC:
-        return at[:10]
+    return at[:10] if zone is UTC else _day_in(at, zone)
+
+
+@lru_cache(maxsize=FRESH)
+def _day_in(at: str, zone: tzinfo) -> str:
     try:
         return datetime.fromisoformat(at).astimezone(zone).date().isoformat()
     except OverflowError:
@@ -233,14 +238,14 @@ _HEARD: Final = dict.fromkeys(_TABLE, _heard)
 _ALL_HEARD: Final = _HEARD | dict.fromkeys(playbook_health.KINDS, _heard)
 
 
-def scores_view(config: Config, sessions: Shelf | None = None) -> View[Scores]:
+def scores_view(config: Config, start: Callable[[], Scores] | None = None) -> View[Scores]:
     """Return the view of scores by a configuration.
 
     Args:
         config: What scores are made of.
-        sessions: Where sessions are kept; None for memory.
+        start: Gives the state before the first event, where sessions and periods are to be kept elsewhere than in
+            memory; asked a second time where history is told again.
     """
-    made = partial(Scores, config=config)
     # Most events are ratings: where they score nothing they are not even looked at.
     table, tell = (_ALL_HEARD, _tell_all) if playbook_health.is_measured(config) else (_HEARD, _tell)
-    return View(made if sessions is None else partial(made, sessions=sessions), table, tell)
+    return View(start or partial(Scores, config=config), table, tell)

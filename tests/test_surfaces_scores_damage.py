@@ -1,0 +1,207 @@
+"""Damage to the cache of scores, of every kind: it costs time, and the answer stays that of a plain fold."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from pathlib import Path
+import shutil
+import sqlite3
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded
+from projections.surfaces.project import Project
+from projections.surfaces.scores import store
+from projections.surfaces.scores.state import state_of
+from test_surfaces_scores_state import CONFIG, cache_of, folded, project_in, say, told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# What becomes of a cache
+
+PLACES = st.floats(0, 1, exclude_max=True)
+CHANGES = (
+    "DELETE FROM sessions WHERE no = 1",
+    "UPDATE sessions SET day = 20200101",
+    "UPDATE sessions SET data = (SELECT data FROM sessions ORDER BY no DESC LIMIT 1)",
+    "UPDATE sessions SET data = 7",
+    "DELETE FROM pieces",
+    "UPDATE pieces SET data = zeroblob(16)",
+    "DELETE FROM periods WHERE kind = 0",
+    "UPDATE periods SET data = 'text'",
+    "INSERT INTO periods VALUES (0, x'31', x'5b302c7b7d5d')",
+    "INSERT INTO periods VALUES (7, x'31', x'32')",
+    "DELETE FROM parts WHERE name = 'state'",
+    "DELETE FROM parts WHERE name = 'sums'",
+    "UPDATE parts SET data = replace(data, '\"rewrites\":0', '\"rewrites\":1')",
+    "CREATE TABLE more (one)",
+    "CREATE TRIGGER busy AFTER INSERT ON sessions BEGIN DELETE FROM pieces; END",
+    "DROP TABLE periods",
+)
+
+
+def _scribbled(path: Path, spots: list[tuple[float, int]]) -> None:
+    data = bytearray(path.read_bytes())
+    # Most of a small database is nothing, and another nothing harms nobody.
+    something = [index for index, byte in enumerate(data) if byte]
+    for place, byte in spots:
+        data[something[int(place * len(something))]] = byte
+    path.write_bytes(data)
+
+
+def _cut(path: Path, place: float) -> None:
+    data = path.read_bytes()
+    path.write_bytes(data[: int(place * len(data))])
+
+
+def _filled(path: Path, data: bytes) -> None:
+    path.write_bytes(data)
+
+
+def _changed(path: Path, word: str) -> None:
+    with closing(sqlite3.connect(path)) as database, suppress(sqlite3.Error):
+        database.execute(word)
+        database.commit()
+
+
+def _planted(path: Path, data: bytes) -> None:
+    path.with_name(f"{store.NAME}-journal").write_bytes(data)
+
+
+def _replaced(path: Path, _: None) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _linked(path: Path, _: None) -> None:
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+MUTATIONS: dict[str, tuple[Callable[[Path, Any], None], st.SearchStrategy[Any]]] = {
+    "deleted": (lambda path, _: path.unlink(), st.none()),
+    "scribbled": (_scribbled, st.lists(st.tuples(PLACES, st.integers(0, 255)), min_size=1, max_size=9)),
+    "cut": (_cut, PLACES),
+    "filled": (_filled, st.binary(max_size=200)),
+    "beside": (_planted, st.binary(max_size=2000)),
+    "folder": (_replaced, st.none()),
+    "linked": (_linked, st.none()),
+}
+"""What may become of a cache → what does it, and what it takes."""
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project whose cache was stored twice, some rows of it anew."""
+    project = project_in(tmp_path_factory.mktemp("template"))
+    for part in range(2):
+        for number in range(12):
+            metrics = Numbers({"completed": number, "total": 12.5, "avg_iterations": part})
+            events = [MetricsRecorded("ac02", metrics, ""), FeedbackRecorded("", number, "", ""), SessionEnded("1.0")]
+            when = f"2026-01-{number % 5 + 1:02}T00:00:00.00000{part}Z"
+            say(project, f"session-{number * (2 - part)}", [*events, BenchmarkRecorded("ac02", "", 1, 2)], when)
+        told(state_of(project, CONFIG))
+    return project
+
+
+def harmed(template: Project, folder: Path, harm: Callable[[Path, Any], None], given_: Any) -> Project:
+    """Return a copy of a project with a harmed cache."""
+    project = Project(Path(tempfile.mkdtemp(dir=folder)) / "copy")
+    shutil.copytree(template.root, project.root)
+    harm(cache_of(project), given_)
+    return project
+
+
+def assert_nothing_shows(project: Project) -> None:
+    """Ask, say something of a session that stands and of a new one, ask again, and once more."""
+    assert told(folded(project)) == told(state_of(project, CONFIG))
+    for session in ("session-3", "another"):
+        say(project, session, [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
+    for _ in range(2):
+        assert told(folded(project)) == told(state_of(project, CONFIG))
+    shutil.rmtree(project.root)
+
+
+@pytest.mark.parametrize("word", CHANGES)
+def test_rows_that_a_hand_changed_show_nowhere(template: Project, tmp_path: Path, word: str) -> None:
+    """Rows that are gone, swapped, added or of another type, and tables of another form, are found out."""
+    assert_nothing_shows(harmed(template, tmp_path, _changed, word))
+
+
+@pytest.mark.parametrize("word", CHANGES)
+def test_rows_that_a_hand_changed_show_nowhere_in_what_comes_behind(
+    template: Project, tmp_path: Path, word: str
+) -> None:
+    """The same where the first question already brings something new."""
+    project = harmed(template, tmp_path, _changed, word)
+    say(project, "session-0", [MetricsRecorded("ac01", Numbers({"startup_ms": 9000}), "")])
+    assert_nothing_shows(project)
+
+
+@pytest.mark.parametrize("name", MUTATIONS)
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_a_file_that_was_harmed_shows_nowhere(
+    name: str, template: Project, tmp_path: Path, data: st.DataObject
+) -> None:
+    """Bytes that are gone, cut off, others or none of ours, in the cache and beside it, are found out."""
+    harm, given_ = MUTATIONS[name]
+    assert_nothing_shows(harmed(template, tmp_path, harm, data.draw(given_)))
+
+
+@pytest.fixture
+def project_(tmp_path: Path) -> Project:
+    """Return a project in which two sessions were measured, and asked for."""
+    project = project_in(tmp_path)
+    for session in ("s1", "s2"):
+        say(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
+    state_of(project, CONFIG)
+    return project
+
+
+def test_another_ledgers_cache_is_no_cache(project_: Project, tmp_path: Path) -> None:
+    """The cache of a project that was copied over another one's is of no use there."""
+    other = project_in(tmp_path)
+    say(other, "s9", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
+    state_of(other, CONFIG)
+    shutil.copy(cache_of(other), cache_of(project_))
+    assert told(folded(project_)) == told(state_of(project_, CONFIG))
+
+
+def test_a_cache_that_is_ahead_of_the_ledger_is_no_cache(project_: Project) -> None:
+    """A ledger that was put back from a backup has the scores that it had then."""
+    backup = {name: (project_.ledger / name).read_bytes() for name in ("events.jsonl", "head")}
+    say(project_, "s3", [MetricsRecorded("ac02", Numbers({"completed": 1, "total": 10}), "")])
+    state_of(project_, CONFIG)
+    for name, data in backup.items():
+        (project_.ledger / name).write_bytes(data)
+    state = state_of(project_, CONFIG)
+    assert (3, told(folded(project_))) == (state.seq, told(state))
+
+
+def test_damage_that_shows_only_when_a_session_is_looked_up_changes_nothing(project_: Project) -> None:
+    """A row that no period needs is found damaged by whoever asks, told from the ledger, and then cached anew."""
+    _changed(cache_of(project_), "UPDATE sessions SET data = x'5b5d'")
+    expected = folded(project_)
+    assert expected.sessions.get("s1") == state_of(project_, CONFIG).sessions.get("s1")
+    assert not cache_of(project_).exists()
+    assert list(expected.sessions.latest()) == list(state_of(project_, CONFIG).sessions.latest())
+
+
+def test_nothing_is_followed_out_of_the_ledger(project_: Project, tmp_path: Path) -> None:
+    """A link in the place of the cache leads nowhere, and the folder in the place of the cache's folder neither."""
+    target = tmp_path / "target"
+    target.write_bytes(b"")
+    cache_of(project_).unlink()
+    cache_of(project_).symlink_to(target)
+    state_of(project_, CONFIG)
+    assert (b"", False) == (target.read_bytes(), cache_of(project_).is_symlink())
+    shutil.rmtree(project_.ledger / "cache")
+    (project_.ledger / "cache").symlink_to(tmp_path)
+    assert told(folded(project_)) == told(state_of(project_, CONFIG))
+    assert not (tmp_path / store.NAME).exists()

@@ -1,0 +1,280 @@
+"""The one door to scores: whatever becomes of the cache behind it, the answer is that of a plain fold."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger.clock import moment
+from ledger.codec import decode, encode
+from ledger.events import (
+    BaselineSet,
+    BenchmarkRecorded,
+    EventRedacted,
+    EventsVoided,
+    FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
+    PlaybookUpdated,
+    PointAdded,
+    PointRated,
+    SessionEnded,
+    TelemetryKept,
+)
+from projections.scores import view
+from projections.scores.configured import overlaid, read_config
+from projections.scores.inputs import Session
+from projections.surfaces.project import Project
+from projections.surfaces.record import open_log
+from projections.surfaces.scores import configuration, kept, store
+from projections.surfaces.scores.state import state_of
+from projections.voids import fold_history
+from reference_model import NAMES, TEXTS
+
+if TYPE_CHECKING:
+    from ledger.recorded import Recorded
+    from projections.scores.config import Config
+    from projections.scores.view import Scores
+
+SESSIONS = st.sampled_from(["s1", "s2", "s3", "Sitzung ü", "s'4\"", "s5"])
+COMPONENTS = st.sampled_from(["ac01", "AC-02", "ac06", "", "ac99"])
+NUMBERS = st.dictionaries(
+    st.sampled_from(["completed", "total", "avg_iterations", "startup_ms", "implemented", "drift_events"]),
+    st.integers(-3, 2**53) | st.floats(-3, 2**53) | st.booleans(),
+    max_size=3,
+).map(Numbers)
+EVENTS = st.one_of(
+    st.builds(MetricsRecorded, COMPONENTS, NUMBERS, st.just("")),
+    st.builds(MetricsRecorded, COMPONENTS, NUMBERS, st.just("")),
+    st.builds(BenchmarkRecorded, COMPONENTS, st.just(""), st.integers(0, 5), st.integers(5, 2**53)),
+    st.builds(FeedbackRecorded, COMPONENTS, st.integers(0, 100) | st.floats(0, 100), st.just(""), st.just("why")),
+    st.builds(SessionEnded, st.sampled_from(["", "1.0", "2.0 ü"])),
+    st.builds(BaselineSet, st.sampled_from(["ac02", "session.overall"]), st.floats(0, 100), st.just("")),
+    st.builds(PointAdded, NAMES, TEXTS),
+    st.builds(PointRated, NAMES, st.sampled_from(["helpful", "harmful", "harmful", "neutral"])),
+    st.builds(PlaybookUpdated, st.just(0), st.just(1), st.just(0)),
+    st.builds(TelemetryKept, COMPONENTS, st.sampled_from(["", "coffee"]), st.just(""), st.just("{}")),
+)
+REWRITES = st.one_of(
+    st.builds(EventsVoided, st.just(()), SESSIONS, st.just("")),
+    st.builds(EventRedacted, st.just("no such event"), st.just("")),
+)
+WHENS = st.none() | st.integers(0, 40).map(lambda days: moment((20_000 + days) * 86_400 * 10**6).at)
+SAYINGS = st.tuples(
+    st.just("say"), SESSIONS, st.lists(EVENTS, min_size=1, max_size=4) | REWRITES.map(lambda one: [one]), WHENS
+)
+
+DEFAULT = configuration.default()
+CONFIG = read_config(DEFAULT)
+WITH_PLAYBOOK = read_config(
+    overlaid(
+        DEFAULT, {"scoring": {"components": {"playbook": {"enabled": True}}, "sessions": {"improvement": ["playbook"]}}}
+    )
+)
+OTHER = read_config(overlaid(DEFAULT, {"scoring": {"timezone": "Asia/Tokyo", "feedback": {"weight": 0.5}}}))
+
+
+def project_in(folder: Path) -> Project:
+    """Return a new project."""
+    return Project(Path(tempfile.mkdtemp(dir=folder)))
+
+
+def cache_of(project: Project) -> Path:
+    """Return the file of a project's cache."""
+    return project.ledger / "cache" / store.NAME
+
+
+def say(project: Project, session: str, events: list[Any], when: str | None = None) -> None:
+    """Record what is said of a session."""
+    with closing(open_log(project)) as log, log.transaction() as tx:
+        tx.append([encode(event, when) for event in events], {"rater": "agent", "session": session})
+
+
+def folded(project: Project, config: Config = CONFIG, until: int | None = None) -> Scores:
+    """Return what a plain fold of the whole ledger comes to."""
+    log = open_log(project)
+    return fold_history(view.scores_view(config), lambda: decode(log.read()), until).count()
+
+
+def told(state: Scores) -> dict[str, Any]:
+    """Return all that a state shows, sessions among it, in a form that compares."""
+    latest = list(state.sessions.latest())
+    shown = {field.name: getattr(state, field.name) for field in attrs.fields(type(state))}
+    # The playbook is folded anew where something comes that it measures, and shows in nothing else.
+    del shown["advice"]
+    for name in ("days", "versions"):
+        shown[name] = dict(shown[name])
+    shown["latest_batch"] = state.latest_batch and (state.latest_batch.at, state.end)
+    shown["sessions"] = [(one, state.session(one.id)) for one in latest]
+    shown["none"] = state.session("of nobody")
+    return shown
+
+
+PLACES = st.floats(0, 1, exclude_max=True)
+ASKS = st.tuples(
+    st.just("ask"), st.sampled_from([CONFIG, CONFIG, WITH_PLAYBOOK, WITH_PLAYBOOK, OTHER]), st.none() | PLACES
+)
+LOSSES = st.tuples(st.just("lose"), st.none(), st.none())
+STEPS = st.lists(SAYINGS | SAYINGS | ASKS | ASKS | LOSSES, max_size=20)
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let sessions and periods leave memory as soon as there are a few."""
+    monkeypatch.setattr(view, "FRESH", 2)
+    monkeypatch.setattr(kept, "OPEN", 1)
+
+
+@pytest.mark.usefixtures("small")
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=STEPS)
+def test_at_any_time_the_answer_is_that_of_a_plain_fold(tmp_path: Path, steps: list[Any]) -> None:
+    """Late events, undoing, other configurations, moments of the past, a lost cache: the answer never depends on it."""
+    project = project_in(tmp_path)
+    for step in [*steps, ("ask", CONFIG, None)]:
+        match step:
+            case ("say", session, events, when):
+                say(project, session, events, when)
+            case ("lose", _, _):
+                cache_of(project).unlink(missing_ok=True)
+            case ("ask", config, place):
+                seq = open_log(project).head().seq
+                until = None if place is None else int(place * (seq + 1))
+                expected = told(folded(project, config, until))
+                assert expected == told(state_of(project, config, None if until is None else str(until)))
+    shutil.rmtree(project.root)
+
+
+@pytest.fixture
+def project_(tmp_path: Path) -> Project:
+    """Return a project in which two sessions were measured, and asked for."""
+    project = project_in(tmp_path)
+    for session in ("s1", "s2"):
+        say(project, session, [MetricsRecorded("ac02", Numbers({"completed": 8, "total": 10}), "")])
+    state_of(project, CONFIG)
+    return project
+
+
+def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list to which every session that is heard anew adds."""
+    heard: list[int] = []
+    hear = Session.hear
+
+    def listen(session: Session, record: Recorded) -> None:
+        heard.append(record.seq)
+        hear(session, record)
+
+    monkeypatch.setattr(Session, "hear", listen)
+    return heard
+
+
+def test_what_was_folded_is_not_folded_again(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second question hears what was said since the first, and a third hears nothing."""
+    say(project_, "s1", [SessionEnded("1.0")])
+    heard = counting(monkeypatch)
+    for _ in range(2):
+        assert ["s1", "s2"] == [one.id for one in state_of(project_, CONFIG).sessions.latest()]
+    assert [4] == heard
+
+
+def test_a_configuration_that_only_looks_otherwise_folds_nothing(
+    project_: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another title or threshold makes no other scores; another weight does."""
+    heard = counting(monkeypatch)
+    state_of(project_, read_config(overlaid(DEFAULT, {"scoring": {"title": "Mine", "thresholds": {"warning": 75}}})))
+    assert [] == heard
+    state_of(project_, read_config(overlaid(DEFAULT, {"scoring": {"benchmarks": {"weight": 0.5}}})))
+    assert [2, 3] == heard
+
+
+def test_a_project_without_a_ledger_gets_none(tmp_path: Path) -> None:
+    """A question creates nothing where nothing was recorded."""
+    project = project_in(tmp_path)
+    assert 0 == state_of(project, CONFIG).seq
+    assert [] == list(project.root.iterdir())
+
+
+def test_a_cache_that_nobody_can_write_answers_all_the_same(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the lock cannot be taken the cache is read, what is new is folded behind it, and nothing is written."""
+    say(project_, "s1", [SessionEnded("1.0")])
+    before = cache_of(project_).read_bytes()
+    with store.writing(project_.ledger / "cache"):
+        heard = counting(monkeypatch)
+        state = state_of(project_, CONFIG)
+        assert [4] == heard
+        assert told(folded(project_)) == told(state)
+    assert before == cache_of(project_).read_bytes()
+
+
+def test_a_cache_that_somebody_reads_is_left_to_the_next(project_: Project) -> None:
+    """Whoever looks at the cache sees it as it was, and what came meanwhile is told and stored by a later question."""
+    looking = state_of(project_, CONFIG)
+    expected = told(folded(project_))
+    say(project_, "s1", [SessionEnded("1.0")])
+    assert told(folded(project_)) == told(state_of(project_, CONFIG))
+    assert expected == told(looking)
+
+
+def test_the_cache_is_as_private_as_the_ledger(project_: Project) -> None:
+    """Nobody else may read it."""
+    assert (project_.ledger / "events.jsonl").stat().st_mode == cache_of(project_).stat().st_mode
+
+
+def test_the_playbook_is_known_again_where_it_is_scored(project_: Project) -> None:
+    """A rating counts for its session also where the entry was added before the scores were kept."""
+    say(project_, "s1", [PointAdded("kpt_001", "Use types"), PlaybookUpdated(1, 0, 0)])
+    state_of(project_, WITH_PLAYBOOK)
+    say(project_, "s2", [PointRated("kpt_001", "helpful"), PlaybookUpdated(0, 1, 0)])
+    measured = state_of(project_, WITH_PLAYBOOK).session("s2")
+    assert folded(project_, WITH_PLAYBOOK).session("s2") == measured
+    assert measured is not None
+    assert 1 == measured.values["playbook"]["helpful"].last
+
+
+def test_what_was_undone_since_is_not_in_the_answer(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache from before a session was taken back is begun anew, once."""
+    say(project_, "s3", [EventsVoided((), "s1", "")])
+    assert ["s2"] == [one.id for one in state_of(project_, CONFIG).sessions.latest()]
+    expected, heard = told(folded(project_)), counting(monkeypatch)
+    assert expected == told(state_of(project_, CONFIG))
+    assert [] == heard
+
+
+def test_a_moment_never_shows_what_came_behind_it(project_: Project) -> None:
+    """Undoing that is in the cache is not in what stood before."""
+    say(project_, "s3", [EventsVoided((), "s1", "")])
+    state_of(project_, CONFIG)
+    assert told(folded(project_, until=3)) == told(state_of(project_, CONFIG, "3"))
+    assert {"s1", "s2"} == {one.id for one in state_of(project_, CONFIG, "3").sessions.latest()}
+
+
+def test_sessions_whose_ids_fall_together_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index in which every id has the same hash finds each session, and changes each alone."""
+    monkeypatch.setattr("projections.surfaces.scores.shelf._hash", lambda _: 7)
+    project = project_in(tmp_path)
+    for number, session in enumerate(("s1", "s2", "s3", "s1")):
+        say(project, session, [MetricsRecorded("ac02", Numbers({"completed": number, "total": 10}), "")])
+        state_of(project, CONFIG)
+    assert told(folded(project)) == told(state_of(project, CONFIG))
+
+
+@pytest.mark.parametrize("text", ["s1", "\udcff", "x" * 100_000, ""])
+def test_any_id_can_be_asked_for(project_: Project, text: str) -> None:
+    """An id that no session can have belongs to none."""
+    assert folded(project_).sessions.get(text) == state_of(project_, CONFIG).sessions.get(text)
+
+
+def test_a_python_without_sqlite_folds(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the library is missing there is no cache, and an answer."""
+    monkeypatch.setitem(__import__("sys").modules, "projections.surfaces.scores.store", None)
+    monkeypatch.delattr("projections.surfaces.scores.store")
+    assert told(folded(project_)) == told(state_of(project_, CONFIG))
