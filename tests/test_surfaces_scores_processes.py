@@ -1,0 +1,118 @@
+"""The cache of scores among processes: killed in the middle, on a full disk, several at once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+import shutil
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.events import MetricsRecorded, Numbers
+from projections.surfaces.scores.state import state_of
+from test_surfaces_scores_state import CONFIG, cache_of, folded, project_in, say, told
+
+if TYPE_CHECKING:
+    from projections.scores.view import Scores
+    from projections.surfaces.project import Project
+
+resource = pytest.importorskip("resource", reason="this system sets no limits to a process")
+
+ROOT = Path(__file__).resolve().parent.parent
+ASK = """
+import json, resource, signal, sys
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/tests"]
+from pathlib import Path
+from projections.surfaces.project import Project
+from projections.surfaces.scores import configuration
+from projections.surfaces.scores.state import state_of
+from test_surfaces_scores_processes import shown
+project, limit, times = Project(Path(sys.argv[2])), int(sys.argv[3]), int(sys.argv[5])
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL if sys.argv[4] == "kill" else signal.SIG_IGN)
+if limit >= 0:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+for _ in range(times):
+    sys.stdout.write(json.dumps(shown(state_of(project, configuration.load(project)))) + "\\n")
+"""
+"""Asks for a project's scores; whoever writes behind ``limit`` bytes of a file is killed, or told there is no room."""
+
+LIMITS = (0, 100, 511, 513, 4_095, 4_097, 9_000, 20_000, 40_000, 60_000)
+
+
+def shown(state: Scores) -> list[str]:
+    """Return what a state shows as text that crosses to another process, and the event that it is of."""
+    parts = [(name, repr(value)) for name, value in told(state).items() if name != "config"]
+    return [str(state.seq), repr(sorted(parts))]
+
+
+def process(project: Project, limit: int = -1, end: str = "full", times: int = 1) -> subprocess.Popen[str]:
+    """Start a process that asks."""
+    words = [sys.executable, "-c", ASK, str(ROOT), str(project.root), str(limit), end, str(times)]
+    return subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def answers(asking: subprocess.Popen[str]) -> list[list[str]]:
+    """Return what a process that ended well was answered."""
+    out, err = asking.communicate()
+    assert (0, "") == (asking.returncode, err)
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def measure(project: Project, number: int) -> None:
+    """Record something of a session."""
+    say(project, f"s{number}", [MetricsRecorded("ac02", Numbers({"completed": number % 10, "total": 10}), "")])
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Return a project with a cache, and events behind it."""
+    project = project_in(tmp_path_factory.mktemp("template"))
+    for number in range(60):
+        if number == 40:
+            state_of(project, CONFIG)
+        measure(project, number)
+    return project
+
+
+@pytest.fixture(params=["behind", "none"])
+def project(template: Project, tmp_path: Path, request: pytest.FixtureRequest) -> Project:
+    """Return a copy of it, with the cache or without one."""
+    copy = type(template)(tmp_path / "copy")
+    shutil.copytree(template.root, copy.root)
+    if request.param == "none":
+        cache_of(copy).unlink()
+    return copy
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_whoever_is_killed_in_the_middle_of_storing_leaves_a_state_or_none(project: Project, limit: int) -> None:
+    """A process that is killed while it writes takes nothing from the answer of the next, nor from what is kept."""
+    killed = process(project, limit, "kill")
+    assert ("", "") == killed.communicate()
+    assert -signal.SIGXFSZ == killed.returncode
+    expected = shown(folded(project))
+    assert expected == shown(state_of(project, CONFIG))
+    measure(project, 99)
+    assert shown(folded(project)) == shown(state_of(project, CONFIG))
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+def test_a_full_disk_costs_nothing_but_time(project: Project, limit: int) -> None:
+    """Where there is no room for the cache there is an answer, and what stood in it stands."""
+    assert [shown(folded(project))] == answers(process(project, limit))
+    assert shown(folded(project)) == shown(state_of(project, CONFIG))
+
+
+def test_several_at_once_are_answered_alike(project: Project) -> None:
+    """Processes that ask while others ask and write are each told what stood at some moment, and never half of two."""
+    asking = [process(project, times=15) for _ in range(3)]
+    for number in range(100, 130):
+        measure(project, number)
+    found = [answer for one in asking for answer in answers(one)]
+    moments = {seq: shown(folded(project, until=int(seq)))[1] for seq, _ in found}
+    assert [(seq, moments[seq]) for seq, _ in found] == [(seq, text) for seq, text in found]
+    assert shown(folded(project)) == shown(state_of(project, CONFIG))
