@@ -27,9 +27,10 @@ LINES = {
     "formats": 3,
     "questions": 9,
     "forecast": 13,
+    "scores": 5,
 }
 """Row → how many lines of the table it has."""
-RIVALS = {"many": "fcntl", "memory": "resource", "eventsourcing": "eventsourcing"}
+RIVALS = {"many": "fcntl", "memory": "resource", "scores": "resource", "eventsourcing": "eventsourcing"}
 """Row → the module without which it has no rival or no measure."""
 
 

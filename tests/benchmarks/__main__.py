@@ -10,7 +10,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from benchmarks import append, forecast, formats, hooks, questions, replay, rivals
+from benchmarks import append, forecast, formats, hooks, questions, replay, rivals, scores
 from benchmarks.table import NoRivalError, Row, Setting, render
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "formats": formats.rows,
     "hook": hooks.rows,
     "questions": questions.rows,
+    "scores": scores.rows,
     "forecast": forecast.rows,
 }
 """Name of a row → what measures it; some measure against more than one rival."""

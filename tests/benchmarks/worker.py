@@ -13,7 +13,7 @@ import sys
 from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
-from benchmarks import data, rivals
+from benchmarks import data, measured, rivals
 from ledger.backends.files import LOG_NAME
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode, encode
@@ -21,6 +21,9 @@ from ledger.disk import flush_data
 from ledger.events import PointRated
 from projections.fold import fold
 from projections.playbook import PLAYBOOK
+from projections.surfaces.project import Project
+from projections.surfaces.scores import configuration
+from projections.surfaces.scores.state import state_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -72,6 +75,19 @@ def _build(folder: str, kind: str, events: str) -> Job:
 
 def _replay(folder: str) -> Job:
     return _timed(lambda: fold(PLAYBOOK, decode(JsonlLog(Path(folder)).read())).seq)
+
+
+def _measured(folder: str, sessions: str) -> Job:
+    def build() -> int:
+        measured.build(Path(folder), int(sessions))
+        return 0
+
+    return _timed(build)
+
+
+def _scores(root: str) -> Job:
+    project = Project(Path(root))
+    return _timed(lambda: state_of(project, configuration.load(project)).seq)
 
 
 def _json_bytes(folder: str) -> Job:
@@ -139,8 +155,10 @@ JOBS: dict[str, Callable[..., Job]] = {
     "eventsourcing": _eventsourcing,
     "json-bytes": _json_bytes,
     "json-text": _json_text,
+    "measured": _measured,
     "one-lock": _one_lock,
     "replay": _replay,
+    "scores": _scores,
 }
 """Name of a job → what prepares it from its arguments."""
 
