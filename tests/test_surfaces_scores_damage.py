@@ -205,3 +205,12 @@ def test_nothing_is_followed_out_of_the_ledger(project_: Project, tmp_path: Path
     (project_.ledger / "cache").symlink_to(tmp_path)
     assert told(folded(project_)) == told(state_of(project_, CONFIG))
     assert not (tmp_path / store.NAME).exists()
+
+
+def test_a_schema_that_is_no_text_shows_nowhere(template: Project, tmp_path: Path) -> None:
+    """What sqlite3 cannot even complain of is found out like any other damage."""
+
+    def spoil(path: Path) -> None:
+        path.write_bytes(path.read_bytes().replace(b"CREATE TABLE parts", b"CREATE \x80ABLE parts"))
+
+    assert_nothing_shows(harmed(template, tmp_path, lambda path, _: spoil(path), None))

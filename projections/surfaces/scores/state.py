@@ -148,7 +148,7 @@ def _stored(question: _Question) -> Scores:
         try:
             database = store.opened_to_write(folder)
             return _kept(question, database, lambda: _caught_up(question, database, writable=True))
-        except (UnfitError, store.Error) as error:
+        except store.DAMAGE as error:
             if store.will_pass(error):
                 raise
         anew = store.begun(folder)

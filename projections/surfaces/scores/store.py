@@ -51,8 +51,9 @@ _PAGES: Final = "PRAGMA page_size = 16384"
 _SUM_CHARS: Final = 8
 _DAYS, _VERSIONS = range(2)
 
-Error: Final = sqlite3.Error
-FAULTS: Final = (sqlite3.Error, UnfitError, CannotWriteError, OSError, MemoryError)
+DAMAGE: Final = (sqlite3.Error, UnfitError, UnicodeDecodeError)
+"""What a cache ends with that cannot be used; sqlite3 cannot always say what is wrong with a file."""
+FAULTS: Final = (*DAMAGE, CannotWriteError, OSError, MemoryError)
 """What a cache can end with; none of it is the user's concern."""
 
 _PASSING: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_NOMEM}
@@ -207,7 +208,7 @@ def load(database: sqlite3.Connection, config: Config, *, writable: bool) -> tup
 
     Raises:
         UnfitError: It is damaged, or is of another configuration or another Tallybook.
-        Error: It is no database.
+        sqlite3.Error: It is no database.
     """
     found = database.execute("SELECT CAST(sql AS BLOB) FROM sqlite_master WHERE sql IS NOT NULL").fetchall()
     if {sql for (sql,) in found} != {table.encode() for table in TABLES} or len(found) != len(TABLES):
@@ -277,7 +278,7 @@ def save(database: sqlite3.Connection, state: Scores, before: Mark) -> None:
         before: The place before the last batch that it has folded.
 
     Raises:
-        Error: The disk refused it.
+        sqlite3.Error: The disk refused it.
     """
     sessions, days, versions = state.sessions, state.days, state.versions
     if not (isinstance(sessions, Shelf) and isinstance(days, Kept) and isinstance(versions, Kept)):
@@ -321,7 +322,7 @@ def commit(database: sqlite3.Connection) -> None:
     """Let everybody see what was written, and go on seeing it.
 
     Raises:
-        Error: The disk refused it, or others look at it for too long; what stood there stands.
+        sqlite3.Error: The disk refused it, or others look at it for too long; what stood there stands.
     """
     database.execute("COMMIT")
     _looking(database)
