@@ -7,13 +7,14 @@ Everything reads at 40 columns, without colour and without UTF-8.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import zip_longest
+from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Final
 import unicodedata
 
-from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 NARROW: Final = 60
 """Columns below which a table would leave too little for the text; entries are then blocks of lines."""
 
+MIDDLE: Final = ("helpful", "harmful", "trust")
+GAP: Final = "   "
 BAR_CELLS: Final = 5
 INDENT: Final = 2
 HIDDEN: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -92,24 +95,46 @@ def playbook_table(
         for point in points:
             _block(console, point)
     else:
-        console.print(_points_table(console, points))
+        _points_table(console, points)
     zone = " UTC" if str(last_updated).endswith("Z") else ""
     count = f"{len(points)} key point{plural(len(points))}, last updated {moment(last_updated)}{zone}"
     say(console, count if at is None else f"{count}, as of {at}", style="dim")
 
 
-def _points_table(console: Console, points: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+def _points_table(console: Console, points: Sequence[Mapping[str, Any]]) -> None:
+    """Print entries in columns; Rich would measure every cell of them all, a second for two thousand."""
+    names = [shown(console, point["name"]).plain for point in points]
+    middle = [(str(point["helpful"]), str(point["harmful"]), _bar(console, point)) for point in points]
+    helpful, harmful, trust = (max(map(len, column)) for column in zip(MIDDLE, *middle, strict=True))
     # A name can be any text in a hand-made file, and must not take the room of the guidance.
-    table.add_column("name", overflow="fold", max_width=console.width // 4)
-    table.add_column("helpful", justify="right", no_wrap=True)
-    table.add_column("harmful", justify="right", no_wrap=True)
-    table.add_column("trust", no_wrap=True)
-    table.add_column("text", overflow="fold")
-    for point in points:
-        cells = (shown(console, point[field]) for field in ("name", "helpful", "harmful"))
-        table.add_row(*cells, _bar(console, point), shown(console, point["text"]))
-    return table
+    name_cells = min(max(map(cell_len, ("name", *names))), console.width // 4)
+    text_cells = console.width - sum((name_cells, helpful, harmful, trust)) - len(MIDDLE + MIDDLE[:1]) * len(GAP)
+
+    def row(name: str, counts: tuple[str, str], bar: Text, text: str) -> None:
+        beginning = (name + " " * (name_cells - cell_len(name)), counts[0].rjust(helpful), counts[1].rjust(harmful))
+        told = Text(GAP.join((*beginning, "")))
+        told.append_text(bar)
+        told.append(" " * (trust - len(bar)) + GAP + text)
+        told.rstrip()
+        _put(console, told)
+
+    row("name", MIDDLE[:2], Text(MIDDLE[2]), "text")
+    line(console, ("─" if is_utf(console) else "-") * console.width)
+    for point, name, (*counts, bar) in zip(points, names, middle, strict=True):
+        left, right = (
+            _folded(console, name, name_cells),
+            _folded(console, shown(console, point["text"]).plain, text_cells),
+        )
+        row(left[0], (counts[0], counts[1]), bar, right[0])
+        for beginning, end in zip_longest(left[1:], right[1:], fillvalue=""):
+            row(beginning, ("", ""), Text(), end)
+
+
+def _folded(console: Console, text: str, cells: int) -> list[str]:
+    """Return a text in lines of so many columns at most, broken between words where that can be."""
+    if text.isascii():
+        return wrap(text, cells, break_on_hyphens=False, expand_tabs=False, replace_whitespace=False) or [""]
+    return [part.plain.rstrip() for part in Text(text).wrap(console, cells, overflow="fold")]
 
 
 def _block(console: Console, point: Mapping[str, Any]) -> None:
@@ -186,7 +211,10 @@ def say(console: Console, sentence: str, style: str = "") -> None:
 
 def line(console: Console, text: str, style: str = "") -> None:
     """Print a line as it is, however long, so that it can be searched in a pipe."""
-    told = shown(console, text, style)
+    _put(console, shown(console, text, style))
+
+
+def _put(console: Console, told: Text) -> None:
     if console.color_system is None:
         # Where no style can show, Rich would give the same characters for twenty times the time.
         console.file.write(f"{told.plain}\n")
