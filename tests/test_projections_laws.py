@@ -53,6 +53,7 @@ from ledger.events import (
 )
 from ledger.log import BACKENDS
 from ledger.recorded import Batch, By, Recorded, batch_of
+from projections.bisection import Turn
 from projections.catalog import VIEWS
 from projections.fold import State, View, fold
 from projections.playbook import PLAYBOOK
@@ -176,7 +177,12 @@ def told(state: State) -> list[Any]:
     """Return what a state shows, wherever in which file it was read."""
     beside = {*attrs.fields_dict(State), "stamp", "adoption"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in beside]
-    return [[name, told(value) if isinstance(value, State) else plain(value)] for name, value in values]
+    return [[name, told(value) if isinstance(value, State) else plain(_placeless(value))] for name, value in values]
+
+
+def _placeless(value: Any) -> Any:
+    """Return a value without the last line of a batch in it, which may be of a kind that is not known."""
+    return attrs.evolve(value, moment=0) if isinstance(value, Turn) else value
 
 
 @pytest.mark.parametrize("name", VIEWS)
