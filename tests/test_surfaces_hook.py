@@ -100,14 +100,20 @@ def test_it_is_told_again_after_a_compaction(here: Project) -> None:
 
 @pytest.mark.parametrize("marked", [True, False], ids=["remembered", "the cache is gone"])
 def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> None:
-    """Of sixteen that are called at once, for two sessions, one each answers, and one event each says so."""
+    """Of sixteen that are called at once, for two sessions, one each answers, and one event each says so.
+
+    On a machine so busy that the ledger is held for longer than a hook waits, that hook tells, and what it has to
+    record waits; it is turned away later.
+    """
     if not marked:
         call(START)
         for path in (here.ledger / "cache").iterdir():
             path.unlink()
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda number: call(START, f"s{number % 2 + 1}"), range(16)))
-    assert (2 if marked else 1) == len([answer for answer in answers if answer])
+    waiting = list((here.ledger / "spool").glob("*")) if (here.ledger / "spool").exists() else []
+    assert (2 if marked else 1) + len(waiting) == len([answer for answer in answers if answer])
+    commands.add(here, "Take in what waits", HUMAN)
     assert 2 == len(events(here, PlaybookInjected))
 
 
