@@ -165,3 +165,12 @@ def test_only_the_latest_sessions_are_compared_with() -> None:
     assert ["old"] == [one.session for one in known["ac03"].sessions]
     assert () == known["ac01"].sessions
     assert LOOKED_AT > SESSIONS
+
+
+@pytest.mark.parametrize("words", [("gate", "--min"), ("gate", "--no-drop"), ("baseline", "ac09", "--value")])
+def test_no_number_is_no_bound(words: tuple[str, ...], score: Callable[..., None], run: Run) -> None:
+    """NaN lies below nothing and above nothing: a gate that was asked for it would never close."""
+    score(DAYS[0], 80)
+    done = run(*words, "nan")
+    assert (EXIT_BAD_INPUT, "") == (done.code, done.out)
+    assert f"tallybook: Invalid value for '{words[-1]}': nan is not a number from 0 to 100." in done.err

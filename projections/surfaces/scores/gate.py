@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -25,7 +26,18 @@ if TYPE_CHECKING:
     from projections.surfaces.record import Outcome
     from projections.surfaces.when import Moment
 
-_POINTS: Final = click.FloatRange(0, 100)
+
+class _Points(click.FloatRange):
+    """A number from 0 to 100; NaN, which lies in every range for Click and below no bound for a gate, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail(f"{value} is not a number from 0 to 100.", param, ctx)
+        return float(found)
+
+
+_POINTS: Final = _Points(0, 100)
 
 
 def ask(project: Project, asked: Asked, when: str | Moment | None = None) -> Gate:
