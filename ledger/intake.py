@@ -134,7 +134,8 @@ def _odd(said: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]
         yield "the time cannot be read, so it counts for now"
     missing = [what for what in wants if not named[what] and not (unread and what == "time")]
     if missing:
-        yield f"no {' and no '.join(missing)} is named"
+        unscored = "" if missing == ["time"] else "; it is in no score"
+        yield f"no {' and no '.join(missing)} is named{unscored}"
 
 
 def original(said: Any) -> str:
@@ -233,7 +234,7 @@ def _benchmark(said: Mapping[str, Any], _notes: list[str]) -> _Found | str:
         return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
     name = _named(said, ("benchmark", "name"))
     event = BenchmarkRecorded(_named(said, COMPONENT_KEYS), name, passed, total)
-    return _Found((event,), wants=("component",))
+    return _Found((event,), wants=("component", "session"))
 
 
 def _cases(value: object) -> int | None:
@@ -252,7 +253,7 @@ def _feedback(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
     if score is None:
         return f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}"
     note = _text(said.get("note"), "note", notes)
-    return _Found((FeedbackRecorded(_named(said, COMPONENT_KEYS), score, verdict, note),), "human")
+    return _Found((FeedbackRecorded(_named(said, COMPONENT_KEYS), score, verdict, note),), "human", ("session",))
 
 
 def _percent(value: object) -> float | None:

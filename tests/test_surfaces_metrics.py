@@ -105,7 +105,7 @@ def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
     ] == answer.out.splitlines()
     assert [
         f"note: {file}:5: is no JSON object; it is kept nowhere",
-        *[f"note: {file}:{line}: no component and no session is named" for line in range(6, 10)],
+        *[f"note: {file}:{line}: no component and no session is named; it is in no score" for line in range(6, 10)],
         "note: and 2 more of what was odd; --json lists all of it",
     ] == answer.err.splitlines()
     assert ["10 recorded before"] == run(file).out.splitlines()

@@ -15,7 +15,7 @@ from rich.console import Console
 from projections.scores import summary as scoring
 from projections.surfaces.scores import box
 from projections.surfaces.scores.markdown import markdown
-from projections.surfaces.scores.pages import Bar, Page, Table, summary_page
+from projections.surfaces.scores.pages import NOTHING, Bar, Page, Table, nothing_page, summary_page
 from projections.surfaces.scores.plot import plot
 from scored import config, example, folded, handoffs, noon, plain
 from screens import shown, words
@@ -257,3 +257,24 @@ def test_markdown_has_all_of_a_page_and_no_markup_of_others() -> None:
     assert [] == [
         line for line in text.splitlines() if line.startswith("|") and line.count("|") - line.count("\\|") != 5
     ]
+
+
+def test_what_is_measured_and_in_no_score_is_told() -> None:
+    """Metrics and an end without a session, and a component that nobody described: why, where nothing is scored.
+
+    Where something is, it takes details to be told that.
+    """
+    lost = [
+        ("", noon("2026-01-16"), {"ac01": {"startup_ms": 1.0}}, ""),
+        ("s1", noon("2026-01-16"), {"foo": {"x": 3.0}}, ""),
+    ]
+    told = "Measured, and in no score: no session (2), unknown component foo (1)."
+    state = folded(config(), *lost)
+    assert (NOTHING, (told,)) == (
+        page(state).heading,
+        page(state).sentences,
+    )
+    assert (told,) == nothing_page(state).sentences
+    state = folded(config(), *lost, ("s2", noon("2026-01-16"), plain(80), ""))
+    assert () == page(state).sentences
+    assert ("As of 2026-01-16.", told) == page(state, detail=True).sentences

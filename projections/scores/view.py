@@ -38,6 +38,10 @@ FRESH: Final = 2_000
 """Sessions that wait to be counted at most: most are heard several times before they are done, and not many at once."""
 
 
+UNSCORED_TYPE: Final = "telemetry of type "
+"""How what is kept of unknown telemetry is named among what is in no score."""
+
+
 class Shelf(Protocol):
     """Where sessions are kept: a dict in memory, or something that holds more."""
 
@@ -192,7 +196,7 @@ def _set_baseline(state: Scores, record: Recorded) -> None:
 
 def _keep(state: Scores, record: Recorded) -> None:
     event: Any = record.event
-    _leave_out(state, f"telemetry of type {event.type or 'unknown'}")
+    _leave_out(state, f"{UNSCORED_TYPE}{event.type or 'unknown'}")
 
 
 def _rewrite(state: Scores, _: Recorded) -> None:

@@ -10,6 +10,7 @@ from projections.scores import summary as scoring
 from projections.scores.config import SESSION
 from projections.scores.judging import grade_of
 from projections.scores.storage import OVERALL_ID, grade_name
+from projections.scores.view import UNSCORED_TYPE
 from projections.surfaces.terminal import moment, plural
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
 BEFORE: Final = {7: "last week", 30: "last month"}
 MOST_FOCUS: Final = 5
 """Focus areas that a page without details names."""
+_REASONS_SHOWN: Final = 4
 
 
 @attrs.frozen
@@ -114,7 +116,7 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
     """
     config, standing = state.config, scoring.standings(state)
     if told["date"] is None:
-        return Page(config.title, NOTHING, framed=True)
+        return nothing_page(state, framed=True)
     change = f"  {changed(told['trend']['trend'], config.short_term_days)}" if config.display.trends else ""
     found = scoring.focus(standing.values(), config)
     lines = (
@@ -125,10 +127,27 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
         config.title,
         f"Overall: {graded(standing[OVERALL_ID].value, config)}{change}",
         tuple(_bar(one, config) for one in standing.values() if detail or one.id in config.components),
-        sentences=(f"As of {told['date']}.",) if detail else (),
+        sentences=(f"As of {told['date']}.", *unscored(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
     )
+
+
+def nothing_page(state: Scores, *, framed: bool = False) -> Page:
+    """Return what there is to say where nothing is scored yet, and what was measured all the same."""
+    return Page(state.config.title, NOTHING, sentences=tuple(unscored(state)), framed=framed)
+
+
+def unscored(state: Scores) -> Iterator[str]:
+    """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
+    # Telemetry is full of types that say nothing of a score: they are no measurements that somebody misses.
+    found = [(count, why) for why, count in state.unscored.items() if not why.startswith(UNSCORED_TYPE)]
+    if not found:
+        return
+    found.sort(key=lambda one: (-one[0], one[1]))
+    reasons = [f"{why} ({count})" for count, why in found[:_REASONS_SHOWN]]
+    more = len(found) - len(reasons)
+    yield f"Measured, and in no score: {', '.join(reasons)}{f', and {more} other reasons' if more else ''}."
 
 
 def _bar(one: Standing, config: Config) -> Bar:

@@ -62,7 +62,7 @@ def _session(asked: Asked) -> Answer:
     session = find_session(asked.state, asked.session or CURRENT)
     config = asked.state.config
     if session is None:
-        return None, pages.Page(config.title, pages.NOTHING)
+        return None, pages.nothing_page(asked.state)
     told = storage.session_document(session, config)
     if not asked.detail:
         return told, pages.session_page(told, config)
@@ -101,7 +101,7 @@ def _daily(asked: Asked) -> Answer:
     config = asked.state.config
     told = max(storage.periods(asked.state, "daily"), key=lambda day: str(day["date"]), default=None)
     if told is None:
-        return None, pages.Page(config.title, pages.NOTHING)
+        return None, pages.nothing_page(asked.state)
     only = None if asked.component is None else asked.component.id
     if only is not None:
         averages = {name: one for name, one in told["component_averages"].items() if name == only}
