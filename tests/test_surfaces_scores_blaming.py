@@ -90,7 +90,7 @@ def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
     told = blamed(project_of(project, STORY))
     lead = told["leads"][0]["seq"]
     assert [
-        "session.overall dropped by 30 points: 90 in 2026-01-15, 60 in 2026-01-16",
+        "session.overall dropped by 30 points: 90 on 2026-01-15, 60 on 2026-01-16",
         "  last as good as before in session s1, 2026-01-15 10:00, with 90",
         "  then worst in session s3, 2026-01-16 06:00, with 60",
         f"Between these the playbook saw 1 change, the newest first. {CAUTION}",
@@ -145,7 +145,7 @@ def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
         (
             STORY,
             Asked(name="2026-01-17"),
-            "session.overall did not drop in 2026-01-17, against the day with data before it",
+            "session.overall did not drop on 2026-01-17, against the day with data before it",
         ),
         (STORY, Asked("ac01", name=LAST), "ac01 did not drop: no day has data of it"),
     ],
@@ -160,7 +160,7 @@ def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: Ask
     [
         (Asked("ac99"), "--blame ac99: is no score; the nearest is ac09"),
         (Asked("session.nothing"), "--blame session.nothing: is no score"),
-        (Asked(name="2026-01-20"), "has no data in 2026-01-20; the first day that has it is 2026-01-15, the last 2026"),
+        (Asked(name="2026-01-20"), "has no data on 2026-01-20; the first day that has it is 2026-01-15, the last 2026"),
         (Asked(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
     ],
 )

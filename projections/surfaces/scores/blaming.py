@@ -30,6 +30,7 @@ SHOWN: Final = 20
 """Leads that people are shown, the newest."""
 
 _WORDS: Final = {"daily": "day", "weekly": "week", "monthly": "month"}
+_WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
 
 
 @attrs.frozen
@@ -102,7 +103,7 @@ def _name(asked: Asked, score: str, found: Sequence[Level]) -> str | None:
     name = found[-1].period if asked.name == LAST else asked.name
     if name not in {level.period for level in found}:
         span = f"the first {_WORDS[asked.period]} that has it is {found[0].period}, the last {found[-1].period}"
-        raise BadInputError(f"{OPTION} {score}", f"has no data in {name}", span)
+        raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[asked.period]} {name}", span)
     return name
 
 
@@ -120,7 +121,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
 
     before, after = drop["before"], drop["after"]
     points = "1 point" if drop["points"] == 1 else f"{drop['points']} points"
-    fell = f"{before['score']} in {before['period']}, {after['score']} in {after['period']}"
+    fell = ", ".join(f"{one['score']} {_WITHIN[told['period']]} {one['period']}" for one in (before, after))
     yield f"{told['score']} dropped by {points}: {fell}"
     for what, one in (("last as good as before", "good"), ("then worst", "bad")):
         session = told["between"][one]
@@ -147,5 +148,5 @@ def _no_drop(told: Mapping[str, Any]) -> str:
         had = f"only one {word} has" if told["periods"] else f"no {word} has"
         return f"{score} did not drop: {had} data of it"
     if told["name"] is not None:
-        return f"{score} did not drop in {told['name']}, against the {word} with data before it"
+        return f"{score} did not drop {_WITHIN[told['period']]} {told['name']}, against the {word} with data before it"
     return f"{score} never dropped from one {word} with data to the next"
