@@ -103,6 +103,18 @@ def test_the_current_session_is_the_agents(monkeypatch: pytest.MonkeyPatch, scor
 
 
 @pytest.mark.usefixtures("scored")
+def test_a_current_session_without_a_score_is_not_sent_round_in_a_circle(
+    monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
+    """It is told who names that session, and to ask for something else than what was asked."""
+    monkeypatch.setenv("CLAUDE_SESSION_ID", "fresh")
+    done = run("score", "--session")
+    assert (1, "") == (done.code, done.out)
+    hint = "$CLAUDE_SESSION_ID names it; `tallybook score` shows how all stands"
+    assert f"tallybook: session fresh: nothing was scored of it; {hint}\n" == done.err
+
+
+@pytest.mark.usefixtures("scored")
 def test_details_of_a_session_are_the_parts_of_its_scores(score: Callable[..., Any], said: Callable[..., str]) -> None:
     """Of each component of which something was measured: why it has its score."""
     found = score("--session", "s-3", "--detail")
@@ -278,6 +290,9 @@ def test_a_configuration_with_a_mistake_names_its_key(scored: Path, run: Run) ->
     [
         (["--daily", "--weekly"], 2, "--daily and --weekly: exclude each other"),
         (["--session", "x", "--config"], 2, "--session and --config: exclude each other"),
+        (["--feed", "--export", "x.md"], 2, "--feed and --export: exclude each other"),
+        (["--blame", "--detail"], 2, "--blame and --detail: exclude each other"),
+        (["--config", "--at", "1"], 2, "--config and --at: exclude each other"),
         (["--component", "ac99"], 2, "--component ac99: is no component; there are ac01, ac02"),
         (["--session", "nobody"], 1, "session nobody: nothing was scored of it"),
         (["--session", "s-"], 2, "several begin so: 's-7', 's-6', 's-5', 's-4', 's-3' and 2 more"),

@@ -36,20 +36,27 @@ CURRENT: Final = "\0current"
 OVERALL: Final = "session.overall"
 DATED: Final = "\0dated"
 _NAMED: Final = 5
+_PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
+_WITHOUT: Final = {
+    "feed": ("blame", "component", "detail", "export"),
+    "blame": ("session", "detail", "export"),
+    "configured": ("blame", "component", "detail", "export", "when"),
+}
+"""Option → those of which its answer would say nothing, beside those of _PERIODS."""
+_SPELT: Final = {"configured": "config", "when": "at"}
 
 
 def _one_of(options: Mapping[str, Any]) -> str:
     """Return which of the answers that exclude each other is asked for, empty for none.
 
     Raises:
-        BadInputError: Several are.
+        BadInputError: Several are, or something that the answer would say nothing of.
     """
-    named = [
-        *(["session"] if options["session"] is not None else []),
-        *(name for name in ("daily", "weekly", "monthly", "feed", "configured") if options[name]),
-    ]
-    if len(named) > 1:
-        told = " and ".join(f"--{'config' if name == 'configured' else name}" for name in named)
+    given = {name for name, value in options.items() if value is not None and value is not False}
+    named = [name for name in _PERIODS if name in given]
+    beside = [(one, other) for one, others in _WITHOUT.items() if one in given for other in others if other in given]
+    if len(named) > 1 or beside:
+        told = " and ".join(f"--{_SPELT.get(name, name)}" for name in (named if len(named) > 1 else beside[0]))
         raise BadInputError(told, "exclude each other", "give one of them")
     return named[0] if named else ""
 

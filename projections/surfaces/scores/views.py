@@ -92,7 +92,9 @@ def find_session(state: Scores, wanted: str) -> Session | None:
         ids = ", ".join(repr(one.id) for one in found[:_NAMED])
         raise BadInputError(f"--session {id_}", f"several begin so: {ids}{more}", "give more of it")
     if not found or found[0].counted is None:
+        # Of the current one that would be what was asked just now.
         hint = "`tallybook score --session` shows the latest that has a score"
+        hint = f"${VARIABLE} names it; `tallybook score` shows how all stands" if wanted == CURRENT else hint
         raise NothingToDoError(f"session {id_}", "nothing was scored of it", hint)
     return found[0]
 
