@@ -311,3 +311,16 @@ def test_whatever_stands_in_a_file_something_counts(new_project: Callable[[], Pa
     rules = {rule.field: rule for rule in SETTINGS.values()}
     assert [] == [field for field, value in found._asdict().items() if not rules[field].fits(value)]
     assert found == settings.read(here)
+
+
+def test_the_doctor_names_a_mistake_in_what_scores_are_made_of(here: Project) -> None:
+    """The key is named; without a file of its own, or with a good one, there is none."""
+    assert [("ok", "scored as the packaged configuration has it")] == seen(here, "scores")
+    path = here.root / ".claude" / "config" / "scoring-config.yaml"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("scoring: {titel: X}\n")
+    ((level, message),) = seen(here, "scores")
+    assert "bad" == level
+    assert message.startswith(".claude/config/scoring-config.yaml: scoring.titel is no key")
+    path.write_text("scoring: {title: X}\n")
+    assert [("ok", ".claude/config/scoring-config.yaml can be taken")] == seen(here, "scores")

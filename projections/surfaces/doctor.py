@@ -37,6 +37,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("clock", health.time),
     ("folder", settings_health.folder),
     ("settings", settings_health.in_force),
+    ("scores", settings_health.scores),
     ("files", ground.files),
     ("writing", ground.writing),
     ("modes", ground.modes),

@@ -1,15 +1,17 @@
-"""The doctor's checks of what decides where and how things are recorded: the folder that is used, and the settings."""
+"""The doctor's checks of what people decide: the folder that is used, the settings, and what scores are made of."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ledger.errors import CannotWriteError
+from ledger.errors import BadInputError, CannotWriteError
 from projections.surfaces import settings, worktree
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, named
 from projections.surfaces.project import CLAUDE, Project
 from projections.surfaces.record import open_log
+from projections.surfaces.scores.score import OWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,3 +95,20 @@ def in_force(patient: Patient) -> Iterator[Finding]:
             hint = "put it into the settings of the folder that is to keep its own"
             found.append(Finding(NOTE, f"{path}: [ledger] own counts for one folder, and not for a user", hint))
     yield from found or [Finding(OK, "nothing in them but what counts")]
+
+
+def scores(patient: Patient) -> Iterator[Finding]:
+    """Say what is wrong in the project's own configuration of the scores: until then nothing is scored."""
+    if not os.path.lexists(patient.project.root / OWN):
+        yield Finding(OK, "scored as the packaged configuration has it")
+        return
+    # YAML is read where there is some, and nowhere else.
+    from projections.surfaces.scores import configuration
+
+    try:
+        configuration.load(patient.project)
+    except BadInputError as error:
+        what, _, hint = str(error).partition("; ")
+        yield Finding(BAD, what, f"{hint or 'mend it'}; until then `score`, `gate` and `baseline` answer nothing")
+    else:
+        yield Finding(OK, f"{configuration.PLACE} can be taken")
