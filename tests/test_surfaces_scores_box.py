@@ -15,7 +15,7 @@ from rich.console import Console
 from projections.scores import summary as scoring
 from projections.surfaces.scores import box
 from projections.surfaces.scores.markdown import markdown
-from projections.surfaces.scores.pages import NOTHING, Bar, Page, Table, nothing_page, summary_page
+from projections.surfaces.scores.pages import NOTHING, Bar, Page, Table, component_page, nothing_page, summary_page
 from projections.surfaces.scores.plot import plot
 from scored import config, example, folded, handoffs, noon, plain
 from screens import shown, words
@@ -194,6 +194,23 @@ def test_what_is_not_to_be_shown_is_not(display: dict[str, bool], absent: str) -
     """Letters, arrows and focus areas each have a word in the configuration."""
     assert re.search(absent, printed(page(small())))
     assert not re.search(absent, printed(page(small(display=display))))
+
+
+@pytest.mark.parametrize(
+    ("display", "told"),
+    [
+        ({}, "80 (B) on 2026-01-14: Good. Minor improvements."),
+        ({"show_grades": False}, "80 on 2026-01-14: Minor improvements."),
+        ({"show_recommendations": False}, "80 (B) on 2026-01-14: Good."),
+        ({"show_grades": False, "show_recommendations": False}, "80 on 2026-01-14."),
+    ],
+)
+def test_a_component_says_of_its_grade_what_is_to_be_shown(display: dict[str, bool], told: str) -> None:
+    """The status goes with the letter, and the action with what is recommended."""
+    state = small(display=display)
+    standing = scoring.standings(state)["ac09"]
+    answer = {"trend": scoring.trend_of(standing, 7)}
+    assert told == component_page(standing, answer, state.config).heading
 
 
 @pytest.mark.parametrize(("value", "bar"), [(0, "...."), (1, "#..."), (50, "##.."), (99, "###."), (100, "####")])

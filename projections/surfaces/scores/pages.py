@@ -267,9 +267,9 @@ def component_page(one: Standing, told: Told, config: Config) -> Page:
         told: As ``score --component`` answers it.
         config: What scores are made of.
     """
-    found = grade_of(one.value, config.grades)
-    said = f": {found.status}. {found.action}" if found else ""
-    heading = f"{graded(one.value, config)} on {one.day}{said}." if one.value is not None else f"{NO_DATA}."
+    heading = (
+        f"{graded(one.value, config)} on {one.day}{_said(one, config)}." if one.value is not None else f"{NO_DATA}."
+    )
     why = told.get("why")
     return Page(
         one.name,
@@ -278,6 +278,15 @@ def component_page(one: Standing, told: Told, config: Config) -> Page:
         sentences=(*trend_sentences(told["trend"], config.short_term_days), *_changes(told.get("changes"))),
         tables=(*why_tables(why, config),) if why else (),
     )
+
+
+def _said(one: Standing, config: Config) -> str:
+    """Return what the grade says and asks for, as far as that is to be shown: ``: Good. Minor improvements``."""
+    found, display = grade_of(one.value, config.grades), config.display
+    if found is None:
+        return ""
+    said = [*([found.status] if display.grades else []), *([found.action] if display.recommendations else [])]
+    return f": {'. '.join(said)}" if said else ""
 
 
 def why_tables(why: Told, config: Config) -> Iterator[Table]:

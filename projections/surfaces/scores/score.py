@@ -104,10 +104,11 @@ def rebuilt(project: Project) -> Iterator[str]:
         return
     from projections.surfaces.scores import configuration, files
     from projections.surfaces.scores.state import state_of
+    from projections.surfaces.terminal import plural
 
     done = files.rebuild(project, state_of(project, configuration.load(project)))
     if done.written or done.deleted:
-        yield f"{done.folder}: {done.written} score files written, {done.deleted} deleted"
+        yield f"{done.folder}: {done.written} score file{plural(done.written)} written, {done.deleted} deleted"
     yield from told(done)
 
 
