@@ -159,9 +159,12 @@ def test_what_the_playbook_measured_is_evidence_too() -> None:
 
 
 def test_a_component_without_data_has_no_score() -> None:
-    """What was measured of it can be nothing that it is made of."""
+    """What was measured of it can be nothing that it is made of: which is named, as what was not measured."""
     found = why("ac09", ("s1", AT, measured("ac09", mood=3)))
-    assert (None, 0.0, [], 1) == (found["score"], found["coverage"], found["parts"], len(found["events"]))
+    assert (None, 0.0, 1) == (found["score"], found["coverage"], len(found["events"]))
+    assert [(name, None, False) for name in ("state_preservation", "handoff_quality", "completeness")] == [
+        (part["name"], part["points"], part["measured"]) for part in found["parts"]
+    ]
 
 
 def test_changes_say_which_part_gave_more_or_less() -> None:

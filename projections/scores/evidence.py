@@ -14,7 +14,7 @@ from projections.scores import playbook_health
 from projections.scores.config import COUNT, TOTAL, component_id
 from projections.scores.inputs import happened
 from projections.scores.periods import series
-from projections.scores.scoring import BENCHMARKS, FEEDBACK, component_score
+from projections.scores.scoring import BENCHMARKS, FEEDBACK, component_score, parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -82,7 +82,7 @@ def explained(session: Session, component: Component, config: Config, records: I
     """
     score = component_score(component, session, config)
     rows = [_row(record) for record in records]
-    parts = () if score is None else score.parts
+    parts = parts_of(component, session, config)
     measured = session.measured(component)
     return {
         "session_id": session.id,

@@ -57,13 +57,18 @@ class Score:
 
 def component_score(component: Component, session: Session, config: Config) -> Score | None:
     """Return a component's score in a session, None where nothing of it was measured."""
-    parts = (*_metrics(component, session), *_beside(component, session, config))
+    parts = parts_of(component, session, config)
     value = weighted((part.points, part.weight) for part in parts if part.points is not None)
     if value is None:
         return None
     total = sum(metric.weight for metric in component.metrics)
     covered = sum(part.weight for part in parts[: len(component.metrics)] if part.measured)
     return Score(half_up(value), covered / total, parts)
+
+
+def parts_of(component: Component, session: Session, config: Config) -> tuple[Part, ...]:
+    """Return what a component's score in a session is made of, those without data as well."""
+    return (*_metrics(component, session), *_beside(component, session, config))
 
 
 def _metrics(component: Component, session: Session) -> list[Part]:
