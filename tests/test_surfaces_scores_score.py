@@ -119,7 +119,8 @@ def test_details_of_a_session_are_the_parts_of_its_scores(score: Callable[..., A
     """Of each component of which something was measured: why it has its score."""
     found = score("--session", "s-3", "--detail")
     assert ("s-3", ["ac09"], 80) == (found["session_id"], list(found["parts"]), found["parts"]["ac09"]["score"])
-    assert "AC-09 Session Completion: 80 (B)" in said("--session", "s-3", "--detail")
+    told = "AC-09 Session Completion: 80 (B), 100% of its weight measured"
+    assert told in said("--session", "s-3", "--detail")
 
 
 def test_a_day_answers_what_its_file_says(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:

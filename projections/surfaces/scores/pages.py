@@ -187,7 +187,7 @@ def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] =
         f"SESSION {told['session_id']}",
         ", ".join([f"Overall: {graded(overall, config)}", f"{moment(told['timestamp'])} UTC", *beside]),
         tuple(bar(name, value, config) for name, value in scores),
-        tables=tuple(parts_table(why, f"{name}: {graded(why['score'], config)}") for name, why in parts),
+        tables=tuple(parts_table(why, f"{name}: {_covered(why, config)}") for name, why in parts),
     )
 
 
@@ -291,12 +291,16 @@ def _said(one: Standing, config: Config) -> str:
 
 def why_tables(why: Told, config: Config) -> Iterator[Table]:
     """Yield what gave a component's score in a session: its parts, and the events."""
-    covered = f"{why['coverage']:.0%} of its weight measured"
-    title = f"In session {why['session_id']}, {moment(why['timestamp'])} UTC: {graded(why['score'], config)}, {covered}"
+    title = f"In session {why['session_id']}, {moment(why['timestamp'])} UTC: {_covered(why, config)}"
     yield parts_table(why, title)
     rows = tuple((row["seq"], moment(row["at"]), row["what"], values(row["values"])) for row in why["events"])
     if rows:
         yield Table("Events", ("event", "when (UTC)", "what", "values"), rows)
+
+
+def _covered(why: Told, config: Config) -> str:
+    """Return a score with how much of it was measured: ``87 (B), 85% of its weight measured``."""
+    return f"{graded(why['score'], config)}, {why['coverage']:.0%} of its weight measured"
 
 
 def parts_table(why: Told, title: str) -> Table:
