@@ -102,8 +102,8 @@ def test_it_is_told_again_after_a_compaction(here: Project) -> None:
 def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> None:
     """Of sixteen that are called at once, for two sessions, one each answers, and one event each says so.
 
-    On a machine so busy that the ledger is held for longer than a hook waits, that hook tells, and what it has to
-    record waits; it is turned away later.
+    Where the ledger is held for longer than a hook waits, that hook tells, and what it has to record waits: whoever
+    answers has recorded an event or left one waiting, and of those that wait no second one is taken in.
     """
     if not marked:
         call(START)
@@ -112,7 +112,9 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda number: call(START, f"s{number % 2 + 1}"), range(16)))
     waiting = list((here.ledger / "spool").glob("*")) if (here.ledger / "spool").exists() else []
-    assert (2 if marked else 1) + len(waiting) == len([answer for answer in answers if answer])
+    recorded = len(events(here, PlaybookInjected)) - (0 if marked else 1)
+    assert recorded + len(waiting) == len([answer for answer in answers if answer])
+    assert waiting or recorded == (2 if marked else 1)
     commands.add(here, "Take in what waits", HUMAN)
     assert 2 == len(events(here, PlaybookInjected))
 

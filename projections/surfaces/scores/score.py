@@ -88,9 +88,9 @@ def bring_up_to_date(project: Project, state: Scores) -> None:
 
 
 def ever_scored(project: Project) -> bool:
-    """Say whether anything that is scored was ever recorded, in a fraction of the time that it takes to score it."""
-    marks = [f'"kind":"{KIND_OF[kind]}"'.encode() for kind in SCORED]
-    return any(mark in batch.data for batch in open_log(project).read() for mark in marks)
+    """Say whether anything that is scored may have been recorded, without reading the ledger a second time."""
+    log = open_log(project)
+    return any(log.may_hold(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
 
 
 def rebuilt(project: Project) -> Iterator[str]:
