@@ -198,7 +198,7 @@ def show(project: Project, when: str | None = None) -> dict[str, Any]:
 
 def replay(project: Project) -> Playbook:
     """Take in what waits and what a hand changed, and write ``playbook.json`` anew from the ledger."""
-    report = recording.write(project, [])
+    report = recording.write(project, [], cold=True)
     if report.state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     error = report.unrendered
@@ -212,7 +212,7 @@ def replay(project: Project) -> Playbook:
 def replay_bytes(project: Project, when: str | Then | None) -> bytes:
     """Return the bytes that ``playbook.json`` has at a moment, writing nothing."""
     if when is None:
-        return playbook_bytes(recording.current(recording.open_log(project)))
+        return playbook_bytes(recording.current(recording.open_log(project), cold=True))
     return playbook_bytes((at(project, when) if isinstance(when, str) else when).playbook)
 
 
@@ -242,7 +242,7 @@ def check(project: Project) -> None:
         DriftError: It is missing, stale, unreadable or changed.
     """
     log = recording.open_log(project)
-    state = recording.current(log)
+    state = recording.current(log, cold=True)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
         # What is measured begins a ledger, too, and says nothing of a playbook.

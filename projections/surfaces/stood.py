@@ -8,7 +8,8 @@ import attrs
 
 from ledger.codec import decode
 from projections.fold import State, fold
-from projections.surfaces import playbook_file
+from projections.playbook import PLAYBOOK
+from projections.surfaces import checkpoints, playbook_file
 from projections.surfaces import when as moments
 from projections.surfaces.record import open_log
 from projections.voids import fold_history
@@ -60,7 +61,11 @@ def stood(project: Project, view: View[S], when: str, option: str = "--at") -> S
         BadInputError: There is no such moment; the error begins with ``option``.
     """
     moment = moments.find(project, when, option)
-    state = fold_history(view, moment.history, moment.seq)
+    state: Any
+    if view is PLAYBOOK and not moment.commit:
+        state = checkpoints.playbook(open_log(project), moment.seq)
+    else:
+        state = fold_history(view, moment.history, moment.seq)
     return Stood(state, moments.as_of(moment, state), state.seq, moment.notes, moment.commit)
 
 
