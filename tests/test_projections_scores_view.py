@@ -207,7 +207,7 @@ def test_rewriting_the_past_is_noted() -> None:
 
 
 def test_what_counts_nothing_is_counted() -> None:
-    """No session, no component, an unknown one, and telemetry that says nothing of a score: each is told apart."""
+    """No session, no component, an unknown one (of a benchmark too that names no session), and telemetry that says nothing of a score: each is told apart."""
     told = [
         line(1, greeting(80), None),
         line(2, SessionEnded(""), None),
@@ -221,12 +221,15 @@ def test_what_counts_nothing_is_counted() -> None:
         line(10, TelemetryKept("ac01", "", "", "")),
         line(11, FeedbackRecorded("", 1, "", ""), None),
         line(12, PointAdded("kpt_001", "text")),
+        line(13, FeedbackRecorded("ac01", 1, "", ""), None),
+        line(14, BenchmarkRecorded("", "", 1, 1), None),
+        line(15, BenchmarkRecorded("ac99", "", 1, 1), None),
     ]
     state = folded(told)
     assert {
-        "no session": 3,
-        "no component": 2,
-        "unknown component ac99": 2,
+        "no session": 4,
+        "no component": 3,
+        "unknown component ac99": 3,
         "unknown component --": 2,
         "telemetry of type coffee": 1,
         "telemetry of type unknown": 1,

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ledger.recorded import Recorded
     from projections.scores.config import Component
 
+RUN: Final = "benchmark-"
+"""What the session of a benchmark that names none is called, with the id of its event behind it."""
+
 
 class Said(NamedTuple):
     """When something was said: of two, the greater one later, in whatever order they are heard.
@@ -96,6 +99,7 @@ class Session:
 
     Attributes:
         id: Its id.
+        named: Whether any of this names it; a benchmark that names none is a session of its own.
         values: Component → name → what was measured.
         benchmarks: Component → cases passed, of how many.
         feedback: Component, or empty for the session itself → sum of points, and how many judged.
@@ -109,6 +113,7 @@ class Session:
     """
 
     id: str
+    named: bool = False
     values: dict[str, dict[str, Value]] = attrs.field(factory=dict)
     benchmarks: dict[str, Share] = attrs.field(factory=dict)
     feedback: dict[str, Share] = attrs.field(factory=dict)
@@ -145,11 +150,23 @@ class Session:
         said = Said(happened(record), record.at, record.part[0], record.id)
         self.first_at = min(self.first_at or said.at, said.at)
         self.seq = max(self.seq, record.seq)
+        self.named = self.named or bool(record.by.session)
         if isinstance(record.event, FeedbackRecorded):
             self.judged_at = max(self.judged_at, said.at)
         else:
             self.last_at = max(self.last_at, said.at)
         _HEAR[type(record.event)](self, record.event, said)
+
+
+def session_of(record: Recorded) -> str:
+    """Return the session that an event counts for, empty for none.
+
+    A benchmark that names none is a session of its own, so that a run outside of any, as in CI, is the latest score of
+    its component. What a person says is not: one word would be all that a score is made of.
+    """
+    if not record.by.session and isinstance(record.event, BenchmarkRecorded):
+        return f"{RUN}{record.id}"
+    return record.by.session or ""
 
 
 def happened(record: Recorded) -> str:

@@ -91,7 +91,10 @@ def _beside(component: Component, session: Session, config: Config) -> Iterator[
 
 
 def scores(session: Session, config: Config) -> dict[str, int]:
-    """Return score id → score of a session, without those of which there is no data, in the configuration's order."""
+    """Return score id → score of a session, without those of which there is no data, in the configuration's order.
+
+    A benchmark that names no session is none as a whole, and has no composites.
+    """
     # Most sessions have something of a few components alone.
     present = session.components
     found = {
@@ -99,6 +102,8 @@ def scores(session: Session, config: Config) -> dict[str, int]:
         for name, component in config.components.items()
         if name in present and (score := component_score(component, session, config)) is not None
     }
+    if not session.named:
+        return found
     feedback = session.feedback.get("")
     return found | composites(found, config, feedback.quotient if feedback else None)
 

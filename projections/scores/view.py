@@ -23,7 +23,7 @@ from ledger.events import (
 from projections.fold import State, View
 from projections.scores import playbook_health
 from projections.scores.config import component_id, score_id
-from projections.scores.inputs import KINDS, Counted, Session, happened
+from projections.scores.inputs import KINDS, Counted, Session, happened, session_of
 from projections.scores.scoring import scores
 from projections.scores.tally import Tally
 
@@ -163,9 +163,9 @@ def _day_in(at: str, zone: tzinfo) -> str:
 
 def _hear(state: Scores, record: Recorded) -> None:
     """Let the session of an event hear it."""
-    event, id_ = record.event, record.by.session
+    id_ = session_of(record)
     state.last_at = max(state.last_at, happened(record))
-    for what in _unscored(state, event, id_):
+    for what in _unscored(state, record.event, id_):
         _leave_out(state, what)
     if id_:
         session = state.session(id_) or Session(id_)
@@ -173,7 +173,7 @@ def _hear(state: Scores, record: Recorded) -> None:
         state.fresh[id_] = session
 
 
-def _unscored(state: Scores, event: Any, session: str | None) -> Iterator[str]:
+def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
     """Yield why an event counts nothing, if it does not."""
     component = getattr(event, "component", None)
     if not session:

@@ -18,6 +18,7 @@ from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from ledger.events import EventRedacted, EventsVoided
 from ledger.line import Mark
 from projections.scores import storage
+from projections.scores.inputs import session_of
 from projections.scores.view import scores_view
 from projections.surfaces.record import open_log
 from projections.surfaces.scores.configuration import PLACE
@@ -172,7 +173,7 @@ def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> froz
             if kinds & {EventsVoided, EventRedacted}:
                 return None
             if kinds & changing:
-                touched.update(record.by.session for record in batch.records if record.by.session)
+                touched.update(filter(None, map(session_of, batch.records)))
     except DamagedLedgerError:
         # They show another history than this one.
         return None

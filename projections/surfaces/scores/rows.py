@@ -35,6 +35,7 @@ def packed(session: Session) -> bytes:
     released = session.released and [_place(session.released[0], events), session.released[1]]
     told = [
         session.id,
+        session.named,
         [session.first_at, session.last_at, session.judged_at, session.ended_at],
         values,
         _of_shares(session.benchmarks),
@@ -49,7 +50,7 @@ def packed(session: Session) -> bytes:
 
 def unpacked(data: bytes) -> Session:
     """Return the session of such bytes."""
-    id_, times, found, benchmarks, feedback, released, seq, counted, events = orjson.loads(data)
+    id_, named, times, found, benchmarks, feedback, released, seq, counted, events = orjson.loads(data)
     first_at, last_at, judged_at, ended_at = times
     saids = [_said(*event) for event in events]
     values = {
@@ -57,6 +58,7 @@ def unpacked(data: bytes) -> Session:
     }
     return Session(
         id_,
+        named,
         values,
         _shares(benchmarks),
         _shares(feedback),

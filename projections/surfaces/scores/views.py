@@ -83,7 +83,7 @@ def find_session(state: Scores, wanted: str) -> Session | None:
         BadInputError: Several begin so.
     """
     if wanted == CURRENT and not os.environ.get(VARIABLE):
-        return next((one for one in state.sessions.latest() if one.counted is not None), None)
+        return _latest(state)
     id_ = os.environ[VARIABLE] if wanted == CURRENT else wanted
     found: list[Session] = [state.sessions.get(id_)] if state.sessions.get(id_) is not None else []
     found = found or [one for one in state.sessions.latest() if id_ and one.id.startswith(id_) and one.counted]
@@ -97,6 +97,18 @@ def find_session(state: Scores, wanted: str) -> Session | None:
         hint = f"${VARIABLE} names it; `tallybook score` shows how all stands" if wanted == CURRENT else hint
         raise NothingToDoError(f"session {id_}", "nothing was scored of it", hint)
     return found[0]
+
+
+def _latest(state: Scores) -> Session | None:
+    """Return the latest session that has a score; a benchmark that names none only where there is no other."""
+    first: Session | None = None
+    session: Session
+    for session in state.sessions.latest():
+        if session.counted is not None:
+            if session.named:
+                return session
+            first = first or session
+    return first
 
 
 def _daily(asked: Asked) -> Answer:
