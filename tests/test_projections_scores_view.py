@@ -107,7 +107,7 @@ def test_what_happened_counts_before_when_it_was_recorded() -> None:
         # People judge later, and move nothing but what has no other time.
         ([(greeting(80), "16"), (FeedbackRecorded("ac01", 80, "", ""), "20")], "16"),
         ([(FeedbackRecorded("", 80, "", ""), "20"), (greeting(80), "16")], "16"),
-        ([(FeedbackRecorded("", 80, "", ""), "20"), (FeedbackRecorded("", 80, "", ""), "19")], "20"),
+        ([(FeedbackRecorded("ac01", 80, "", ""), "20"), (FeedbackRecorded("ac01", 80, "", ""), "19")], "20"),
     ],
 )
 def test_a_session_was_when_it_ended(told: list[tuple[Any, str]], expected: str) -> None:
@@ -254,7 +254,7 @@ def test_a_session_without_scores_is_in_no_period() -> None:
 
 def test_a_session_that_loses_its_scores_leaves_its_period() -> None:
     """Where the configuration gives feedback no weight, a judgement alone makes no day."""
-    judged = [line(1, FeedbackRecorded("", 70, "", ""))]
+    judged = [line(1, FeedbackRecorded("ac01", 70, "", ""))]
     assert {"2026-01-16": {70: 1}} == overall(folded(judged))
     assert {} == folded(judged, config_of("feedback: {weight: 0}")).days
 

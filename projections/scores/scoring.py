@@ -114,7 +114,8 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
     Args:
         components: Component → score.
         config: What they are made of, and what they weigh.
-        feedback: What people gave the session itself, 0 to 100, None where nobody did.
+        feedback: What people gave the session itself, 0 to 100, None where nobody did. It joins what was measured: one
+            word alone is no score.
     """
     made = {
         name: sum(there) // len(there)
@@ -122,7 +123,7 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
         if (there := [components[part] for part in parts if part in components])
     }
     weights: list[tuple[float, float]] = [(value, config.session_weights[name]) for name, value in made.items()]
-    if feedback is not None:
+    if weights and feedback is not None:
         weights.append((feedback, config.feedback_weight))
     overall = weighted(weights)
     return {f"{SESSION}{name}": value for name, value in made.items()} | (
