@@ -93,17 +93,21 @@ def test_recomputing_a_period_changes_nothing(records: list[Recorded]) -> None:
 
 @given(records=HISTORIES, zone=ZONES)
 def test_a_day_is_made_of_its_sessions(records: list[Recorded], zone: str) -> None:
-    """Average, least, greatest and number of every day are those of the scores of the sessions that lie on it."""
+    """Average, least, greatest, number and what was not measured of a day are those of the sessions that lie on it."""
     config = config_of(zone)
     state = folded(records, config)
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    lacking: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     count: dict[str, int] = defaultdict(int)
     for session in state.sessions.values():
         if session.counted is not None:
             count[day_of(session.at, config.zone)] += 1
             for score, value in session.counted.scores.items():
                 found[day_of(session.at, config.zone), score].append(value)
+            for score, percent in session.counted.lacking.items():
+                lacking[day_of(session.at, config.zone)][score] += percent
     assert count == {day: tally.sessions for day, tally in state.days.items()}
+    assert lacking == {day: tally.lacking for day, tally in state.days.items() if tally.lacking}
     assert {
         key: (floor(Fraction(sum(values), len(values)) + Fraction(1, 2)), min(values), max(values))
         for key, values in found.items()

@@ -207,7 +207,10 @@ def test_rewriting_the_past_is_noted() -> None:
 
 
 def test_what_counts_nothing_is_counted() -> None:
-    """No session, no component, an unknown one (of a benchmark too that names no session), and telemetry that says nothing of a score: each is told apart."""
+    """No session, no component, an unknown one, and telemetry that says nothing of a score: each is told apart.
+
+    A benchmark that names no session lacks none.
+    """
     told = [
         line(1, greeting(80), None),
         line(2, SessionEnded(""), None),
@@ -341,10 +344,10 @@ def test_the_latest_session_comes_first() -> None:
 def test_a_tally_takes_out_what_it_counted() -> None:
     """What was counted and taken out again leaves nothing behind."""
     tally = Tally()
-    tally.add({"ac01": 80})
-    tally.add({"ac01": 80, "ac02": 0})
+    tally.add({"ac01": 80}, {"ac01": 30})
+    tally.add({"ac01": 80, "ac02": 0}, {"ac02": 1})
     assert (2, {"ac01": {80: 2}, "ac02": {0: 1}}) == (tally.sessions, tally.scores)
-    tally.add({"ac01": 80, "ac02": 0}, -1)
+    tally.add({"ac01": 80, "ac02": 0}, {"ac02": 1}, -1)
     assert (1, {"ac01": {80: 1}}) == (tally.sessions, tally.scores)
-    tally.add({"ac01": 80}, -1)
+    tally.add({"ac01": 80}, {"ac01": 30}, -1)
     assert Tally() == tally

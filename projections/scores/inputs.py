@@ -86,11 +86,13 @@ class Counted(NamedTuple):
         day: Its day, ``2026-01-16``.
         version: Its version, empty where unknown.
         scores: Score id → score, 0 to 100.
+        lacking: Score id → percent of its weight that was not measured, 1 to 100, where that is any.
     """
 
     day: str
     version: str
     scores: Mapping[str, int]
+    lacking: Mapping[str, int]
 
 
 @attrs.define

@@ -91,21 +91,41 @@ def _beside(component: Component, session: Session, config: Config) -> Iterator[
 
 
 def scores(session: Session, config: Config) -> dict[str, int]:
-    """Return score id → score of a session, without those of which there is no data, in the configuration's order.
+    """Return score id → score of a session, without those of which there is no data, in the configuration's order."""
+    return covered(session, config)[0]
+
+
+def covered(session: Session, config: Config) -> tuple[dict[str, int], dict[str, float]]:
+    """Return the scores of a session, and of each the share of its weight that was measured, 0 to 1.
 
     A benchmark that names no session is none as a whole, and has no composites.
     """
     # Most sessions have something of a few components alone.
     present = session.components
     found = {
-        name: score.value
+        name: score
         for name, component in config.components.items()
         if name in present and (score := component_score(component, session, config)) is not None
     }
+    values = {name: score.value for name, score in found.items()}
+    shares = {name: score.coverage for name, score in found.items()}
     if not session.named:
-        return found
+        return values, shares
     feedback = session.feedback.get("")
-    return found | composites(found, config, feedback.quotient if feedback else None)
+    made = composites(values, config, feedback.quotient if feedback else None)
+    whole = _shares(shares, config)
+    return values | made, shares | {name: whole[name] for name in made}
+
+
+def _shares(components: Mapping[str, float], config: Config) -> dict[str, float]:
+    """Return how much of each composite was measured, and of them all: what has no data counts as 0 here."""
+    made = {
+        name: sum(components.get(part, 0.0) for part in parts) / len(parts)
+        for name, parts in config.sessions.items()
+        if parts
+    }
+    overall = weighted((share, config.session_weights[name]) for name, share in made.items())
+    return {f"{SESSION}{name}": share for name, share in made.items()} | {f"{SESSION}{OVERALL}": overall or 0.0}
 
 
 def composites(components: Mapping[str, int], config: Config, feedback: float | None = None) -> dict[str, int]:

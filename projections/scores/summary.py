@@ -14,7 +14,7 @@ from projections.scores.config import OVERALL, SESSION
 from projections.scores.forecast import forecast
 from projections.scores.judging import alerts, grade_of
 from projections.scores.periods import series
-from projections.scores.storage import OVERALL_ID, divided, first_of
+from projections.scores.storage import OVERALL_ID, coverage, divided, first_of
 from projections.scores.trends import trend, trend_json
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class Standing:
         series: Its average on each day with data.
         value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
         day: The day of that, ``2026-01-16``; empty without a value.
+        measured: How much of its weight was measured on that day, 0 to 100 percent; 0 without a value.
         trend: The short trend; None where there is not enough data.
     """
 
@@ -50,6 +51,7 @@ class Standing:
     series: Series
     value: int | None
     day: str
+    measured: int
     trend: Trend | None
 
 
@@ -94,9 +96,10 @@ def _standing(state: Scores, score: str, name: str) -> Standing:
     config, found = state.config, series(state.days, score)
     short = trend([value for _, value in found], config.short_term_days)
     if not found or found[-1][0].isoformat() < first_of(max(state.days), config.long_term_days):
-        return Standing(score, name, found, None, "", short)
-    day, value = found[-1]
-    return Standing(score, name, found, value, day.isoformat(), short)
+        return Standing(score, name, found, None, "", 0, short)
+    last, value = found[-1]
+    day = last.isoformat()
+    return Standing(score, name, found, value, day, state.days[day].measured(score), short)
 
 
 def target(config: Config) -> int:
@@ -124,10 +127,14 @@ def focus(standing: Iterable[Standing], config: Config) -> list[Focus]:
 
 
 def current(standing: Mapping[str, Standing], config: Config) -> dict[str, Any]:
-    """Return how scores stand: ``{date, component_scores, session_scores, grade}``, the date that of the last data."""
+    """Return how scores stand: ``{date, component_scores, session_scores, grade, coverage}``.
+
+    The date is that of the last data; the coverage of each score, of its own last day.
+    """
     values = {one.id: one.value for one in standing.values() if one.value is not None}
     day = max((one.day for one in standing.values()), default="")
-    return {"date": day or None, **divided(values, config)}
+    measured = {one.id: one.measured for one in standing.values() if one.value is not None}
+    return {"date": day or None, **divided(values, config), "coverage": coverage(measured)}
 
 
 def summary(state: Scores) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from projections.fold import State, View
 from projections.scores import playbook_health
 from projections.scores.config import component_id, score_id
 from projections.scores.inputs import KINDS, Counted, Session, happened, session_of
-from projections.scores.scoring import scores
+from projections.scores.measures import percent
+from projections.scores.scoring import covered
 from projections.scores.tally import Tally
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Scores(State):
 
 def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sign: int) -> None:
     tally = periods.get(name) or Tally()
-    tally.add(counted.scores, sign)
+    tally.add(counted.scores, counted.lacking, sign)
     if tally.sessions:
         # Set even where it stood: whatever keeps the periods hears of every change.
         periods[name] = tally
@@ -143,8 +144,9 @@ def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sig
 
 
 def _counted(session: Session, config: Config) -> Counted | None:
-    found = scores(session, config)
-    return Counted(day_of(session.at, config.zone), session.version, found) if found else None
+    found, shares = covered(session, config)
+    lacking = {name: points for name, share in shares.items() if (points := percent(1) - percent(share))}
+    return Counted(day_of(session.at, config.zone), session.version, found, lacking) if found else None
 
 
 def day_of(at: str, zone: tzinfo) -> str:

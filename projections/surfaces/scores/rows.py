@@ -120,13 +120,14 @@ def _sum(told: int | str) -> int | Fraction:
 def packed_tally(tally: Tally) -> bytes:
     """Return the scores of a period as bytes."""
     told = {score: [number for pair in counts.items() for number in pair] for score, counts in tally.scores.items()}
-    return orjson.dumps([tally.sessions, told])
+    return orjson.dumps([tally.sessions, told, tally.lacking])
 
 
 def unpacked_tally(data: bytes) -> Tally:
     """Return the scores of a period of such bytes."""
-    sessions, told = orjson.loads(data)
-    return Tally(sessions, {score: dict(zip(flat[::2], flat[1::2], strict=True)) for score, flat in told.items()})
+    sessions, told, lacking = orjson.loads(data)
+    scores = {score: dict(zip(flat[::2], flat[1::2], strict=True)) for score, flat in told.items()}
+    return Tally(sessions, scores, lacking)
 
 
 def packed_rest(scores: Scores) -> dict[str, Any]:

@@ -63,12 +63,20 @@ def _session(asked: Asked) -> Answer:
     config = asked.state.config
     if session is None:
         return None, pages.nothing_page(asked.state)
-    told = storage.session_document(session, config)
+    told = storage.session_document(session, config) | {"coverage": _coverage(session)}
     if not asked.detail:
         return told, pages.session_page(told, config)
     parts = {one.id: _why(asked, session, one) for one in config.components.values() if one.id in session.components}
     named = [(config.components[name].name, why) for name, why in parts.items()]
     return told | {"parts": parts}, pages.session_page(told, config, named)
+
+
+def _coverage(session: Session) -> dict[str, float]:
+    """Return score id → the share of its weight that was measured, 0 to 1, of a session that was counted."""
+    counted = session.counted
+    return (
+        {} if counted is None else storage.coverage({one: 100 - counted.lacking.get(one, 0) for one in counted.scores})
+    )
 
 
 def find_session(state: Scores, wanted: str) -> Session | None:
@@ -116,7 +124,10 @@ def _daily(asked: Asked) -> Answer:
     told = max(storage.periods(asked.state, "daily"), key=lambda day: str(day["date"]), default=None)
     if told is None:
         return None, pages.nothing_page(asked.state)
+    tally = asked.state.days[told["date"]]
     only = None if asked.component is None else asked.component.id
+    scored = [name for name in config.score_ids if name in tally.scores and only in {None, name}]
+    told |= {"coverage": storage.coverage({name: tally.measured(name) for name in scored})}
     if only is not None:
         averages = {name: one for name, one in told["component_averages"].items() if name == only}
         told |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
@@ -143,6 +154,7 @@ def _component(asked: Asked, component: Component) -> Answer:
         "date": one.day or None,
         "score": one.value,
         "grade": None if one.value is None else storage.grade_name(one.value, config),
+        "coverage": None if one.value is None else one.measured / 100,
         "trend": scoring.trend_of(one, config.short_term_days),
     }
     if asked.detail or asked.session is not None:
