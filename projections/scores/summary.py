@@ -12,7 +12,7 @@ import attrs
 
 from projections.scores.config import OVERALL, SESSION
 from projections.scores.forecast import forecast
-from projections.scores.judging import alerts, grade_of
+from projections.scores.judging import DASHBOARD, LOG, alerts, grade_of
 from projections.scores.periods import series
 from projections.scores.storage import OVERALL_ID, coverage, divided, first_of
 from projections.scores.trends import trend, trend_json
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 TARGET_GRADE: Final = 1
 """Place of the worst grade that is no focus area: B of A, B, C, D, F."""
+
+LOGGED: Final = 5
+"""Alerts that a line of a log names."""
 
 LEAST_DROP: Final = 1.0
 """Points by which a score has to decline for its trend to be a focus area: less is noise."""
@@ -88,18 +91,45 @@ def standings(state: Scores) -> dict[str, Standing]:
     Args:
         state: What was scored, counted.
     """
-    known = names(state.config)
-    return {score: _standing(state, score, known[score]) for score in state.config.score_ids}
+    known, days = names(state.config), _last_days(state)
+    return {score: _standing(state, score, known[score], days.get(score, "")) for score in state.config.score_ids}
 
 
-def _standing(state: Scores, score: str, name: str) -> Standing:
-    config, found = state.config, series(state.days, score)
-    short = trend([value for _, value in found], config.short_term_days)
-    if not found or found[-1][0].isoformat() < first_of(max(state.days), config.long_term_days):
+def _standing(state: Scores, score: str, name: str, day: str) -> Standing:
+    found = series(state.days, score)
+    short = trend([value for _, value in found], state.config.short_term_days)
+    if not day:
         return Standing(score, name, found, None, "", 0, short)
-    last, value = found[-1]
-    day = last.isoformat()
-    return Standing(score, name, found, value, day, state.days[day].measured(score), short)
+    return Standing(score, name, found, found[-1][1], day, state.days[day].measured(score), short)
+
+
+def _last_days(state: Scores) -> dict[str, str]:
+    """Return score id → the last day that has it, without those on which no score stands any more."""
+    if not state.days:
+        return {}
+    first = first_of(max(state.days), state.config.long_term_days)
+    days = sorted(day for day in state.days if day >= first)
+    return {score: day for day in days for score in state.days[day].scores}
+
+
+def values(state: Scores) -> dict[str, float | None]:
+    """Return score id → the score as it stands, in the configuration's order, without those that do not.
+
+    This looks at the days of a long trend alone, however many there are.
+    """
+    days = _last_days(state)
+    found = {score: state.days[days[score]].range(score) for score in state.config.score_ids if score in days}
+    return {score: one.avg for score, one in found.items() if one is not None}
+
+
+def logged(state: Scores) -> str:
+    """Return what a log is told of the scores that stand too low, in a line; empty for nothing."""
+    found = alerts(values(state), state.config.levels, LOG)
+    if not found:
+        return ""
+    told = [f"{one.score_id} is {one.value:g} ({one.level})" for one in found[:LOGGED]]
+    more = f" and {len(found) - LOGGED} more" if len(found) > LOGGED else ""
+    return f"low scores: {', '.join(told)}{more}"
 
 
 def target(config: Config) -> int:
@@ -157,8 +187,8 @@ def feed(state: Scores) -> dict[str, Any]:
 
 
 def alerts_of(standing: Mapping[str, Standing], config: Config) -> list[dict[str, Any]]:
-    """Return the alerts of all scores that stand, in order, each ``{score, level, value, below, notify}``."""
-    found = alerts({one.id: one.value for one in standing.values()}, config.levels)
+    """Return the alerts that a dashboard is told, in order, each ``{score, level, value, below, notify}``."""
+    found = alerts({one.id: one.value for one in standing.values()}, config.levels, DASHBOARD)
     return [
         {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}
         for one in found

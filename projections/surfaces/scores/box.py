@@ -37,6 +37,7 @@ BESIDE: Final = 36
 PARTLY: Final = 48
 """Columns below which it does where it is told of one how much of it was measured, and that stands under the bar."""
 
+ALERT: Final = "bold red"
 MAX_BAR: Final = 24
 MAX_NAME: Final = 30
 LEAST_BAR: Final = 4
@@ -55,6 +56,8 @@ def show(console: Console, page: Page) -> None:
             console.print(line, no_wrap=True, overflow="crop")
         return
     console.print(_text(console, page.title, "bold"))
+    for alert in page.alerts:
+        console.print(_text(console, f"! {alert}", ALERT))
     console.print(_text(console, page.heading))
     for line in (*bars(console, page.bars, min(console.width, WIDE)), *_chart(console, page)):
         console.print(line, no_wrap=True, overflow="crop")
@@ -113,6 +116,9 @@ def _box(console: Console, page: Page) -> Iterator[Text]:
     yield line(title)
     yield rule("├", "┤")
     yield line()
+    for alert in page.alerts:
+        yield from map(line, _listed(console, "! ", alert, inner, ALERT))
+    yield from [line()] if page.alerts else []
     for text in _wrapped(console, page.heading, inner):
         yield line(text)
     yield line()
@@ -129,14 +135,19 @@ def _box(console: Console, page: Page) -> Iterator[Text]:
     if page.focus:
         yield line("Focus Areas:")
         for area in page.focus:
-            found = _wrapped(console, area, inner - 2)
-            yield from (line(_text(console, "  " if index else "• ") + text) for index, text in enumerate(found))
+            yield from map(line, _listed(console, "• ", area, inner))
         yield line()
     yield rule("└", "┘")
 
 
 def _wrapped(console: Console, text: str, width: int) -> Iterable[Text]:
     return _text(console, text).wrap(console, width)
+
+
+def _listed(console: Console, sign: str, text: str, width: int, style: str = "") -> Iterator[Text]:
+    """Yield a paragraph behind a sign."""
+    for index, line in enumerate(_wrapped(console, text, width - len(sign))):
+        yield _text(console, " " * len(sign) if index else sign, style) + Text(line.plain, style)
 
 
 def _fitted(console: Console, text: Text, width: int) -> Text:

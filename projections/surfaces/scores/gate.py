@@ -12,8 +12,9 @@ from ledger.errors import EXIT_NO, NothingToDoError
 from ledger.events import BaselineSet
 from projections.scores.gates import Asked, Bounds, gate
 from projections.scores.histories import histories
+from projections.scores.summary import logged
 from projections.surfaces import commands
-from projections.surfaces.answers import answer, say
+from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json, at_when, noted
 from projections.surfaces.requests import Facts, Request
 from projections.surfaces.scores.configuration import load, score_named
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from projections.scores.view import Scores
     from projections.surfaces.project import Project
     from projections.surfaces.record import Outcome
-    from projections.surfaces.when import Moment
 
 
 class _Points(click.FloatRange):
@@ -40,17 +40,17 @@ class _Points(click.FloatRange):
 _POINTS: Final = _Points(0, 100)
 
 
-def ask(project: Project, asked: Asked, when: str | Moment | None = None) -> Gate:
+def ask(state: Scores, asked: Asked) -> Gate:
     """Return whether an agent may evolve, and why not.
 
     Raises:
         BadInputError: The score that is asked about is none.
     """
-    config = load(project)
+    config = state.config
     if asked.score_id is not None:
         asked = attrs.evolve(asked, score_id=score_named(config, asked.score_id, "--component"))
     bounds = Bounds(config.gate_least, config.levels, config.regressions)
-    return gate(histories(state_of(project, config, when)), bounds, asked)
+    return gate(histories(state), bounds, asked)
 
 
 def set_baseline(project: Project, given: str, value: float | None, reason: str) -> tuple[BaselineSet, Outcome]:
@@ -97,7 +97,10 @@ def gate_verb(project: Project, /, **options: Any) -> int:
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     """
     asked = Asked(options["score"], options["minimum"], options["drop"])
-    found = ask(project, asked, noted(project, options["when"]))
+    state = state_of(project, load(project), when := noted(project, options["when"]))
+    found = ask(state, asked)
+    if when is None and (low := logged(state)):
+        note(low)
     if options["as_json"]:
         answer({"open": found.open, "reasons": [attrs.asdict(reason) for reason in found.reasons]})
     else:

@@ -20,7 +20,7 @@ _COLUMNS: Final = 72
 
 def markdown(page: Page) -> str:
     """Return a page as markdown; no text in it is markup of its own."""
-    blocks = [f"# {_plain(page.title)}", _plain(page.heading)]
+    blocks = [f"# {_plain(page.title)}", *(f"**{_plain(alert)}**" for alert in page.alerts), _plain(page.heading)]
     if page.bars:
         rows = [
             (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), _of(bar))

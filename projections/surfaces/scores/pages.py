@@ -8,7 +8,7 @@ import attrs
 
 from projections.scores import summary as scoring
 from projections.scores.config import SESSION
-from projections.scores.judging import grade_of
+from projections.scores.judging import USER, alerts, grade_of, number
 from projections.scores.storage import OVERALL_ID, grade_name
 from projections.scores.view import UNSCORED_TYPE
 from projections.surfaces.terminal import moment, plural
@@ -82,6 +82,7 @@ class Page:
         tables: What stands in rows.
         focus: What deserves attention, a paragraph each.
         framed: Whether a box stands around it where there is room.
+        alerts: What a user is to be told before anything else, a paragraph each.
     """
 
     title: str
@@ -92,6 +93,7 @@ class Page:
     tables: tuple[Table, ...] = ()
     focus: tuple[str, ...] = ()
     framed: bool = False
+    alerts: tuple[str, ...] = ()
 
 
 def graded(value: float | None, config: Config) -> str:
@@ -143,7 +145,18 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
         sentences=(f"As of {told['date']}.", *unscored(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
+        alerts=tuple(alert_lines(standing, config)),
     )
+
+
+def alert_lines(standing: Mapping[str, Standing], config: Config) -> Iterator[str]:
+    """Yield the alerts that a user is told, the worst first: ``AC-06 Self-Evolution is 45, below 50 (critical)``."""
+    found = alerts({one.id: one.value for one in standing.values()}, config.levels, USER)
+    for one in sorted(found, key=lambda alert: alert.value)[:MOST_FOCUS]:
+        name = standing[one.score_id].name
+        yield f"{name} is {number(one.value)}, below {number(one.below)} ({one.level})."
+    if len(found) > MOST_FOCUS:
+        yield f"and {len(found) - MOST_FOCUS} more."
 
 
 def nothing_page(state: Scores, *, framed: bool = False) -> Page:
@@ -219,7 +232,7 @@ def _letter(value: int | None, config: Config) -> str:
 
 
 def daily_page(told: Told, config: Config, only: str | None = None) -> Page:
-    """Return the scores of a day, as its file has them, and ``coverage``; of one component alone where that is named."""
+    """Return the scores of a day, as its file has them, and ``coverage``; of a component alone where one is named."""
     names, count = scoring.names(config), told["sessions_count"]
     found = dict(told["component_averages"])
     if only is None:

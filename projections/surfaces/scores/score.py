@@ -163,6 +163,8 @@ def score(project: Project, /, **options: Any) -> None:
         bring_up_to_date(project, state)
     if waits := commands.waiting(project):
         note(waits)
+    if when is None and (low := summary.logged(state)):
+        note(low)
     if period == "feed":
         answer(summary.feed(state))
         return
