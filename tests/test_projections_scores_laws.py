@@ -42,7 +42,9 @@ TIMES = st.builds(
     st.sampled_from(["03-28", "03-29", "03-30", "12-31"]),
     st.sampled_from(["00:30", "12:00", "21:30", "22:30", "23:30"]),
 )
-RECORDS = st.builds(Recorded, st.just(0), TIMES, EVENTS, EMPTY, st.builds(By, st.just("test"), SESSIONS), when=TIMES)
+RECORDS = st.builds(
+    Recorded, st.just(0), TIMES, EVENTS, EMPTY, st.builds(By, st.just("test"), SESSIONS), when=TIMES | st.none()
+)
 ZONES = st.sampled_from(["timezone: UTC", "timezone: Europe/Berlin"])
 
 
@@ -77,7 +79,7 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[Recorded
     state = scores_view(config).start()
     for record in records:
         fold(scores_view(config), batches(record), state).count()
-    in_time = sorted(records, key=lambda one: (one.when, one.at, one.seq))
+    in_time = sorted(records, key=lambda one: (one.when or one.at, one.at, one.seq))
     assert shown(folded(in_time, config)) == shown(state)
 
 

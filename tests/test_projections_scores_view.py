@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from projections.scores.inputs import Session
 
 BERLIN = "timezone: Europe/Berlin"
+DAYS_LATER = "2026-01-18T09:00:00"
 
 
 def greeting(score: float) -> Any:
@@ -116,6 +117,31 @@ def test_a_session_was_when_it_ended(told: list[tuple[Any, str]], expected: str)
     assert [f"2026-01-{expected}"] == list(state.days)
 
 
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        # An end that is sent on the 20th and names no time does not move what was measured on the 16th.
+        ([(greeting(80), "16"), (SessionEnded(""), None)], "16"),
+        ([(SessionEnded(""), None), (greeting(80), "16")], "16"),
+        ([(greeting(80), None), (SessionEnded(""), "17")], "17"),
+        ([(greeting(80), None), (greeting(60), "16"), (SessionEnded(""), None)], "16"),
+        ([(greeting(80), None), (SessionEnded(""), "17"), (SessionEnded(""), None)], "17"),
+        # A judgement that names its time says nothing of when the session was.
+        ([(FeedbackRecorded("ac01", 80, "", ""), "16"), (greeting(80), None)], "20"),
+        ([(FeedbackRecorded("ac01", 80, "", ""), "16"), (FeedbackRecorded("ac01", 80, "", ""), None)], "16"),
+        # Where nothing names a time, that is when it was recorded.
+        ([(greeting(80), None), (SessionEnded(""), None)], "20"),
+    ],
+)
+def test_who_names_a_time_goes_before_who_does_not(told: list[tuple[Any, str | None]], expected: str) -> None:
+    """All is recorded on the 20th; a session lies where its events say that it was."""
+    state = folded(
+        line(seq, event, at="2026-01-20T12:00:00", when=day and f"2026-01-{day}T12:00:00")
+        for seq, (event, day) in enumerate(told, 1)
+    )
+    assert [f"2026-01-{expected}"] == list(state.days)
+
+
 # Versions
 
 
@@ -158,7 +184,9 @@ def test_late_events_revise_the_day_of_their_session() -> None:
     assert {"2026-01-16": {80: 1, 60: 1}} == overall(state)
     fold(scores_view(state.config), batches(line(3, greeting(90), when="2026-01-16T13:00:00")), state).count()
     assert {"2026-01-16": {90: 1, 60: 1}} == overall(state)
-    fold(scores_view(state.config), batches(line(4, SessionEnded("3.0"), at="2026-01-18T09:00:00")), state).count()
+    fold(
+        scores_view(state.config), batches(line(4, SessionEnded("3.0"), at=DAYS_LATER, when=DAYS_LATER)), state
+    ).count()
     assert {"2026-01-16": {60: 1}, "2026-01-18": {90: 1}} == overall(state)
     assert {"3.0": {90: 1}} == {name: tally.scores["ac01"] for name, tally in state.versions.items()}
     fold(scores_view(state.config), batches(line(5, SessionEnded(""), "s2", at="2026-01-18T09:00:00")), state).count()

@@ -39,6 +39,21 @@ class Said(NamedTuple):
     id: str
 
 
+class Time(NamedTuple):
+    """When something was, as one of its events has it: of two the greater one is the later, of those that know best.
+
+    Attributes:
+        named: Whether the event says when that was; else it was recorded then, which may be days later.
+        at: When; empty before anything was.
+    """
+
+    named: bool = False
+    at: str = ""
+
+
+NEVER: Final = Time()
+
+
 class Value(NamedTuple):
     """What was measured under one name.
 
@@ -106,9 +121,9 @@ class Session:
         benchmarks: Component → cases passed, of how many.
         feedback: Component, or empty for the session itself → sum of points, and how many judged.
         first_at: When the first of this happened.
-        last_at: When the last did, but for people's feedback, which may come days later.
-        judged_at: When the last of that did.
-        ended_at: When it ended last; empty before it did.
+        last: When the last did, but for people's feedback, which may come days later.
+        judged: When the last of that did.
+        ended: When it ended last.
         released: The version, as the last one of its ends that names one has it, and when that was said; None before.
         seq: The last event of it, by number.
         counted: What it counts for; None before it was counted.
@@ -120,17 +135,22 @@ class Session:
     benchmarks: dict[str, Share] = attrs.field(factory=dict)
     feedback: dict[str, Share] = attrs.field(factory=dict)
     first_at: str = ""
-    last_at: str = ""
-    judged_at: str = ""
-    ended_at: str = ""
+    last: Time = NEVER
+    judged: Time = NEVER
+    ended: Time = NEVER
     released: tuple[Said, str] | None = None
     seq: int = 0
     counted: Counted | None = None
 
     @property
     def at(self) -> str:
-        """Return when it was: when it ended, else when the last of it was measured, else when it was judged."""
-        return self.ended_at or self.last_at or self.judged_at
+        """Return when it was: when it ended, else when the last of it was measured, else when it was judged.
+
+        An end or a measurement that names its time goes before one that does not: an end that is sent days later would
+        move an old session to that day.
+        """
+        ends = self.ended.at and self.ended.named >= self.last.named
+        return self.ended.at if ends else self.last.at or self.judged.at
 
     @property
     def version(self) -> str:
@@ -150,13 +170,16 @@ class Session:
     def hear(self, record: Recorded) -> None:
         """Take in an event of this session."""
         said = Said(happened(record), record.at, record.part[0], record.id)
+        time = Time(record.when is not None, said.at)
         self.first_at = min(self.first_at or said.at, said.at)
         self.seq = max(self.seq, record.seq)
         self.named = self.named or bool(record.by.session)
         if isinstance(record.event, FeedbackRecorded):
-            self.judged_at = max(self.judged_at, said.at)
+            self.judged = max(self.judged, time)
         else:
-            self.last_at = max(self.last_at, said.at)
+            self.last = max(self.last, time)
+        if isinstance(record.event, SessionEnded):
+            self.ended = max(self.ended, time)
         _HEAR[type(record.event)](self, record.event, said)
 
 
@@ -207,7 +230,6 @@ def _feedback(session: Session, event: FeedbackRecorded, _said: Said) -> None:
 
 
 def _ended(session: Session, event: SessionEnded, said: Said) -> None:
-    session.ended_at = max(session.ended_at, said.at)
     if event.version:
         # One that names none does not take the name away.
         session.released = max(session.released or (said, event.version), (said, event.version))

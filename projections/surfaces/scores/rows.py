@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import orjson
 
-from projections.scores.inputs import Counted, Said, Session, Share, Value, exact
+from projections.scores.inputs import Counted, Said, Session, Share, Time, Value, exact
 from projections.scores.tally import Tally
 from projections.scores.view import Baseline
 
@@ -36,7 +36,7 @@ def packed(session: Session) -> bytes:
     told = [
         session.id,
         session.named,
-        [session.first_at, session.last_at, session.judged_at, session.ended_at],
+        [session.first_at, *map(list, (session.last, session.judged, session.ended))],
         values,
         _of_shares(session.benchmarks),
         _of_shares(session.feedback),
@@ -51,7 +51,7 @@ def packed(session: Session) -> bytes:
 def unpacked(data: bytes) -> Session:
     """Return the session of such bytes."""
     id_, named, times, found, benchmarks, feedback, released, seq, counted, events = orjson.loads(data)
-    first_at, last_at, judged_at, ended_at = times
+    first_at, last, judged, ended = times
     saids = [_said(*event) for event in events]
     values = {
         component: {name: _value(told, saids) for name, told in inner.items()} for component, inner in found.items()
@@ -63,9 +63,9 @@ def unpacked(data: bytes) -> Session:
         _shares(benchmarks),
         _shares(feedback),
         first_at,
-        last_at,
-        judged_at,
-        ended_at,
+        Time(*last),
+        Time(*judged),
+        Time(*ended),
         released and (saids[released[0]], released[1]),
         seq,
         counted and Counted(*counted),
