@@ -66,6 +66,7 @@ def test_a_run_says_nothing_of_a_session(measured: Path, run: Run) -> None:
     assert 87 == json.loads(run("score", "--json").out)["session_scores"]["overall"]
 
 
+@pytest.mark.usefixtures("project")
 def test_where_there_are_runs_alone_the_latest_is_the_session_that_is_shown(run: Run) -> None:
     """And there is a score to look at, though none of a whole session."""
     benchmark(run, 30)

@@ -68,6 +68,25 @@ def test_deleted_files_come_back_the_same(project: Path, run: Run) -> None:
     assert before == there(project)
 
 
+def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, run: Run) -> None:
+    """With how many more there are, and writes none; what is nobody's of ours, and what is off, is no drift."""
+    record_example(project)
+    done = run("replay", "--check")
+    drift = "is missing or not what the ledger says, and 4 more such files; `tallybook replay` writes it again"
+    assert (1, "", {}) == (done.code, done.out, there(project))
+    assert f"tallybook: {project / SCORES / 'sessions' / f'{EXAMPLE}.json'}: {drift}" in done.err
+    run("replay")
+    assert 0 == run("replay", "--check").code
+    day = project / SCORES / "daily" / "2026-01-16.json"
+    day.write_text("{}", encoding="utf-8")
+    (project / SCORES / "daily" / "note.json").write_text("{}", encoding="utf-8")
+    done = run("replay", "--check")
+    assert (1, True) == (done.code, f"{day}: is missing or not what the ledger says; `tallybook replay`" in done.err)
+    assert "{}" == day.read_text(encoding="utf-8")
+    configure(project, "scoring: {enabled: false}")
+    assert 0 == run("replay", "--check").code
+
+
 def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
     """Neither `replay` nor `score` begins one, nor a ledger."""
     assert 0 == run("score").code

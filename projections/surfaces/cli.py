@@ -113,7 +113,7 @@ def record(project: Project, /, *, file: str, as_json: bool, **options: Any) -> 
 @tallybook.command(epilog="Example: tallybook replay --at 2d --output before.json")
 @at_when
 @click.option("--output", metavar="FILE", help="Write to FILE instead, or to standard output for -.")
-@click.option("--check", "checking", is_flag=True, help="Write nothing; exit 1 where playbook.json is not the replay.")
+@click.option("--check", "checking", is_flag=True, help="Write nothing; exit 1 where a file is not the replay.")
 @as_json
 @click.pass_obj
 def replay(project: Project, /, *, when: str | None, output: str | None, checking: bool, as_json: bool) -> None:
@@ -123,6 +123,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
     then = stood(project, when)
     if checking:
         commands.check(project)
+        score.check(project)
         told_path(project.playbook, "is what the ledger says", as_json=as_json)
     elif output == "-" or (when is not None and output is None):
         sys.stdout.buffer.write(commands.replay_bytes(project, then))

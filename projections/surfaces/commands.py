@@ -54,7 +54,7 @@ RATINGS = ("helpful", "harmful", "neutral")
 
 
 class DriftError(TallybookError):
-    """``playbook.json`` is not what the ledger says."""
+    """``playbook.json``, or a score file, is not what the ledger says."""
 
     exit_code = EXIT_NO
 

@@ -104,6 +104,21 @@ def bring_up_to_date(project: Project, state: Scores) -> Written:
     return _bring(project, state, anew=False)
 
 
+def differing(project: Project, state: Scores) -> list[str]:
+    """Return the places, in their folder, of the score files that are missing or say something else; writes nothing.
+
+    What stands too long or is nobody's of ours says nothing false, and is ``rebuild``'s to see to.
+    """
+    folder = folder_of(project, state.config.path)
+    if not state.config.enabled:
+        return []
+    return [
+        place
+        for place, document in storage.files(state)
+        if _found(folder / place) not in {None, storage.document_bytes(document)}
+    ]
+
+
 def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
     folder = folder_of(project, state.config.path)
     if not state.config.enabled or not (state.last_at or folder.exists()):

@@ -112,6 +112,27 @@ def rebuilt(project: Project) -> Iterator[str]:
     yield from told(done)
 
 
+def check(project: Project) -> None:
+    """Compare the score files with what they are to be.
+
+    Raises:
+        DriftError: Some are missing, or say something else.
+    """
+    if not (ever_scored(project) or (project.root / OWN).exists()):
+        return
+    from projections.surfaces.scores import configuration, files
+    from projections.surfaces.scores.state import state_of
+    from projections.surfaces.terminal import plural
+
+    state = state_of(project, configuration.load(project))
+    found = files.differing(project, state)
+    if found:
+        more = f", and {len(found) - 1} more such file{plural(len(found) - 1)}" if len(found) > 1 else ""
+        raise commands.DriftError(
+            files.folder_of(project, state.config.path) / found[0], f"is missing or not what the ledger says{more}"
+        )
+
+
 def told(done: Written) -> Iterator[str]:
     """Yield what a person should hear of the score files, a line each."""
     for place in done.foreign[:_NAMED]:
