@@ -87,6 +87,18 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     assert 0 == run("replay", "--check").code
 
 
+def test_a_replay_of_what_was_measured_alone_begins_no_playbook(project: Path, run: Run) -> None:
+    """The score files are written, and ``playbook.json`` where there is something to say."""
+    record_example(project)
+    (project / ".claude/playbook.json").unlink(missing_ok=True)
+    done = run("replay", "--json")
+    assert {"path": str(project / ".claude/playbook.json"), "result": "not begun"} == json.loads(done.out)
+    assert run("replay").out.endswith("playbook.json not begun, the ledger says nothing of a playbook\n")
+    assert (False, True) == ((project / ".claude/playbook.json").exists(), bool(there(project)))
+    run("add", "Quote ids.")
+    assert (project / ".claude/playbook.json").exists()
+
+
 def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
     """Neither `replay` nor `score` begins one, nor a ledger."""
     assert 0 == run("score").code

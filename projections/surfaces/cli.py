@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +133,9 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
         told_path(Path(output), "written", as_json=as_json, beside="" if then is None else f", as of {then.told}")
     else:
         commands.replay(project)
-        told_path(project.playbook, "written", as_json=as_json)
+        begun = os.path.lexists(project.playbook)
+        what, beside = ("written", "") if begun else ("not begun", ", the ledger says nothing of a playbook")
+        told_path(project.playbook, what, as_json=as_json, beside=beside)
         for line in score.rebuilt(project):
             note(line)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
+import os
 from typing import TYPE_CHECKING
 
 import attrs
@@ -256,7 +257,12 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
 
 
 def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> None:
-    """Write ``playbook.json``; what a hand changed in it meanwhile is taken in first."""
+    """Write ``playbook.json``; what a hand changed in it meanwhile is taken in first.
+
+    A ledger that only measures says nothing of a playbook, and begins none.
+    """
+    if not state.stamp[0] and log.head().seq > 1 and not os.path.lexists(project.playbook):
+        return
 
     def catch_up(state: Playbook) -> Playbook:
         return state if log.head().seq <= state.seq else caught_up(log.read, state)
