@@ -205,7 +205,10 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
         rebuild(project).foreign
     )
     assert list(others.items()) == [(name, (folder / name).read_bytes()) for name in others]
+    (folder.parent / "notes.txt").write_bytes(b"x")
     told = run("replay").err
+    assert f"{folder.parent / 'notes.txt'} is no score file of Tallybook's, and stays as it is" in told
+    assert "notes.txt is none of Tallybook's score files" in run("doctor").out
     assert f"{folder / 'copy.json'} is no score file of Tallybook's, and stays as it is" in told
 
 
@@ -235,13 +238,16 @@ def test_switched_off_nothing_is_written_and_nothing_deleted(project: Path) -> N
     assert before == there(project)
 
 
-@pytest.mark.parametrize("path", ["../elsewhere", "/elsewhere", "a/../../b", ".claude/ledger/scores", "a\\0b", "out/s"])
+@pytest.mark.parametrize(
+    "path", ["../elsewhere", "/elsewhere", "a/../../b", ".claude/ledger/scores", "a\\0b", "out/s", ".claude", "in"]
+)
 def test_a_folder_out_of_the_project_is_refused(
     project: Path, path: str, tmp_path_factory: pytest.TempPathFactory, run: Run
 ) -> None:
-    """By its path or by a link on the way to it, and so is the ledger's own; one line names the key."""
+    """By its path or by a link on the way to it, and so are the ledger's own and what it lies in, in a line."""
     record_example(project)
     (project / "out").symlink_to(tmp_path_factory.mktemp("out"))
+    (project / "in").symlink_to(project / ".claude")
     configure(project, f'scoring: {{storage: {{path: "{path}"}}}}')
     with pytest.raises(BadInputError, match=r"scoring\.storage\.path"):
         rebuild(project)
@@ -292,6 +298,7 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
         done = run("score", "--json")
         assert (0, 87) == (done.code, json.loads(done.out)["session_scores"]["overall"])
         assert "the score files are not up to date" in done.err
+        assert "nothing was recorded" not in done.err
     finally:
         os.close(fd)
 

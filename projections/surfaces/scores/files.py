@@ -68,7 +68,7 @@ def folder_of(project: Project, path: str) -> Path:
     """Return the folder of the score files.
 
     Raises:
-        BadInputError: It lies outside of the project, or in the ledger's own folder.
+        BadInputError: It lies outside of the project, in the ledger's own folder, or that lies in it.
     """
     folder = project.root / path
     if "\0" in path:
@@ -78,6 +78,8 @@ def folder_of(project: Project, path: str) -> Path:
         raise BadInputError(PLACE, f"{KEY} {path!r} leads out of the project", "name a folder in it")
     if real.is_relative_to(os.path.realpath(project.ledger)):
         raise BadInputError(PLACE, f"{KEY} {path!r} lies in the ledger's own folder", "name another")
+    if Path(os.path.realpath(project.ledger)).is_relative_to(real):
+        raise BadInputError(PLACE, f"{KEY} {path!r} is where the ledger and playbook.json lie", "name another")
     return folder
 
 
@@ -214,7 +216,15 @@ def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> 
     unwanted, others = _unwanted(folder, wanted, since)
     for path in unwanted:
         path.unlink(missing_ok=True)
-    return Written(folder, written, len(unwanted), () if since is not None else (*foreign, *others))
+    named = () if since is not None else (*strangers(folder), *foreign, *others)
+    return Written(folder, written, len(unwanted), named)
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return the names of what lies beside the inner folders and is nobody's of ours, hidden files left out."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.name not in storage.KEYS and path.name[:1] != ".")
 
 
 def _named(folder: Path, name: str) -> list[str]:

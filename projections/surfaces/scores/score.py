@@ -83,7 +83,8 @@ def bring_up_to_date(project: Project, state: Scores) -> None:
     except BadInputError:
         raise
     except (TallybookError, OSError) as error:
-        why = disk.reason(error) if isinstance(error, OSError) else error
+        # Whoever only asks records nothing, and need not try again.
+        why = disk.reason(error) if isinstance(error, OSError) else str(error).partition("; nothing was recorded")[0]
         note(f"the score files are not up to date: {why}")
 
 
