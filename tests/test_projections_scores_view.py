@@ -14,6 +14,8 @@ from ledger.events import (
     EventRedacted,
     EventsVoided,
     FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
     PointAdded,
     SessionEnded,
     TelemetryKept,
@@ -266,6 +268,20 @@ def test_what_counts_nothing_is_counted() -> None:
         "telemetry of type unknown": 1,
     } == state.unscored
     assert ({}, {}) == (state.days, state.versions)
+
+
+def test_a_name_that_no_metric_asks_for_is_counted() -> None:
+    """A misspelt one is told by its name; counters, shares as two counts, and what telemetry brings beside are not."""
+    told = [
+        line(1, metrics("AC-01", startup_mss=1, startup_ms=1, greeting_score_count=1, greeting_score_total=1)),
+        line(2, metrics("ac01", startup_mss=2)),
+        line(3, metrics("ac02", iterations=1, total=1, Completed=1)),
+        line(4, MetricsRecorded("ac02", Numbers({"errors": 1}), "task_error")),
+        line(5, metrics("ac06", processed=1, target=1)),
+    ]
+    assert {"unknown metric startup_mss of ac01": 2, "unknown metric Completed of ac02": 1} == folded(told).unscored
+    mine = config_of("components: {ac01: {metrics: {start: {of: startup_mss}}}}")
+    assert {"unknown metric Completed of ac02": 1} == folded(told, mine).unscored
 
 
 def test_another_configuration_finds_what_this_one_does_not_know() -> None:

@@ -92,7 +92,7 @@ class Scores(State):
         fresh: Sessions that changed since they were counted last.
         last_at: When the last of all this happened, empty before anything did.
         unscored: What was measured and counts nothing → how many events: no session, no component, unknown component,
-            or a type of telemetry that says nothing of a score.
+            a name that no metric of its component asks for, or a type of telemetry that says nothing of a score.
         rewrites: How often earlier events were redacted or voided, as in the playbook's view.
         advice: The playbook, where the configuration scores it as a component; None where it does not.
     """
@@ -184,6 +184,12 @@ def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
         yield f"unknown component {component_id(component)}"
     elif component == "" and not isinstance(event, FeedbackRecorded):
         yield "no component"
+    elif isinstance(event, MetricsRecorded) and not event.source:
+        # Telemetry brings more than is scored, and nobody has spelt that.
+        known = state.config.components[component_id(event.component)]
+        for name in event.metrics:
+            if name not in known.asked:
+                yield f"unknown metric {name} of {known.id}"
 
 
 def _leave_out(state: Scores, what: str) -> None:
