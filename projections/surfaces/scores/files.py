@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 KEY: Final = "scoring.storage.path"
 # What these files say has changed since they were written by another version of this: one more than that.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 @attrs.frozen
