@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import attrs
 
 from ledger.events import KeyPoint
-from projections.playbook import Past, Playbook
+from projections.fold import State, View
+from projections.playbook import PLAYBOOK, Past, Playbook
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+S = TypeVar("S", bound=State)
+P = TypeVar("P", bound=Playbook)
 
 PLAIN: Final = (
     "seq",
@@ -30,6 +36,30 @@ APART: Final = {"policy", "latest_batch", "order"}
 behind a batch."""
 
 
+@attrs.frozen
+class Form(Generic[S]):
+    """How the state of a view is kept.
+
+    Attributes:
+        name: Of the folder that its checkpoints are in.
+        view: The view.
+        pack: Returns a state behind a batch as JSON values.
+        unpack: Returns the state of such values, but for the batch folded last; raises ValueError, TypeError or
+            KeyError where they are none.
+        book: Gives the playbook in a state.
+        sources: Modules beside those of the playbook that decide what a state of it is.
+        on_the_way: Whether states along the way are kept for time travel, and not the one at the end alone.
+    """
+
+    name: str
+    view: View[S]
+    pack: Callable[[S], dict[str, Any]]
+    unpack: Callable[[Mapping[str, Any]], S]
+    book: Callable[[S], Playbook]
+    sources: tuple[str, ...] = ()
+    on_the_way: bool = True
+
+
 def packed(state: Playbook) -> dict[str, Any]:
     """Return a state behind a batch, under the specification's policy, as JSON values."""
     told = {name: getattr(state, name) for name in PLAIN}
@@ -49,12 +79,17 @@ def packed(state: Playbook) -> dict[str, Any]:
 
 
 def unpacked(told: Mapping[str, Any]) -> Playbook:
-    """Return the state that was packed, but for the batch folded last.
+    """Return the state that was packed, as ``Form.unpack``."""
+    return taken_in(told, Playbook)
+
+
+def taken_in(told: Mapping[str, Any], made: type[P]) -> P:
+    """Return a playbook that was packed, as the class that its view has for it.
 
     Raises:
         ValueError, TypeError, KeyError: It is none.
     """
-    state = Playbook(**{name: told[name] for name in PLAIN})
+    state = made(**{name: told[name] for name in PLAIN})
     state.points, state.gone = _points(told["points"]), _points(told["gone"])
     state.used = {*told["used"], *state.points, *state.gone}
     state.due, state.pruned = dict.fromkeys(told["due"]), dict.fromkeys(told["pruned"])
@@ -73,3 +108,6 @@ def _rows(points: Iterable[KeyPoint]) -> list[tuple[str, str, int, int]]:
 
 def _points(rows: Iterable[tuple[str, str, int, int]]) -> dict[str, KeyPoint]:
     return {row[0]: KeyPoint(*row) for row in rows}
+
+
+PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, packed, unpacked, lambda state: state)

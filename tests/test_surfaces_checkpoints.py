@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import orjson
 import pytest
 
 from ledger import clock, disk
@@ -18,9 +19,13 @@ from ledger.codec import decode, encode
 from ledger.errors import DamagedLedgerError
 from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointPinned, PointRated, PointRetired
 from ledger.redact import Owed, owe
+from projections.checkpoint import PLAYBOOK_FORM
+from projections.diff import DEPARTURES_FORM
 from projections.playbook import PLAYBOOK, REDACTED, Playbook
+from projections.standing import STANDING, blame, graveyard
 from projections.surfaces import checkpoints, commands, redact
 from projections.surfaces.project import Project
+from projections.surfaces.standing_kept import STANDING_FORM
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
@@ -28,6 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ledger.events import Event
+    from projections.checkpoint import Form
 
 HUMAN = {"rater": "human"}
 BATCHES = 45
@@ -81,6 +87,11 @@ def shown(state: Playbook) -> dict[str, Any]:
     return fields | batches | {"points": list(state.points.values()), "due": list(state.due)}
 
 
+def cold(log: JsonlLog) -> None:
+    """Fold all of history and keep what that comes to."""
+    checkpoints.playbook(log, whole=True)
+
+
 def wholly(log: JsonlLog, until: int | None = None) -> dict[str, Any]:
     """Return what the whole of history comes to, folded from the first event on."""
     return shown(fold_history(PLAYBOOK, lambda: decode(log.read()), until))
@@ -99,7 +110,7 @@ def check(log: JsonlLog) -> None:
 
 def kept(log: JsonlLog) -> dict[str, bytes]:
     """Return the checkpoints by name."""
-    return {path.name: path.read_bytes() for path in sorted((log.folder / "cache" / checkpoints.FOLDER).iterdir())}
+    return {path.name: path.read_bytes() for path in sorted((log.folder / "cache" / "playbook").iterdir())}
 
 
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, until: int | None = None) -> int:
@@ -127,7 +138,7 @@ def test_every_moment_is_the_one_that_history_gives(log: JsonlLog) -> None:
 
 def test_an_answer_reads_what_is_new(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind a checkpoint at the end there is one batch to read, the one that proves it, and those appended since."""
-    checkpoints.cold(log)
+    cold(log)
     assert 1 == read(log, monkeypatch)
     with log.transaction() as tx:
         tx.append([encode(PlaybookUpdated(0, 0, 0))], HUMAN)
@@ -136,7 +147,7 @@ def test_an_answer_reads_what_is_new(log: JsonlLog, monkeypatch: pytest.MonkeyPa
 
 def test_a_moment_is_read_from_the_nearest_checkpoint_below(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no undoing lies ahead there is one behind every batch; it and the next one are read."""
-    checkpoints.cold(log)
+    cold(log)
     names = [int(name) for name in kept(log) if name.isdigit()]
     assert 2 == read(log, monkeypatch, max(names))
     assert 2 == read(log, monkeypatch, min(names))
@@ -161,16 +172,16 @@ DAMAGES: dict[str, Callable[[bytes], bytes]] = {
 @pytest.mark.parametrize("how", DAMAGES)
 def test_damage_changes_no_answer(log: JsonlLog, how: str) -> None:
     """A checkpoint that does not prove itself is not believed."""
-    checkpoints.cold(log)
+    cold(log)
     for name, data in kept(log).items():
-        (log.folder / "cache" / checkpoints.FOLDER / name).write_bytes(DAMAGES[how](data))
+        (log.folder / "cache" / "playbook" / name).write_bytes(DAMAGES[how](data))
     check(log)
 
 
 def test_one_that_stands_under_another_name_changes_no_answer(log: JsonlLog) -> None:
     """A name is where a checkpoint is looked for; what it is of stands in it."""
-    checkpoints.cold(log)
-    folder = log.folder / "cache" / checkpoints.FOLDER
+    cold(log)
+    folder = log.folder / "cache" / "playbook"
     found = kept(log)
     for (name, _), data in zip(found.items(), reversed(found.values()), strict=True):
         (folder / name).write_bytes(data)
@@ -181,7 +192,7 @@ def test_those_of_another_ledger_change_no_answer(log: JsonlLog, tmp_path: Path)
     """A cache that was copied along with a project's settings is not taken in."""
     other = JsonlLog(tmp_path / "other")
     grow(other, BATCHES)
-    checkpoints.cold(other)
+    cold(other)
     shutil.copytree(other.folder / "cache", log.folder / "cache", dirs_exist_ok=True)
     other.close()
     check(log)
@@ -189,10 +200,10 @@ def test_those_of_another_ledger_change_no_answer(log: JsonlLog, tmp_path: Path)
 
 def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
     """A cache that came back from a backup is merely older."""
-    checkpoints.cold(log)
+    cold(log)
     shutil.copytree(log.folder / "cache", tmp_path / "older")
     grow(log, 30)
-    checkpoints.cold(log)
+    cold(log)
     shutil.rmtree(log.folder / "cache")
     shutil.copytree(tmp_path / "older", log.folder / "cache")
     check(log)
@@ -200,22 +211,65 @@ def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path)
 
 def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later version may make something else of the same events."""
-    checkpoints.cold(log)
+    cold(log)
     monkeypatch.setattr(checkpoints, "_code", lambda: "another")
     assert read(log, monkeypatch) > BATCHES
 
 
-def test_all_code_that_a_playbook_comes_from_is_named() -> None:
+@pytest.mark.parametrize(
+    ("module", "form"),
+    [
+        ("projections.checkpoint", PLAYBOOK_FORM),
+        ("projections.diff", DEPARTURES_FORM),
+        ("projections.surfaces.standing_kept", STANDING_FORM),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_all_code_that_a_state_comes_from_is_named(module: str, form: Form[Any]) -> None:
     """Every module of ours that is loaded along with the fold stands in the list, but those that only read bytes."""
-    probe = "import sys, ledger.codec, projections.checkpoint; print(*sys.modules)"
+    probe = f"import sys, ledger.codec, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     bytes_alone = {"ledger.errors", "ledger.light", "ledger.line", "ledger.strict"}
-    packages = {"ledger", "ledger.kinds", "projections"}
+    packages = {"ledger", "ledger.kinds", "projections", "projections.surfaces"}
+    shown = {"projections.history", "projections.render", "projections.inject"}
+    others = {"ledger.kinds.reflection", "ledger.kinds.scores"}
     ours = {name for name in loaded if name.startswith(("ledger", "projections"))}
-    assert ours - packages - bytes_alone - set(checkpoints.SOURCES) <= {
-        "ledger.kinds.reflection",
-        "ledger.kinds.scores",
-    }
+    assert set() == ours - packages - bytes_alone - shown - others - {*checkpoints.SOURCES, *form.sources}
+
+
+# Other views
+
+
+def plainly(told: Any) -> Any:
+    """Return JSON values as they are behind JSON."""
+    return orjson.loads(orjson.dumps(told))
+
+
+def whole(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:
+    """Return what a view comes to from the first event on, as its form tells it."""
+    return plainly(form.pack(fold_history(form.view, lambda: decode(log.read()), until)))
+
+
+@pytest.mark.parametrize("form", [DEPARTURES_FORM, STANDING_FORM], ids=lambda form: form.name)
+def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form[Any]) -> None:
+    """Its state is the one of the whole of history, at the end as it grows and at each moment."""
+    for more in (0, 1, 12, 1):
+        grow(log, more)
+        for _ in range(2):
+            assert whole(form, log) == plainly(form.pack(checkpoints.folded(form, log)))
+    for seq in [batch.last for batch in log.read()]:
+        assert whole(form, log, seq) == plainly(form.pack(checkpoints.folded(form, log, seq)))
+    assert (log.folder / "cache" / form.name / checkpoints.LATEST).exists()
+
+
+def test_what_last_changed_an_entry_is_told_as_it_was_recorded(log: JsonlLog) -> None:
+    """Blame and graveyard say the same of a state that was kept."""
+    expected = fold_history(STANDING, lambda: decode(log.read()))
+    for _ in range(2):
+        state = checkpoints.folded(STANDING_FORM, log)
+        assert (blame(expected), graveyard(expected)) == (blame(state), graveyard(state))
+    grow(log, 1)
+    assert len(blame(checkpoints.folded(STANDING_FORM, log))) >= len(expected.book.points)
 
 
 # Redactions
@@ -230,7 +284,7 @@ def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_no
     log: JsonlLog, tmp_path: Path
 ) -> None:
     """Not from those that were there, and not from those that a backup brings back."""
-    checkpoints.cold(log)
+    cold(log)
     shutil.copytree(log.folder / "cache", tmp_path / "older")
     redact.apply(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
     assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
@@ -243,7 +297,7 @@ def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_no
 
 def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
     """Its text may still stand in the log, and must not be written anywhere else."""
-    checkpoints.cold(log)
+    cold(log)
     shutil.rmtree(log.folder / "cache")
     owe(log.folder, Owed(("an id",), ("text 4",), "private", HUMAN))
     checkpoints.playbook(log)
@@ -253,7 +307,7 @@ def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
 
 def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: JsonlLog) -> None:
     """It holds the text, which was searched for in every file meanwhile."""
-    keeper = checkpoints.keeper_of(log)
+    keeper = checkpoints.keeper_of(log, PLAYBOOK_FORM)
     assert keeper is not None
     view = attrs.evolve(PLAYBOOK, start=keeper.begin)
     fold_history(view, lambda: keeper.passing(list(decode(log.read()))))
@@ -279,8 +333,8 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
 
 def test_a_held_lock_is_not_waited_for(log: JsonlLog) -> None:
     """Another process that stores at this moment is left to it."""
-    checkpoints.cold(log)
-    shutil.rmtree(log.folder / "cache" / checkpoints.FOLDER)
+    cold(log)
+    shutil.rmtree(log.folder / "cache" / "playbook")
     with (log.folder / "cache" / checkpoints.LOCK).open("rb+") as held:
         assert disk.try_lock(held.fileno())
         assert wholly(log) == shown(checkpoints.playbook(log))

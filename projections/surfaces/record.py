@@ -108,7 +108,7 @@ def mark_of(state: State) -> Mark:
 
 def current(log: Log, until: int | None = None, *, cold: bool = False) -> Playbook:
     """Return the playbook at the end of the ledger, or at an earlier moment; ``cold`` takes nothing from a cache."""
-    return (checkpoints.cold if cold else checkpoints.playbook)(log, until)
+    return checkpoints.playbook(log, until, whole=cold)
 
 
 def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Playbook:
