@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import click
+
+from projections.surfaces.cli import tallybook
+
 
 class Answer(NamedTuple):
     """What a command came to: its exit code and what it printed."""
@@ -16,3 +20,10 @@ class Answer(NamedTuple):
 
 Run = Callable[..., Answer]
 """Takes the words of a command line, and ``stdin`` as bytes."""
+
+
+def verbs() -> dict[str, click.Command]:
+    """Return every verb by its name, wherever it stands."""
+    context = click.Context(tallybook)
+    found = {name: tallybook.get_command(context, name) for name in tallybook.list_commands(context)}
+    return {name: verb for name, verb in found.items() if verb is not None}

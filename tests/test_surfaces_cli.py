@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 import json
 import os
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command_line import Answer
+from command_line import Answer, verbs
 from projections.surfaces import cli, commands
 from projections.surfaces.project import Project
 from reference_model import book, extraction, point
@@ -206,12 +207,19 @@ def test_replay_writes_where_it_is_told(here: Project, run: Run, tmp_path: Path)
 # Help, and the command as it is installed
 
 
-@pytest.mark.parametrize("verb", cli.tallybook.commands)
+@pytest.mark.parametrize("verb", verbs())
 def test_help_shows_an_example(run: Run, verb: str) -> None:
     """The help of every verb says what it does and shows a command that uses it."""
     answer = run(verb, "--help")
     assert (0, "") == (answer.code, answer.err)
     assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
+
+
+@pytest.mark.parametrize("module", cli.ELSEWHERE)
+def test_every_verb_of_a_module_is_listed(module: str) -> None:
+    """A verb that is added beside others is found by its name."""
+    found = import_module(f"projections.surfaces.{module}").VERBS
+    assert {*cli.ELSEWHERE[module]} == {verb.name for verb in found}
 
 
 def test_help_lists_every_verb(run: Run) -> None:

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ledger import strict
 from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
 from projections.render import playbook_dict
-from projections.surfaces import answers, asking, bisecting, commands, diff, hand, log, verdicts, whatif
+from projections.surfaces import answers, commands
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
-from projections.surfaces.install import verbs as installing
-from projections.surfaces.options import as_json, at_when, delivery, said
+from projections.surfaces.options import as_json, at_when, delivery, reasoned, said
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
-from projections.surfaces.reflection import verb as reflection
-from projections.surfaces.scores import gate, score
-from projections.surfaces.scores import metrics as feeding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +32,40 @@ def console() -> Console:
     return terminal.console_for(sys.stdout)
 
 
+ELSEWHERE: Final = {
+    "asking": ("why", "blame", "graveyard", "needs-ratings", "sql"),
+    "bisecting": ("bisect",),
+    "diff": ("diff",),
+    "hand": ("retire", "restore", "pin", "unpin", "reword", "merge", "undo"),
+    "install.verbs": ("init", "uninstall"),
+    "log": ("log",),
+    "reflection.verb": ("reflect",),
+    "scores.gate": ("gate", "baseline"),
+    "scores.metrics": ("metrics",),
+    "scores.score": ("score",),
+    "whatif": ("what-if",),
+}
+"""Module beside this → the verbs in it. It is loaded when one of them is asked for."""
+
+
+class Verbs(click.Group):
+    """The verbs here, and those elsewhere."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all of them."""
+        return sorted({*super().list_commands(ctx), *(name for names in ELSEWHERE.values() for name in names)})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a verb, None where there is none of the name."""
+        for module, names in ELSEWHERE.items():
+            if cmd_name in names:
+                for verb in import_module(f"projections.surfaces.{module}").VERBS:
+                    self.add_command(verb)
+        return super().get_command(ctx, cmd_name)
+
+
 @click.group(
+    cls=Verbs,
     invoke_without_command=True,
     epilog="Example: tallybook rate kpt_003 harmful && tallybook why kpt_003",
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -87,7 +117,7 @@ def add(project: Project, /, *, text: str, as_json: bool, **options: Any) -> Non
 @tallybook.command(epilog="Example: tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.argument("rating")
-@hand.reasoned
+@reasoned
 @delivery("human")
 @as_json
 @click.pass_obj
@@ -123,6 +153,8 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
         raise BadInputError("--check", "goes with neither --at nor --output")
     then = stood(project, when)
     if checking:
+        from projections.surfaces.scores import score
+
         commands.check(project)
         score.check(project)
         told_path(project.playbook, "is what the ledger says", as_json=as_json)
@@ -132,6 +164,8 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
         commands.write_replay(project, then, Path(output))
         told_path(Path(output), "written", as_json=as_json, beside="" if then is None else f", as of {then.told}")
     else:
+        from projections.surfaces.scores import score
+
         commands.replay(project)
         begun = os.path.lexists(project.playbook)
         what, beside = ("written", "") if begun else ("not begun", ", the ledger says nothing of a playbook")
@@ -181,6 +215,8 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.pass_obj
 def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
     """Verify the ledger, from its first byte to its last."""
+    from projections.surfaces import verdicts
+
     verdict = commands.verify(project, progress, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project) if verdict.ok else None
@@ -251,11 +287,6 @@ def hook_(agent: str) -> int:
     from projections.surfaces import hook
 
     return hook.run([agent])
-
-
-VERBS = (asking, diff, hand, log, whatif, bisecting, reflection, feeding, score, gate, installing)
-for verb in (verb for module in VERBS for verb in module.VERBS):
-    tallybook.add_command(verb)
 
 
 def progress(done: int, size: int) -> None:

@@ -1,4 +1,7 @@
-"""One function per verb: takes values, returns a value, prints nothing."""
+"""One function per verb: takes values, returns a value, prints nothing.
+
+What only some of them need is loaded by those: a command is a process, and most of its life is what it loads.
+"""
 
 from __future__ import annotations
 
@@ -19,21 +22,12 @@ from ledger.errors import (
     UnknownPointError,
 )
 from ledger.events import PointNoted
-from ledger.seeds import read_legacy
-from ledger.verify import salvage as salvage_log
-from ledger.verify import verify as verify_log
-from projections import history
-from projections.audit import audit_view
 from projections.checkpoint import PLAYBOOK_FORM
-from projections.explain import explain
-from projections.lineage import found, named
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
-from projections.surfaces import listing, playbook_file
+from projections.surfaces import playbook_file
 from projections.surfaces import record as recording
-from projections.surfaces import when as moments
 from projections.surfaces.requests import Import, Request, Update
-from projections.surfaces.standing_kept import STANDING_FORM
 from projections.surfaces.stood import stands, stood
 from projections.voids import fold_history
 
@@ -83,6 +77,8 @@ class Imported:
 
 def import_file(project: Project, data: bytes, source: str) -> Imported:
     """Take a legacy playbook into the ledger as seed events; the same file twice adds nothing."""
+    from ledger.seeds import read_legacy
+
     legacy = read_legacy(data, source)
     report = recording.write(project, [Request(Import(data, source), {"rater": "import"})])
     (outcome,) = report.outcomes
@@ -281,6 +277,8 @@ class SeveralPointsError(TallybookError):
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and what is told beside it; as ``story_of``."""
+    from projections.explain import explain
+
     return explain(*story_of(project, words, when))
 
 
@@ -295,6 +293,8 @@ def story_of(
     Raises:
         SeveralPointsError: The words fit several.
     """
+    from projections.lineage import found, named
+
     history, until = up_to(project, when)
     tell = _teller(history, words)
     story = tell(until)
@@ -310,6 +310,8 @@ def story_of(
 
 def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
     """Return what reads history, and up to which event; the whole of the ledger without a moment."""
+    from projections.surfaces import when as moments
+
     if when is None:
         return (lambda: batches(project)), None
     moment = moments.find(project, when) if isinstance(when, str) else when
@@ -318,11 +320,15 @@ def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Ite
 
 def _teller(history: Callable[[], Iterator[Batch]], name: str) -> Callable[[int | None], Story]:
     """Return what tells the story of an entry up to a moment."""
+    from projections.audit import audit_view
+
     return lambda until: fold_history(audit_view(name), history, until)
 
 
 def standing(project: Project, when: str | None = None) -> Stood[Standing]:
     """Return how every name stands at a moment; now, with what a hand changed in the file, without one."""
+    from projections.surfaces.standing_kept import STANDING_FORM
+
     return stands(project, STANDING_FORM) if when is None else stood(project, STANDING_FORM, when)
 
 
@@ -337,6 +343,9 @@ def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     Raises:
         UnknownPointError: No event names it.
     """
+    from projections import history
+    from projections.surfaces import listing
+
     return map(history.row, listing.events(recording.open_log(project), history.Wanted(name)))
 
 
@@ -360,6 +369,8 @@ def verify(
     Raises:
         BadInputError: What is expected is no ``SEQ:CHAIN``.
     """
+    from ledger.verify import verify as verify_log
+
     noted = None if expect is None else read_stamp(expect)
     if expect is not None and noted is None:
         raise BadInputError(f"--expect {expect}", "is no SEQ:CHAIN", "give what `tallybook verify` printed")
@@ -368,6 +379,8 @@ def verify(
 
 def salvage(project: Project) -> dict[str, Any]:
     """Return the playbook folded from every batch of a damaged ledger that proves itself."""
+    from ledger.verify import salvage as salvage_log
+
     try:
         return playbook_dict(fold_history(PLAYBOOK, lambda: salvage_log(recording.open_log(project))))
     except FileNotFoundError:

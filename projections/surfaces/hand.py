@@ -11,15 +11,11 @@ from ledger.errors import BadInputError
 from projections.history import summary
 from projections.surfaces import curate
 from projections.surfaces.answers import answer, note, said_by, say
-from projections.surfaces.options import as_json, said
+from projections.surfaces.options import as_json, reasoned, said
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from projections.surfaces.project import Project
     from projections.surfaces.record import Outcome
-
-    Command = Callable[..., Any]
 
 
 def _told(outcome: Outcome, *, as_json: bool) -> None:
@@ -31,11 +27,6 @@ def _told(outcome: Outcome, *, as_json: bool) -> None:
         answer({"seq": outcome.seq_from, "summary": summary(event)})
     else:
         say(f"recorded as event {outcome.seq_from}: {summary(event)}")
-
-
-def reasoned(command: Command) -> Command:
-    """Add ``--reason``."""
-    return click.option("--reason", default="", help="Why; kept in the ledger.")(command)
 
 
 def _about_one(verb: str, about: str, example: str) -> click.Command:

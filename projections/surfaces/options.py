@@ -22,6 +22,11 @@ def as_json(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(command)
 
 
+def reasoned(command: Command) -> Command:
+    """Add ``--reason``."""
+    return click.option("--reason", default="", help="Why; kept in the ledger.")(command)
+
+
 def at_when(command: Command) -> Command:
     """Add ``--at``."""
     text = "As it stood then: an event's number, ~N back, an ISO time, an age (2d), session:ID, session:ID+, git:REV."

@@ -40,7 +40,7 @@ def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool)
     """
     root = context.find_root()
     place = places.target(root.params["folder"], user=user)
-    verbs = root.command.commands if isinstance(root.command, click.Group) else ()
+    verbs = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
     planned = plan.install(place, places.hook_command(), verbs)
     begun = () if place.project is None else (plan.ledger(place.project),)
     odd: tuple[str, ...] = ()
