@@ -24,6 +24,7 @@ from ledger.light import NamedTuple, encoder, sha256
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from hashlib import _Hash as Hash
     from typing import Any
 
 FORMAT = 1
@@ -150,17 +151,33 @@ def digest(value: bytes) -> str:
     return sha256(value).hexdigest()[:CHAIN_CHARS]
 
 
-def covered(data: bytes) -> bytes:
-    """Return the bytes of a batch that its chain covers: all but the free values, for which their sums stand."""
-    if FREE_MARK not in data:
-        return data
-    lines = data.split(b"\n")
-    last = len(lines) - 1
-    for index, line in enumerate(lines):
-        kept, mark, free = line.partition(FREE_MARK)
-        # The brace that closes the line, which on the last line comes with the chain, is no part of the value.
-        lines[index] = kept + mark + (free[-1:] if index < last else b"")
-    return b"\n".join(lines)
+def free_values(data: bytes) -> list[tuple[int, int]]:
+    """Return where each free value of a batch begins and ends; the brace that closes its line is no part of it."""
+    values = []
+    begin = data.find(FREE_MARK) + len(FREE_MARK)
+    while begin >= len(FREE_MARK):
+        end = data.find(b"\n", begin)
+        if end < 0:
+            # The last line's brace comes with the chain.
+            values.append((begin, len(data)))
+            break
+        values.append((begin, max(end - 1, begin)))
+        begin = data.find(FREE_MARK, end) + len(FREE_MARK)
+    return values
+
+
+def covered(data: bytes, values: Sequence[tuple[int, int]] | None = None) -> bytes:
+    """Return the bytes of a batch that its chain covers: all but the free values, for which their sums stand.
+
+    Args:
+        data: The batch.
+        values: Where they begin and end, if that is known.
+    """
+    pieces, kept = [], 0
+    for begin, end in free_values(data) if values is None else values:
+        pieces.append(data[kept:begin])
+        kept = end
+    return b"".join([*pieces, data[kept:]]) if kept else data
 
 
 def chain_of(previous: str, data: bytes) -> str:
@@ -324,18 +341,22 @@ def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
     return 0, "the chain does not fit: this batch, or the one before it, was changed, swapped or cut"
 
 
-def sum_fault(data: bytes) -> int | None:
+def sum_fault(
+    data: bytes, values: Sequence[tuple[int, int]] | None = None, hashed: Callable[[bytes], Hash] = sha256
+) -> int | None:
     """Check every free text of a batch against its digest.
+
+    Args:
+        data: The batch.
+        values: Where the texts begin and end, if that is known.
+        hashed: What begins a SHA-256 of some bytes.
 
     Returns:
         How many lines lie before the first that does not fit; None where all fit or were redacted.
     """
-    if FREE_MARK not in data:
-        return None
-    for index, line in enumerate(lines_of(data)):
-        _, what, free = split_line(line)
-        if free is None or free == b"null":
-            continue
-        if not what.endswith(b'"sum":"%b"}' % digest(free).encode()):
-            return index
+    for begin, end in free_values(data) if values is None else values:
+        value = data[begin:end]
+        told = b'"sum":"%b"' % hashed(value).hexdigest()[:CHAIN_CHARS].encode()
+        if not data.endswith(told, 0, begin - len(FREE_MARK)) and _value(value) != b"null":
+            return data.count(b"\n", 0, begin)
     return None

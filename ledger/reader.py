@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from ledger.head import Head
     from ledger.line import Mark, RawBatch
+    from ledger.scan import Run
 
 _OPENING_BYTES = 1024
 
@@ -25,8 +26,9 @@ _OPENING_BYTES = 1024
 class Reading:
     """The log, opened for reading up to the end it has now. It needs no lock and writes nothing."""
 
-    def __init__(self, path: Path, head: Head | None, after: Mark) -> None:
+    def __init__(self, path: Path, head: Head | None, after: Mark, *, proven: bool = True) -> None:
         """Read behind a place; ``head`` was read before, so what it acknowledges must lie within the file."""
+        self._proven = proven
         self._path = path
         self._head = head
         self._after = after
@@ -51,12 +53,16 @@ class Reading:
             os.close(self._fd)
 
     def __iter__(self) -> Iterator[RawBatch]:
-        """Yield each batch, verified.
+        """Yield each batch.
 
         Raises:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
+        return chain.from_iterable(run.batches for run in self.runs())
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the batches, as many at once as were read at once; raises as iterating over it does."""
         if self._fd < 0:
             return
         size = os.fstat(self._fd).st_size
@@ -64,16 +70,17 @@ class Reading:
             raise recover.truncated(self._path.name, self._fd, size, self._head)
         check_format(self._fd, self._path)
         known: Collection[str] = frozenset()
-        for batch in self._scanned(self._after, size):
-            if redact.GONE in batch.data or batch.blotted:
-                known = self._explained(batch, known)
-            yield batch
+        for run in self._scanned(self._after, size):
+            for batch in () if run.plain else run.batches:
+                if redact.GONE in batch.data or batch.blotted:
+                    known = self._explained(batch, known)
+            yield run
         if self._head is not None and not fits(self._fd, self._head.mark):
             # All of it proves itself, and is not what was acknowledged: another log in its place.
             raise DamagedLedgerError([recover.another(self._path.name, self._head)])
 
-    def _scanned(self, after: Mark, size: int) -> Iterator[RawBatch]:
-        """Yield what verifies behind a place.
+    def _scanned(self, after: Mark, size: int) -> Iterator[Run]:
+        """Yield what stands behind a place.
 
         A text may be blotted out just now, so what does not verify is looked at once more: by then it is owed or gone.
 
@@ -82,8 +89,9 @@ class Reading:
         """
         mark, offset = after, -1
         while True:
-            scan = Scan(self._fd, mark, size, self._path.name, redact.owed_ids(self._path.parent))
-            yield from scan
+            owed = redact.owed_ids(self._path.parent)
+            scan = Scan(self._fd, mark, size, self._path.name, owed, proven=self._proven)
+            yield from scan.runs()
             if scan.stop is None or offset == scan.stop.mark.offset:
                 break
             mark, offset = scan.mark, scan.stop.mark.offset
@@ -101,7 +109,8 @@ class Reading:
             # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
             owed = redact.owed_ids(self._path.parent)
             behind = self._scanned(batch.mark, os.fstat(self._fd).st_size)
-            known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redact.redacted_by(one))}
+            batches = chain([batch], chain.from_iterable(run.batches for run in behind))
+            known = {*owed, *(id_ for one in batches for id_ in redact.redacted_by(one))}
         if problems := redact.unexplained(lost, known, self._path.name):
             raise DamagedLedgerError(problems)
         return known

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from io import BytesIO
+from itertools import chain, islice
 import os
 
 from ledger.errors import Problem
@@ -21,6 +22,7 @@ from ledger.line import (
     covered,
     diagnose,
     first_seq,
+    free_values,
     head_field,
     line_fault,
     sum_fault,
@@ -29,7 +31,8 @@ from ledger.redact import masked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
+    from hashlib import _Hash as Hash
 
 # Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
@@ -39,9 +42,25 @@ _SHORT_BYTES = 1024
 _TELLING_BYTES = 4 * 1024 * 1024
 # Of a batch that are not its data: the chain's mark, value and end.
 _FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
-# The first line's part, by the size of its batch, for the sizes that are met all the time.
-_PARTS = [b'"part":[1,%d],' % size for size in range(64)]
+_FIRST = b'"part":[1,'
+# More than the lines of the longest batch have.
+_SIZE_DIGITS = 9
+_LONG_BYTES = 2 * 1024 * 1024
+# Quicker than the class, whose own __new__ is written in Python.
+_new = tuple.__new__
 _SEAL = b'"kind":"log.recovered"'
+
+
+class Run(NamedTuple):
+    """Batches that follow one another, and were read at once.
+
+    Attributes:
+        batches: They, in order.
+        plain: Whether they hold no free text at all.
+    """
+
+    batches: list[RawBatch]
+    plain: bool
 
 
 class Stop(NamedTuple):
@@ -75,10 +94,21 @@ class Scan:
         sealed: The ranges skipped, as (begin, end) offsets.
     """
 
-    def __init__(
-        self, fd: int, start: Mark, end: int, source: str = "events.jsonl", owed: Collection[str] = ()
+    def __init__(  # noqa: PLR0913 - as a tail is looked for in a few places, and each by all of them
+        self,
+        fd: int,
+        start: Mark,
+        end: int,
+        source: str = "events.jsonl",
+        owed: Collection[str] = (),
+        *,
+        proven: bool = True,
     ) -> None:
-        """Read ``fd`` from ``start`` up to the offset ``end``, the texts of the events ``owed`` taken for gone."""
+        """Read ``fd`` from ``start`` up to the offset ``end``, the texts of the events ``owed`` taken for gone.
+
+        What is not to be ``proven`` is read by its form alone: as many lines as a batch says, and their seqs in order.
+        """
+        self._proven = proven
         self._start = start
         self._last: RawBatch | None = None
         self.stop: Stop | None = None
@@ -96,6 +126,10 @@ class Scan:
 
     def __iter__(self) -> Iterator[RawBatch]:
         """Yield the batches; look at ``stop`` afterwards."""
+        return chain.from_iterable(run.batches for run in self.runs())
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the batches, as many at once as were read at once; look at ``stop`` afterwards."""
         while self.mark.offset < self._end:
             yield from self._good()
             if self.mark.offset >= self._end:
@@ -106,32 +140,25 @@ class Scan:
                 return
             self.sealed.append((self.mark.offset, sealed.offset))
             self._last = sealed
-            yield sealed
+            yield Run([sealed], plain=False)
 
-    def _good(self) -> Iterator[RawBatch]:
+    def _good(self) -> Iterator[Run]:
         """Yield batches up to the first that is not whole and right."""
-        seq, chain, offset, _ = self.mark
-        position, buffer = offset, b""
+        position, buffer = self.mark.offset, b""
+        digest = _digest(self._end - position) if self._proven else None
         while position < self._end:
-            chunk = read_at(self._fd, min(CHUNK_BYTES, self._end - position), position)
+            # What goes on beyond a chunk is read in ever longer pieces: each time, all of it is looked through again.
+            chunk = read_at(self._fd, min(max(CHUNK_BYTES, len(buffer)), self._end - position), position)
             if not chunk:
                 return
             position += len(chunk)
             buffer += chunk
-            skip = 0
-            for data, tail in pairwise(buffer.split(CHAIN_MARK)):
-                if len(tail) < CHAIN_TAIL_BYTES:
-                    break
-                batch = _proven(data[skip:], tail, seq, chain, offset, self._owed)
-                if batch is None:
-                    return
-                self._last = batch
-                yield batch
-                seq, chain = batch.last, batch.chain
-                offset += len(data) - skip + _FRAME_BYTES
-                skip = CHAIN_TAIL_BYTES
-            buffer = buffer[len(buffer) - (position - offset) :]
-            if len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer:
+            run = _run(buffer, self.mark, self._owed, digest)
+            if run.batches:
+                self._last = run.batches[-1]
+                yield run
+                buffer = buffer[len(buffer) - (position - self._last.end) :]
+            if _is_over(buffer):
                 return
 
     def _sealed(self) -> RawBatch | None:
@@ -155,11 +182,12 @@ class Scan:
         low = max(offset - MAX_LINE_BYTES, self.mark.offset)
         around = read_at(self._fd, min(2 * MAX_LINE_BYTES, self._end - low), low)
         start = around.rfind(b"\n", 0, offset - low) + 1
-        data, _, tail = around[start:].partition(CHAIN_MARK)
-        seq, chain, _, _ = self.mark
-        batch = _proven(data, tail, seq, chain, low + start)
-        if batch is None or batch.offset <= self.mark.offset:
+        data, mark, tail = around[start:].partition(CHAIN_MARK)
+        whole = data + mark + tail[:CHAIN_TAIL_BYTES]
+        found = _run(whole, self.mark._replace(offset=low + start), (), sha256).batches
+        if not found or found[0].offset <= self.mark.offset:
             return None
+        batch = found[0]
         begin, end = self.mark.offset, batch.offset
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, end)
         owed = head_field(data, b"id") in self._owed
@@ -183,30 +211,70 @@ class Scan:
         return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
 
 
-def _proven(  # noqa: PLR0913, PLR0917 - the hottest function there is: no object for its arguments
-    data: bytes, tail: bytes, seq: int, chain: str, offset: int, owed: Collection[str] = ()
-) -> RawBatch | None:
-    """Return the batch if it is the one that is due behind (seq, chain), None otherwise.
+def _digest(size: int) -> Callable[[bytes], Hash]:
+    """Return what digests so many bytes soonest: OpenSSL is five times as quick, and takes milliseconds to load."""
+    if size < _LONG_BYTES:
+        return sha256
+    import hashlib  # noqa: PLC0415 - see above
 
-    This is where a replay spends its time: it is chain_of() written out, with the commonest case, a batch without
-    free text, taken the short way.
+    return hashlib.sha256
+
+
+def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Callable[[bytes], Hash] | None) -> Run:
+    """Return the batches at the beginning of some bytes of the file, up to the first that is not whole and right.
+
+    This is where a replay spends its time: it is chain_of() written out, and the commonest case, no free text at all,
+    is taken the short way. Without a digest nothing is proven: each batch has the lines and the seq that are due.
     """
-    plain = FREE_MARK not in data
-    hasher = sha256(chain.encode())
-    hasher.update(data if plain else covered(data))
-    proof = hasher.hexdigest()[:CHAIN_CHARS]
-    if not tail.startswith(proof.encode() + CHAIN_END):
-        return None
-    lines = data.count(b"\n") + 1
-    part = _PARTS[lines] if lines < len(_PARTS) else b'"part":[1,%d],' % lines
-    if not data.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES) or part not in data:
-        return None
-    if not plain:
-        # A text that is being blotted out may stand in part.
-        data = masked(data, owed) if owed else data
-        if sum_fault(data) is not None:
-            return None
-    return RawBatch(seq + 1, seq + lines, proof, offset, data)
+    seq, offset = after.seq, after.offset
+    begin, proof = 0, after.chain.encode()
+    part, place, size = b"\n\n", 0, 0
+    plain = (digest is None and not owed) or FREE_MARK not in buffer
+    batches: list[RawBatch] = []
+    lines = BytesIO(buffer)
+    for line in lines:
+        # Most batches have as many lines as the one before.
+        if not line.startswith(part, place):
+            place, size = _part(line)
+            part = b"%b%d]," % (_FIRST, size)
+            if not size:
+                break
+        others = list(islice(lines, size - 1))
+        last = others[-1] if others else line
+        end = lines.tell()
+        if len(others) < size - 1 or end - begin > MAX_BATCH_BYTES + _FRAME_BYTES:
+            break
+        data = buffer[begin : end - _FRAME_BYTES]
+        values = () if plain else free_values(data)
+        if digest is None:
+            proof = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)]
+        else:
+            proof = digest(proof + (covered(data, values) if values else data)).hexdigest()[:CHAIN_CHARS].encode()
+        if not (last.endswith(CHAIN_MARK + proof + CHAIN_END) and line.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES)):
+            break
+        if values:
+            # A text that is being blotted out may stand in part.
+            data = masked(data, owed) if owed else data
+            if digest is not None and sum_fault(data, values, digest) is not None:
+                break
+        batches.append(_new(RawBatch, (seq + 1, seq + size, proof.decode(), offset + begin, data, False)))
+        seq += size
+        begin = end
+    return Run(batches, plain)
+
+
+def _part(line: bytes) -> tuple[int, int]:
+    """Return where a batch's first line says how many lines there are, and how many; 0 where it does not."""
+    place = line.find(_FIRST)
+    begin = place + len(_FIRST)
+    digits = line[begin : line.find(b"],", begin, begin + _SIZE_DIGITS + 2)]
+    return place, int(digits) if place >= 0 and digits.isdigit() else 0
+
+
+def _is_over(buffer: bytes) -> bool:
+    """Say whether more bytes make no right batch of these: it has its chain, is too long, or has a hole."""
+    tail = buffer.partition(CHAIN_MARK)[2]
+    return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer
 
 
 def line_number(fd: int, offset: int) -> int:

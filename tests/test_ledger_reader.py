@@ -198,9 +198,9 @@ def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeyp
     log, looks = ledger(data, said.mark), list[Mark]()
 
     class Watched(Scan):
-        def __init__(self, fd: int, start: Mark, *rest: Any) -> None:
+        def __init__(self, fd: int, start: Mark, *rest: Any, **named: Any) -> None:
             looks.append(start)
-            super().__init__(fd, start, *rest)
+            super().__init__(fd, start, *rest, **named)
 
     monkeypatch.setattr(reader, "Scan", Watched)
     assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]

@@ -172,6 +172,35 @@ def test_a_seal_has_one_chain_section() -> None:
     assert (BATCHES[:2], []) == (found.batches, found.sealed)
 
 
+def test_what_is_not_to_be_proven_is_read_by_its_form() -> None:
+    """Batches come out as they stand, changed ones too, until a seq or a number of lines is not what is due."""
+    log = sealed_log(b"torn")
+    whole = Scan(file_of(log.data), START, len(log.data), proven=False)
+    assert Read(log.batches, None, [log.range]) == Read(list(whole), whole.stop, whole.sealed)
+    data = raw(BATCHES[:2]) + rechained(BATCHES[2]) + BATCHES[3].raw.replace(b"J*", b"K*")
+    changed = Scan(file_of(data), START, len(data), proven=False)
+    assert data == raw(changed)
+    for wrong in (b"".join([*LINES[:4], *LINES[5:]]), LOG.replace(b"[1,3]", b"[1,2]"), LOG[:-1], LOG[:-40] + b"x" * 40):
+        looked = Scan(file_of(wrong), START, len(wrong), proven=False)
+        given = list(looked)
+        assert BATCHES[: len(given)] == given
+        assert looked.stop is not None
+
+
+def test_a_text_that_is_owed_is_gone_although_nothing_is_proven() -> None:
+    """Whoever does not ask for proofs is not given a text that must go either."""
+    owed = Scan(file_of(LOG), START, len(LOG), owed={"id-2"}, proven=False)
+    assert [BATCHES[0], BATCHES[1]._replace(data=masked(BATCHES[1].data, {"id-2"})), *BATCHES[2:]] == list(owed)
+
+
+@pytest.mark.parametrize("size", [0, 1 << 30])
+def test_a_long_log_is_proven_as_a_short_one_is(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Whatever computes the digests, they are the same."""
+    monkeypatch.setattr(scan, "_LONG_BYTES", size)
+    assert Read(BATCHES, None, []) == read(LOG)
+    assert BATCHES[:1] == read(LOG.replace(b"Just", b"JUST")).batches
+
+
 def test_a_text_that_is_owed_is_proven_without_its_value() -> None:
     """In the middle of its blotting out it reads as gone where it is owed, and is damage where it is not."""
     half = LOG.replace(b'{"salt', b"null  ", 1)

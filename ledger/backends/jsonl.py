@@ -77,20 +77,24 @@ class JsonlLog:
         finally:
             os.close(fd)
 
-    def scan(self, after: Mark = START) -> Reading:
+    def scan(self, after: Mark = START, *, proven: bool = True) -> Reading:
         """Open the log for reading behind a place; never writes, needs no lock."""
-        return Reading(self.path, self.read_head(), after)
+        return Reading(self.path, self.read_head(), after, proven=proven)
 
-    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+    def read(self, after: Mark = START, *, proven: bool = True) -> Iterator[RawBatch]:
         """Yield every batch behind a place, each verified.
 
         A bad end that was never acknowledged is left out: it is the next writer's to seal.
+
+        Args:
+            after: The place.
+            proven: False where somebody else proves them: only their form is looked at.
 
         Raises:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        with self.scan(after) as reading:
+        with self.scan(after, proven=proven) as reading:
             yield from reading
 
     def may_hold(self, needle: bytes) -> bool:
