@@ -7,6 +7,7 @@ they do not know; so every leaf has a strict hook here, and kinds are looked up 
 from __future__ import annotations
 
 from functools import lru_cache
+from io import BytesIO
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -18,6 +19,7 @@ import orjson
 from ledger import strict
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, Numbers, UnknownEvent
+from ledger.forms import event_of
 from ledger.head_form import head_form
 from ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
 from ledger.recorded import Batch, By, Recorded
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from ledger.events import Event
+    from ledger.forms import Forms
     from ledger.head_form import HeadForm
     from ledger.line import RawBatch
 
@@ -33,8 +36,11 @@ MAX_INT = 2**53
 """Beyond it JSON readers disagree on a number."""
 
 # A rating's what-section is some 80 bytes and there are few different ones; long ones are not worth remembering.
-MEMO_ENTRIES = 65_536
+MEMO_ENTRIES = 16_384
 MEMO_BYTES = 256
+# A memo that is full is kept as it is, for what never comes again would only drive out what does; after so many batches
+# with something that it did not know it is begun anew, for in time other things come again.
+MEMO_MISSES = 16_384
 # What a line says, before its free section; a sum stands where that does, and nowhere else.
 _WHAT = {"kind", "v", "body"}
 _WHAT_WITH_TEXT = {*_WHAT, "sum"}
@@ -98,13 +104,6 @@ attrs.resolve_types(By)
 
 FREE_FIELDS = {
     cls: tuple(field.name for field in attrs.fields(cls) if FREE in field.metadata) for cls, _ in EVENT_TYPES.values()
-}
-
-# What structures the kinds without free text, whose lines are most of a ledger.
-_PLAIN = {
-    cls: _converter.get_structure_hook(cls)
-    for cls, names in FREE_FIELDS.items()
-    if not names and cls is not LedgerOpened
 }
 
 
@@ -183,7 +182,8 @@ def _loads(text: bytes) -> Any:
     return loaded
 
 
-def _parse(what: bytes, free: bytes | None) -> _Parsed:
+def _parse(said: bytes) -> _Parsed:
+    _, what, free = split_line(SECTION + said.removesuffix(b"\n"))
     loaded = _loads(what)
     kind, version, body = loaded["kind"], loaded["v"], loaded["body"]
     if type(kind) is not str or type(version) is not int or version < 1:
@@ -206,10 +206,15 @@ def _is_known(kind: str, version: int) -> bool:
     return kind in EVENT_TYPES and version <= EVENT_TYPES[kind][1]
 
 
-def _continue(before: _Parsed | None, line: _Parsed) -> None:
-    """Add a continued text to the line that it continues."""
-    if before is None or not (before.redacted or before.texts) or not (line.redacted or line.texts):
+def _continue(begun: list[tuple[int, Event | _Parsed]], whats: Sequence[bytes], line: _Parsed) -> None:
+    """Add a continued text to the line that it continues, the last of those that were begun."""
+    if not begun:
         raise ValueError("it continues a text that is not there")
+    index, said = begun[-1]
+    before = said if isinstance(said, _Parsed) else _parse(whats[index])
+    if not (before.redacted or before.texts) or not (line.redacted or line.texts):
+        raise ValueError("it continues a text that is not there")
+    begun[-1] = index, before
     if line.redacted or before.redacted:
         return
     texts, added = before.texts or {}, line.texts or {}
@@ -239,65 +244,55 @@ def _event(line: _Parsed) -> Event:
     return event
 
 
-def _plain_event(what: bytes) -> Event:
-    """Return the event of a line without free text: the short way where it is well-formed and of today's version."""
-    loaded = _loads(what)
-    try:
-        cls, today = EVENT_TYPES[loaded["kind"]]
-        if cls in _PLAIN and loaded["v"] == today and type(loaded["v"]) is int and len(loaded) == len(_WHAT):
-            event: Event = _PLAIN[cls](loaded["body"], cls)
-            return event
-    except REFUSALS:
-        # The long way says what is wrong, or finds a kind from the future.
-        pass
-    return _event(_parse(what, None))
-
-
 def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
     seq = raw.first + index
     message = f"its chain fits, but no Tallybook wrote this: {_told(error, '$.body')}"
     return DamagedLedgerError([Problem(f"seq {seq}", message, seq)])
 
 
-def _decode_lines(raw: RawBatch, lines: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
-    """Return the event of each line of a batch without free text, remembering those that may come again."""
-    events: list[Event] = []
-    for index, line in enumerate(lines):
-        rest = line.partition(SECTION)[2]
-        event = memo.get(rest)
-        if event is None:
-            try:
-                event = _plain_event(b"{" + rest)
-            except REFUSALS as error:
-                raise _fault(raw, index, error) from error
-            if len(rest) <= MEMO_BYTES:
-                if len(memo) >= MEMO_ENTRIES:
-                    memo.clear()
-                memo[rest] = event
-        events.append(event)
-    return events
+def _read(raw: RawBatch, whats: Sequence[bytes], memo: dict[bytes, Event], forms: Forms) -> list[Event]:
+    """Return the events of a batch, continued lines joined, and remember those that may come again.
 
-
-def _decode_texts(raw: RawBatch, lines: Sequence[bytes]) -> list[Event]:
-    """Return the events of a batch with free text, continued lines joined."""
-    begun: list[tuple[int, _Parsed]] = []
-    events: list[Event] = []
-    for index, line in enumerate(lines):
+    Args:
+        raw: The batch.
+        whats: What each of its lines says, up to and with its end.
+        memo: What was said before.
+        forms: The forms of the kinds that were met before.
+    """
+    begun: list[tuple[int, Event | _Parsed]] = []
+    for index, what in enumerate(whats):
+        event = memo.get(what) or event_of(what, forms)
+        if event is not None:
+            _remember(what, event, memo)
+            begun.append((index, event))
+            continue
         try:
-            _, what, free = split_line(line)
-            parsed = _parse(what, free)
+            parsed = _parse(what)
             if parsed.kind == CONTINUED:
-                _continue(begun[-1][1] if begun else None, parsed)
+                _continue(begun, whats, parsed)
             else:
                 begun.append((index, parsed))
         except REFUSALS as error:
             raise _fault(raw, index, error) from error
-    for index, parsed in begun:
-        try:
-            events.append(_event(parsed))
-        except REFUSALS as error:
-            raise _fault(raw, index, error) from error
-    return events
+    return [_finished(raw, index, whats[index], said, memo) for index, said in begun]
+
+
+def _finished(raw: RawBatch, index: int, what: bytes, said: Event | _Parsed, memo: dict[bytes, Event]) -> Event:
+    """Return the event of a line, made now if it had not the form of its kind."""
+    if not isinstance(said, _Parsed):
+        return said
+    try:
+        event = _event(said)
+    except REFUSALS as error:
+        raise _fault(raw, index, error) from error
+    _remember(what, event, memo)
+    return event
+
+
+def _remember(what: bytes, event: Event, memo: dict[bytes, Event]) -> None:
+    """Remember an event that may come again."""
+    if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
+        memo[what] = event
 
 
 def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
@@ -341,11 +336,15 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
         NewerLedgerError: The ledger's format is from the future.
     """
     memo: dict[bytes, Event] = {}
+    forms: Forms = {}
+    misses = 0
     for raw in batches:
-        lines = lines_of(raw.data)
-        try:
-            # Most batches hold nothing but what was seen before, and a look into the memo proves and decodes it.
-            events = [memo[line.partition(SECTION)[2]] for line in lines]
-        except KeyError:
-            events = _decode_texts(raw, lines) if FREE_MARK in raw.data else _decode_lines(raw, lines, memo)
+        whats = [line.partition(b"\t")[2] for line in BytesIO(raw.data + b"}\n")]
+        # Most batches hold nothing but what was seen before, and a look into the memo proves and decodes it.
+        events: Sequence[Any] = list(map(memo.get, whats))
+        if not all(events):
+            events = _read(raw, whats, memo, forms)
+            misses += 1
+            if misses % MEMO_MISSES == 0:
+                memo.clear()
         yield Batch(raw.last, raw.chain, events, _records, raw)

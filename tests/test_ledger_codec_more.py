@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from ledger import codec
-from ledger.codec import decode, encode, structure, texts_of
+from ledger.codec import decode, encode, texts_of
 from ledger.errors import DamagedLedgerError
 from ledger.events import EVENT_TYPES, KIND_OF, Event, PointAdded, PointRated, PointSeeded, UnknownEvent
+from ledger.forms import Forms, event_of, form
 from ledger.line import FREE_CHARS, SECTION, RawBatch, frame, lines_of
-from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sections
+from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sample, sections
 from test_ledger_line import stamp
 
 UNWRITTEN = "its chain fits, but no Tallybook wrote this: "
@@ -123,10 +124,10 @@ def rated(*names: str) -> RawBatch:
     return frame([encode(PointRated(name, "helpful")) for name in names], stamp())
 
 
-@pytest.mark.parametrize("cls", codec._PLAIN)
+@pytest.mark.parametrize("cls", [cls for kind, (cls, version) in EVENT_TYPES.items() if form(kind, cls, version)])
 def test_a_well_formed_line_takes_the_short_way(monkeypatch: pytest.MonkeyPatch, cls: type[Any]) -> None:
     """The long way would come to the same event, and take its time."""
-    event = structure(KIND_OF[cls], EVENT_TYPES[KIND_OF[cls]][1], sections(KIND_OF[cls])[0])
+    event = sample(KIND_OF[cls])
     batch = frame([encode(event)], stamp())
     monkeypatch.setattr(codec, "_parse", None)
     assert [((event,), batch.chain)] == [(tuple(one.events), one.chain) for one in decode([batch])]
@@ -151,15 +152,14 @@ def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
 def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Lines that say the same share their event, up to a length and a number of them."""
     batch = rated("kpt_001", "kpt_001", "kpt_002", "kpt_001")
-    whats = [line.partition(SECTION)[2] for line in lines_of(batch.data)]
+    whats = [line.partition(SECTION)[2] + b"\n" for line in lines_of(batch.data)]
     decoded_ones: list[bytes] = []
-    plain = codec._plain_event
 
-    def noted(what: bytes) -> Event:
-        decoded_ones.append(what[1:])
-        return plain(what)
+    def noted(what: bytes, forms: Forms) -> Event | None:
+        decoded_ones.append(what)
+        return event_of(what, forms)
 
-    monkeypatch.setattr(codec, "_plain_event", noted)
+    monkeypatch.setattr(codec, "event_of", noted)
 
     def decodings() -> list[bytes]:
         decoded_ones.clear()
@@ -170,9 +170,28 @@ def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(codec, "MEMO_BYTES", len(whats[0]))
     assert [whats[0], whats[2]] == decodings()
     monkeypatch.setattr(codec, "MEMO_ENTRIES", 1)
-    assert [whats[0], whats[2], whats[3]] == decodings()
+    assert [whats[0], whats[2]] == decodings()
+    monkeypatch.setattr(codec, "MEMO_ENTRIES", 0)
+    assert whats == decodings()
+    monkeypatch.setattr(codec, "MEMO_ENTRIES", 2)
     monkeypatch.setattr(codec, "MEMO_BYTES", len(whats[0]) - 1)
     assert whats == decodings()
+
+
+def test_a_memo_that_is_full_is_begun_anew_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What comes again is remembered, even if the memo was filled before with what never does."""
+    monkeypatch.setattr(codec, "MEMO_ENTRIES", 3)
+    monkeypatch.setattr(codec, "MEMO_MISSES", 4)
+    asked: list[bytes] = []
+
+    def noted(what: bytes, forms: Forms) -> Event | None:
+        asked.append(what)
+        return event_of(what, forms)
+
+    monkeypatch.setattr(codec, "event_of", noted)
+    names = ["a", "b", "c", "again", "again", "again"]
+    assert names == [batch.events[0].name for batch in decode([rated(name) for name in names])]  # type: ignore[union-attr]
+    assert [name.encode() in what for name, what in zip(names[:5], asked, strict=True)] == [True] * 5
 
 
 def test_the_texts_of_an_event_are_told_by_field() -> None:
