@@ -63,13 +63,13 @@ def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until:
             shows the state before that batch.
     """
     state = view.start() if state is None else state
-    table, settle = view.table, view.settle
+    changes, settle = view.table.get, view.settle
     for batch in batches:
         if until is not None and batch.last > until:
             break
         touched = False
         for event in batch.events:
-            change = table.get(type(event))
+            change = changes(type(event))
             if change is not None:
                 change(state, event, batch)
                 touched = True

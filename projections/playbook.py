@@ -30,11 +30,12 @@ from ledger.events import (
 )
 from ledger.names import number_of
 from projections.fold import State, View
+from projections.points import Points, Tally
 from projections.prune import SPEC_POLICY, Policy
 from projections.voids import Voided
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping
 
     from ledger.recorded import Batch
 
@@ -62,6 +63,7 @@ class Playbook(State):
     Attributes:
         policy: Decides what an update drops.
         points: The entries that stand, by name, in their order.
+        tallies: The same, to be counted in.
         high_water: Highest number of a ``kpt_NNN`` that ever stood, 0 for none; names are never used again.
         used: Every name that ever stood.
         due: Names that the next update drops, unless their counts change before it.
@@ -85,7 +87,8 @@ class Playbook(State):
     """
 
     policy: Policy = SPEC_POLICY
-    points: dict[str, KeyPoint] = attrs.field(factory=dict)
+    points: MutableMapping[str, KeyPoint] = attrs.field(factory=Points)
+    tallies: dict[str, Tally] = attrs.field(init=False, eq=False, repr=False)
     high_water: int = 0
     used: set[str] = attrs.field(factory=set)
     due: dict[str, None] = attrs.field(factory=dict)
@@ -106,7 +109,12 @@ class Playbook(State):
     voided: int = 0
     begun: bool = False
 
-    def spares(self, point: KeyPoint) -> bool:
+    def __attrs_post_init__(self) -> None:
+        """Take any mapping for the entries."""
+        points = self.points if isinstance(self.points, Points) else Points(self.points)
+        self.points, self.tallies = points, points.tallies
+
+    def spares(self, point: KeyPoint | Tally) -> bool:
         """Say whether an entry stays whatever the policy says: it is pinned, or was pardoned with so many harmful."""
         return point.name in self.pinned or point.harmful <= self.pardoned.get(point.name, -1)
 
@@ -168,12 +176,16 @@ def rated(point: KeyPoint, rating: str) -> KeyPoint:
 
 def _place(state: Playbook, point: KeyPoint) -> None:
     """Let an entry stand as given, and note whether the next update drops it."""
-    name = point.name
-    state.points[name] = point
+    state.points[point.name] = point
+    _judge(state, point)
+
+
+def _judge(state: Playbook, point: KeyPoint | Tally) -> None:
+    """Note whether the next update drops an entry."""
     if state.policy.condemns(point) and not state.spares(point):
-        state.due[name] = None
+        state.due[point.name] = None
     else:
-        state.due.pop(name, None)
+        state.due.pop(point.name, None)
 
 
 def _enter(state: Playbook, point: KeyPoint) -> None:
@@ -230,14 +242,23 @@ def _set(state: Playbook, event: PointEdited, batch: Batch) -> None:
 
 
 def _rate(state: Playbook, event: PointRated, _: Batch) -> None:
-    # The commonest event by far, so it takes the short way: a rating never changes who stands.
-    before = state.points.get(event.name) or state.points.get(state.merged.get(event.name, ""))
-    if before is not None:
-        point = rated(before, event.rating)
-        if point is not before:
-            _place(state, point)
-    elif (name := state.merged.get(event.name, event.name)) in state.pruned and not state.policy.lasting:
-        state.gone[name] = rated(state.gone[name], event.rating)
+    # The commonest event by far, so it takes the short way: a rating never changes who stands, a helpful one condemns
+    # nobody, and a harmful one spares nobody.
+    tally = state.tallies.get(event.name) or state.tallies.get(state.merged.get(event.name, ""))
+    if tally is None:
+        name = state.merged.get(event.name, event.name)
+        if name in state.pruned and not state.policy.lasting:
+            state.gone[name] = rated(state.gone[name], event.rating)
+    elif event.rating == "helpful":
+        tally.helpful += 1
+        tally.shown = None
+        if tally.name in state.due:
+            _judge(state, tally)
+    elif event.rating == "harmful":
+        tally.harmful += 1
+        tally.shown = None
+        if tally.harmful >= state.policy.floor:
+            _judge(state, tally)
 
 
 def _reword(state: Playbook, event: PointReworded, batch: Batch) -> None:
@@ -320,8 +341,10 @@ def _order(state: Playbook, event: PlaybookOrdered, _: Batch) -> None:
 
 def _edit(state: Playbook, event: PlaybookEdited, _: Batch) -> None:
     if state.order:
-        first = {name: state.points[name] for name in state.order if name in state.points}
-        state.points = first | {name: point for name, point in state.points.items() if name not in first}
+        first = {name: state.tallies[name] for name in state.order if name in state.tallies}
+        behind = {name: tally for name, tally in state.tallies.items() if name not in first}
+        state.tallies.clear()
+        state.tallies.update(first | behind)
         state.order.clear()
     if event.top:
         top = json.loads(event.top)
@@ -340,9 +363,11 @@ def _rewrite(state: Playbook, event: EventRedacted | EventsVoided, batch: Batch)
 
 def settle(state: Playbook, batch: Batch) -> None:
     """Note which batch changed the playbook last."""
-    state.begun = state.begun or any(type(event) in CHANGES and type(event) not in UNDOING for event in batch.events)
-    # An order whose edit was undone is none.
-    state.order.clear()
+    if not state.begun:
+        state.begun = any(type(event) in CHANGES and type(event) not in UNDOING for event in batch.events)
+    if state.order:
+        # An order whose edit was undone is none.
+        state.order.clear()
     if state.adoption != batch.last:
         state.latest = batch
     state.stamp = (batch.last, batch.chain)

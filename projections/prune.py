@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ledger.events import KeyPoint
+    from projections.points import Tally
 
 
 @attrs.frozen
@@ -59,7 +60,7 @@ class Policy:
         also = f" AND {self.condition.rule}" if self.condition else ""
         return f"harmful >= {self.floor} AND harmful > helpful{extra}{also}"
 
-    def condemns(self, point: KeyPoint) -> bool:
+    def condemns(self, point: KeyPoint | Tally) -> bool:
         """Say whether the next update drops this entry (REQ-SCORE-007)."""
         return (
             point.harmful >= self.floor

@@ -30,13 +30,12 @@ from ledger.events import (
     PointUnpinned,
     SessionEnded,
 )
-from projections.fold import State, fold
+from projections.fold import State, View, fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ledger.recorded import Batch, Recorded
-    from projections.fold import View
 
 VOIDABLE: frozenset[type[Any]] = frozenset(
     {
@@ -155,9 +154,9 @@ def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int 
         read: Gives history from the beginning; it is read a second time where something is void.
         until: As for ``fold``.
     """
-    told: list[Recorded] = []
-    state = fold(view, _listening(read(), told, until), until=until)
-    voids = voids_of(told)
+    told: dict[int, Recorded] = {}
+    state = fold(_listening_view(view, told), read(), until=until)
+    voids = voids_of(told.values())
     # What was appended between the two readings may take back what this one took for standing: it stays out.
     return fold(view, marked(read(), voids), until=state.seq) if voids.last else state
 
@@ -166,7 +165,9 @@ def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
     """Yield history with what is void at its end marked so; it is read twice."""
     told: list[Recorded] = []
     last = 0
-    for batch in _listening(read(), told):
+    for batch in read():
+        if EventsVoided in map(type, batch.events):
+            told += _undoings(batch)
         last = batch.last
     for batch in marked(read(), voids_of(told)):
         if batch.last > last:
@@ -174,9 +175,25 @@ def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
         yield batch
 
 
-def _listening(batches: Iterable[Batch], told: list[Recorded], until: int | None = None) -> Iterator[Batch]:
-    """Pass batches on, and note every ``events.voided`` in those that are whole at a moment."""
-    for batch in batches:
-        if EventsVoided in map(type, batch.events) and (until is None or batch.last <= until):
-            told += [record for record in batch.records if isinstance(record.event, EventsVoided)]
-        yield batch
+def _undoings(batch: Batch) -> list[Recorded]:
+    return [record for record in batch.records if isinstance(record.event, EventsVoided)]
+
+
+def _listening_view(view: View[S], told: dict[int, Recorded]) -> View[S]:
+    """Return a view that notes every ``events.voided`` by its seq, and is otherwise the same.
+
+    That it stands in the table of the one and not of the other is told to nobody: see ``settle``.
+    """
+    own, settle = view.table.get(EventsVoided), view.settle
+
+    def hear(state: S, event: Any, batch: Batch) -> None:
+        told.update((record.seq, record) for record in _undoings(batch))
+        if own is not None:
+            own(state, event, batch)
+
+    def settled(state: S, batch: Batch) -> None:
+        if settle and any(type(event) in view.table for event in batch.events):
+            settle(state, batch)
+
+    # Most views know that kind, and need not look again whether a batch is theirs.
+    return View(view.start, {**view.table, EventsVoided: hear}, settle if own or settle is None else settled)

@@ -323,7 +323,7 @@ def test_the_story_says_kept_exactly_where_the_playbook_has_the_entry(batches: l
     """
     for k in range(len(batches) + 1):
         book = fold(playbook_view(policy), batches[:k])
-        points = book.points | book.gone
+        points = {**book.points, **book.gone}
         for name in NAMES:
             told = story_json(fold(audit_view(name, policy), batches[:k]))
             assert book.status_of(name) == told["status"]

@@ -33,7 +33,7 @@ from projections.voids import history as retold
 from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 CLOSED = PlaybookUpdated(0, 0, 0)
 LEARNED = [PointAdded("kpt_001", "Use types"), PointAdded("kpt_002", "Mock time"), CLOSED]
@@ -105,7 +105,7 @@ def test_an_entry_last_changed_where_two_moments_differ(stretches: list[list[Any
     """With one event a batch: what stands at each moment says by itself which event changed an entry last."""
     batches = list(retold(lambda: history([[event] for stretch in stretches for event in stretch])))
     last: dict[str, int] = {}
-    before: dict[str, KeyPoint] = {}
+    before: Mapping[str, KeyPoint] = {}
     for count, batch in enumerate(batches, 1):
         after = fold(PLAYBOOK, batches[:count]).points
         last |= {name: batch.last for name in before.keys() | after.keys() if before.get(name) != after.get(name)}

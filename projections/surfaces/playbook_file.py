@@ -244,7 +244,7 @@ def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
     """Yield what an event adds to the counts of entries that stand: (name, helpful, harmful)."""
     if isinstance(event, PointRated):
         name = event.name if event.name in base.points else base.merged.get(event.name)
-        if name in base.points:
+        if name is not None and name in base.points:
             yield name, event.rating == "helpful", event.rating == "harmful"
     elif isinstance(event, PointMerged) and event.name in base.points:
         merged = (base.points[name] for name in set(event.merged) & base.points.keys() - {event.name})
