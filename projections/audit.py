@@ -23,7 +23,8 @@ from ledger.events import (
 )
 from projections.fold import State, View
 from projections.history import by_json
-from projections.playbook import CHANGES, Playbook, rated, settle
+from projections.playbook import CHANGES, Playbook, settle
+from projections.points import rated
 from projections.prune import SPEC_POLICY, Policy
 from projections.standing import GONE, Place, Standing, hear
 from projections.voids import Voided

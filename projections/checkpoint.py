@@ -9,6 +9,7 @@ import attrs
 from ledger.events import KeyPoint
 from projections.fold import State, View
 from projections.playbook import PLAYBOOK, Past, Playbook
+from projections.points import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -31,9 +32,9 @@ PLAIN: Final = (
 """Fields that are JSON as they are."""
 BUILT: Final = {"points", "gone", "used", "due", "pruned", "pinned", "pardoned", "merged", "top", "stamp", "latest"}
 """Fields that are told in another form."""
-APART: Final = {"policy", "latest_batch", "order"}
+APART: Final = {"policy", "latest_batch", "order", "tallies"}
 """Fields that no checkpoint has: the policy is the specification's, the batch is read again, no order is being told
-behind a batch."""
+behind a batch, and what is counted in is the entries."""
 
 
 @attrs.frozen
@@ -64,7 +65,7 @@ def packed(state: Playbook) -> dict[str, Any]:
     """Return a state behind a batch, under the specification's policy, as JSON values."""
     told = {name: getattr(state, name) for name in PLAIN}
     return told | {
-        "points": _rows(state.points.values()),
+        "points": _rows(state.tallies.values()),
         "gone": _rows(state.gone.values()),
         "used": sorted(state.used - state.points.keys() - state.gone.keys()),
         "due": list(state.due),
@@ -90,7 +91,8 @@ def taken_in(told: Mapping[str, Any], made: type[P]) -> P:
         ValueError, TypeError, KeyError: It is none.
     """
     state = made(**{name: told[name] for name in PLAIN})
-    state.points, state.gone = _points(told["points"]), _points(told["gone"])
+    state.tallies.update((row[0], Tally(*row)) for row in told["points"])
+    state.gone = {row[0]: KeyPoint(*row) for row in told["gone"]}
     state.used = {*told["used"], *state.points, *state.gone}
     state.due, state.pruned = dict.fromkeys(told["due"]), dict.fromkeys(told["pruned"])
     state.pinned = set(told["pinned"])
@@ -102,12 +104,8 @@ def taken_in(told: Mapping[str, Any], made: type[P]) -> P:
     return state
 
 
-def _rows(points: Iterable[KeyPoint]) -> list[tuple[str, str, int, int]]:
+def _rows(points: Iterable[KeyPoint | Tally]) -> list[tuple[str, str, int, int]]:
     return [(point.name, point.text, point.helpful, point.harmful) for point in points]
-
-
-def _points(rows: Iterable[tuple[str, str, int, int]]) -> dict[str, KeyPoint]:
-    return {row[0]: KeyPoint(*row) for row in rows}
 
 
 PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, packed, unpacked, lambda state: state)

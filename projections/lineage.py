@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 import unicodedata
 
-from projections.playbook import REDACTED
+from projections.points import REDACTED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

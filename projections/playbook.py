@@ -30,7 +30,7 @@ from ledger.events import (
 )
 from ledger.names import number_of
 from projections.fold import State, View
-from projections.points import Points, Tally
+from projections.points import Points, Tally, evolve, rated
 from projections.prune import SPEC_POLICY, Policy
 from projections.voids import Voided
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ledger.recorded import Batch
 
 VERSION = "1.0"
-REDACTED = "[redacted]"
 
 
 @attrs.frozen
@@ -136,42 +135,6 @@ class Playbook(State):
     def last_updated(self) -> Any:
         """Return when it last changed: the adopted value until the first playbook event behind the adoption."""
         return self.adopted_at if self.latest is None else self.latest.at
-
-
-def evolve(point: KeyPoint | None, event: Any) -> KeyPoint | None:
-    """Return what one event makes of one entry, whatever the others are; None where there is none.
-
-    Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
-    """
-    match event:
-        case PointRated():
-            after = point and rated(point, event.rating)
-        case PointAdded():
-            after = point or KeyPoint(event.name, _text(event.text))
-        case PointSeeded():
-            after = point or KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
-        case PointEdited():
-            after = KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
-        case PointReworded():
-            after = point and KeyPoint(event.name, _text(event.text), point.helpful, point.harmful)
-        case PointRemoved() | PointRetired():
-            after = None
-        case _:
-            after = point
-    return after
-
-
-def _text(text: str | None) -> str:
-    return REDACTED if text is None else text
-
-
-def rated(point: KeyPoint, rating: str) -> KeyPoint:
-    """Return an entry after one rating: helpful and harmful count one, anything else nothing (REQ-SCORE-002)."""
-    if rating == "helpful":
-        return KeyPoint(point.name, point.text, point.helpful + 1, point.harmful)
-    if rating == "harmful":
-        return KeyPoint(point.name, point.text, point.helpful, point.harmful + 1)
-    return point
 
 
 def _place(state: Playbook, point: KeyPoint) -> None:

@@ -1,4 +1,4 @@
-"""The entries that stand, by name: each is shown as a `KeyPoint`, and counted in place."""
+"""The entries that stand, by name: what one event makes of one, and how they are counted in place."""
 
 from __future__ import annotations
 
@@ -7,10 +7,58 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ledger.events import KeyPoint
+from ledger.events import (
+    KeyPoint,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+
+REDACTED = "[redacted]"
+
+
+def evolve(point: KeyPoint | None, event: Any) -> KeyPoint | None:
+    """Return what one event makes of one entry, whatever the others are; None where there is none.
+
+    Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
+    """
+    match event:
+        case PointRated():
+            after = point and rated(point, event.rating)
+        case PointAdded():
+            after = point or KeyPoint(event.name, _text(event.text))
+        case PointSeeded():
+            after = point or KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
+        case PointEdited():
+            after = KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
+        case PointReworded():
+            after = point and KeyPoint(event.name, _text(event.text), point.helpful, point.harmful)
+        case PointRemoved() | PointRetired():
+            after = None
+        case _:
+            after = point
+    return after
+
+
+def _text(text: str | None) -> str:
+    return REDACTED if text is None else text
+
+
+def rated(point: KeyPoint, rating: str) -> KeyPoint:
+    """Return an entry after one rating: helpful and harmful count one, anything else nothing (REQ-SCORE-002)."""
+    if rating == "helpful":
+        return KeyPoint(point.name, point.text, point.helpful + 1, point.harmful)
+    if rating == "harmful":
+        return KeyPoint(point.name, point.text, point.helpful, point.harmful + 1)
+    return point
 
 
 @attrs.define(weakref_slot=False)

@@ -22,7 +22,8 @@ from ledger.events import (
 )
 from projections.fold import State, View
 from projections.history import by_json, summary
-from projections.playbook import CHANGES, REDACTED, Playbook, settle
+from projections.playbook import CHANGES, Playbook, settle
+from projections.points import REDACTED
 from projections.prune import SPEC_POLICY, Policy
 from projections.render import entry
 from projections.voids import Voided

@@ -14,7 +14,8 @@ from ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdd
 from ledger.line import head_field
 from ledger.verify import verify
 from projections.fold import fold
-from projections.playbook import PLAYBOOK, REDACTED
+from projections.playbook import PLAYBOOK
+from projections.points import REDACTED
 from test_ledger_line import batches_of, raw, read
 from test_ledger_redact import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
 

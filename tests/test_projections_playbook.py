@@ -24,7 +24,8 @@ from ledger.events import (
 )
 from ledger.recorded import Batch, Recorded, batch_of
 from projections.fold import fold
-from projections.playbook import PLAYBOOK, REDACTED, Playbook, evolve, playbook_view
+from projections.playbook import PLAYBOOK, Playbook, playbook_view
+from projections.points import REDACTED, evolve
 from projections.prune import Policy
 
 CLOSE = PlaybookUpdated(0, 0, 0)

@@ -25,7 +25,8 @@ from ledger.events import (
 from projections.confidence import interval, needs_ratings
 from projections.fold import fold
 from projections.inject import lower_bound
-from projections.playbook import PLAYBOOK, REDACTED
+from projections.playbook import PLAYBOOK
+from projections.points import REDACTED
 from projections.prune import Policy
 from projections.standing import Standing, blame, graveyard, standing_view
 from projections.voids import fold_history

@@ -21,7 +21,8 @@ from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointPinned
 from ledger.redact import Owed, owe
 from projections.checkpoint import PLAYBOOK_FORM
 from projections.diff import DEPARTURES_FORM
-from projections.playbook import PLAYBOOK, REDACTED, Playbook
+from projections.playbook import PLAYBOOK, Playbook
+from projections.points import REDACTED
 from projections.standing import STANDING, blame, graveyard
 from projections.surfaces import checkpoints, commands, redact
 from projections.surfaces.project import Project

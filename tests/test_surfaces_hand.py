@@ -11,7 +11,7 @@ from ledger.codec import encode
 from ledger.curate import Wish
 from ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
 from ledger.events import EventsVoided
-from projections.playbook import REDACTED
+from projections.points import REDACTED
 from projections.surfaces import commands, compat, curate, entry, record
 from projections.surfaces.project import Project
 from reference_model import book, extraction, point

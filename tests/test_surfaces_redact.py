@@ -17,7 +17,7 @@ from ledger import disk, redact
 from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, LockHeldError
 from ledger.events import PointRated
 from ledger.redact import OWED, Owed
-from projections.playbook import REDACTED
+from projections.points import REDACTED
 from projections.surfaces import blot, cli, commands, compat, erase
 from projections.surfaces.project import Project
 from projections.surfaces.record import open_log

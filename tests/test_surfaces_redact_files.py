@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger import disk, redact
-from projections.playbook import REDACTED
+from projections.points import REDACTED
 from projections.surfaces import blot, cli, commands, compat
 from projections.surfaces.project import Project
 from projections.surfaces.redact import Target, look

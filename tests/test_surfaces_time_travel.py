@@ -17,7 +17,8 @@ from ledger.clock import moment
 from ledger.codec import decode, encode
 from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
 from projections.fold import View, fold
-from projections.playbook import PLAYBOOK, REDACTED, Playbook
+from projections.playbook import PLAYBOOK, Playbook
+from projections.points import REDACTED
 from projections.surfaces import commands, curate, redact, when
 from projections.surfaces.project import Project
 from projections.voids import fold_history

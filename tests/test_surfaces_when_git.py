@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger.errors import BadInputError
-from projections.playbook import REDACTED
+from projections.points import REDACTED
 from projections.render import playbook_dict
 from projections.surfaces import commands, redact, when
 from projections.surfaces.project import Project

@@ -21,7 +21,8 @@ from ledger.events import (
 )
 from projections.fold import View
 from projections.lineage import folded
-from projections.playbook import CHANGES, REDACTED, Playbook, settle
+from projections.playbook import CHANGES, Playbook, settle
+from projections.points import REDACTED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

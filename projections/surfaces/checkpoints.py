@@ -51,6 +51,7 @@ _FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, Attr
 SOURCES: Final = (
     "ledger.codec",
     "ledger.events",
+    "ledger.forms",
     "ledger.head_form",
     "ledger.kinds.agent",
     "ledger.kinds.curation",
@@ -62,6 +63,7 @@ SOURCES: Final = (
     "projections.checkpoint",
     "projections.fold",
     "projections.playbook",
+    "projections.points",
     "projections.prune",
     "projections.voids",
 )

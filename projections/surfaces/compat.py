@@ -21,7 +21,8 @@ from ledger.events import KeyPoint, PointAdded, PointRated, ReflectionCompleted
 from ledger.names import STAMP, generate_keypoint_name, number_of, usable_name
 from ledger.seeds import read_legacy
 from projections import render
-from projections.playbook import Playbook, rated
+from projections.playbook import Playbook
+from projections.points import rated
 from projections.prune import SPEC_POLICY
 from projections.surfaces import playbook_file, record, screen
 from projections.surfaces.project import Project, find_project

@@ -21,7 +21,8 @@ from ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
 from ledger.recorded import By, Recorded, batch_of
 from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
-from projections.playbook import PLAYBOOK, REDACTED, VERSION, Playbook
+from projections.playbook import PLAYBOOK, VERSION, Playbook
+from projections.points import REDACTED
 from projections.render import playbook_bytes, playbook_dict, read_stamp
 from projections.surfaces import checkpoints
 from projections.surfaces.project import PLAYBOOK_NAME
