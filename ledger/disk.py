@@ -28,11 +28,8 @@ LOCK_WAIT_MS = 250
 """A writer waits this long for the lock; then its payload is spooled, so that no agent stands still."""
 
 # A link is not followed out of the ledger's folder, and opening a pipe does not wait for its other end.
-_SAFE = 0
-for _flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
-    _SAFE |= getattr(os, _flag, 0)
-_FILE_MODE = 0o600
-_DIR_MODE = 0o700
+_SAFE = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+_FILE_MODE, _DIR_MODE = 0o600, 0o700
 _NO_LINK = "the ledger is never followed out of its folder"
 
 flush_data = getattr(os, "fdatasync", os.fsync)
@@ -346,16 +343,20 @@ def lock(fd: int, path: Path | str, wait_ms: int) -> None:
         LockHeldError: Somebody else had it all the while.
         CannotWriteError: The file system has no locks.
     """
-    deadline = 0.0
-    pause = 0.0002
+    deadline, pause = 0.0, 0.0002
     try:
         while not try_lock(fd):
             now = monotonic()
-            deadline = deadline or now + wait_ms / 1000
-            if now >= deadline:
+            if not deadline and wait_ms:
+                from ledger import alarm  # noqa: PLC0415 - only where somebody else has it
+
+                deadline = now + wait_ms / 1000
+                alarm.lock(fd, wait_ms / 1000)
+            elif now >= deadline:
                 raise LockHeldError(path, wait_ms)
-            sleep(min(pause, deadline - now))
-            pause = min(pause * 1.5, 0.004)
+            else:
+                sleep(min(pause, deadline - now))
+                pause = min(pause * 1.5, 0.004)
     except OSError as error:
         raise CannotWriteError(path, f"cannot be locked: {reason(error)}") from error
 

@@ -97,7 +97,7 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
         size: Its size.
         head: How far it is acknowledged; None where that is not known.
         boot: This boot of the machine.
-        seen: A place up to which this process has verified the log before; None where it has not.
+        seen: A place up to which the log is known to be whole, in this boot; None where none is.
 
     Raises:
         DamagedLedgerError: Acknowledged bytes are gone or changed.
@@ -108,6 +108,8 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
     if head is not None and head.suspect < 0:
         if size == head.mark.offset:
             return Tail(head.mark, None)
+        if seen is not None and size == seen.offset:
+            return Tail(seen, None)
         if boot and head.boot == boot and size - head.mark.offset > _LONG_BYTES:
             # So many writers at once that none has moved the head yet: each looked at the line before its own.
             mark = last_batch_end(fd, size)

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LINES = {
     "append": 1,
     "append-batch": 1,
-    "many": 1,
+    "many": 12,
     "rewrite": 1,
     "replay": 1,
     "replay-different": 1,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk
+from ledger import alarm, disk
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from test_ledger_disk import mode_of, refuse
 from test_ledger_jsonl import unprivileged
@@ -38,6 +38,8 @@ class Time:
         self.pauses_s: list[float] = []
         monkeypatch.setattr(disk, "monotonic", lambda: self.now_s)
         monkeypatch.setattr(disk, "sleep", self.sleep)
+        # As where the alarm is somebody else's.
+        monkeypatch.setattr(alarm, "lock", lambda *_: None)
 
     def sleep(self, seconds: float) -> None:
         """Let time pass."""
@@ -360,7 +362,7 @@ def test_a_lock_that_is_not_waited_for_is_given_up_at_once(path: Path, monkeypat
 def test_a_lock_that_comes_free_is_had(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting ends as soon as somebody gives it back, however much of the wait is left."""
     time = Time(monkeypatch)
-    free = iter([False, False, True])
+    free = iter([False, False, False, True])
     monkeypatch.setattr(disk, "try_lock", lambda _: next(free))
     disk.lock(0, path, 250)
     assert [] == list(free)

@@ -10,7 +10,7 @@ import pytest
 
 from ledger import disk, recover
 from ledger import head as heads
-from ledger.backends import jsonl
+from ledger.backends import acknowledge
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from ledger.head import HEAD_BYTES, Head
@@ -333,8 +333,8 @@ def test_a_head_that_is_held_all_the_while_delays_nobody_for_ever(
         monkeypatch.setattr(disk, "try_lock", asked.append)
         step()
 
-    monkeypatch.setattr(jsonl, "_HEAD_TRIES", 3)
-    monkeypatch.setattr(jsonl, "_REPORT_TRIES", 5)
+    monkeypatch.setattr(acknowledge, "HEAD_TRIES", 3)
+    monkeypatch.setattr(acknowledge, "REPORT_TRIES", 5)
     monkeypatch.setattr(disk, "pause", lambda: None)
     monkeypatch.setattr(disk, "flush_data", Flushes(hold))
     with pytest.raises(OutcomeUnknownError) as told:

@@ -6,9 +6,10 @@ import os
 
 from ledger import disk, recover
 from ledger import head as heads
-from ledger.errors import CannotWriteError, DamagedLedgerError
+from ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError
+from ledger.light import suppress
 from ledger.line import first_seq
-from ledger.scan import read_at
+from ledger.scan import fits, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ class Files:
         head_seen: The head's bytes as they were last read or written.
         failures: How many flushes had failed by then.
         busy: Whether a transaction is open.
+        notes: Whether the lock's file may be written to: it has no second name, under which it could be another's.
         path: The log's path.
         lock_path: The lock's.
+        head_path: The head's.
         log: The log, open for appending.
         lock: The lock.
         head: The head.
@@ -51,8 +54,10 @@ class Files:
         self.head_seen = b""
         self.failures = 0
         self.busy = False
+        self.notes = False
         self.path = str(folder / LOG_NAME)
         self.lock_path = str(folder / "lock")
+        self.head_path = str(folder / "head")
         self.log = self.lock = self.head = -1
         head: Head | None = None
         try:
@@ -72,6 +77,44 @@ class Files:
             self.close()
             raise
         self.inode = os.fstat(self.log).st_ino
+
+    def note(self, data: bytes) -> None:
+        """Tell the next writer, in the lock's file, how far the log is written; without it he looks for himself.
+
+        Args:
+            data: The head as it will be once all of that is flushed.
+        """
+        if self.notes and self.boot:
+            with suppress(OSError):
+                heads.write(self.lock, data)
+
+    def _note(self) -> tuple[Head | None, bytes]:
+        """Return what was noted, and its bytes; None unless it is of this boot, and the log has that batch there."""
+        with suppress(OSError, NewerLedgerError):
+            data = read_at(self.lock, heads.HEAD_BYTES, 0)
+            note = heads.decode(data)
+            if note is not None and self.boot and note.boot == self.boot and fits(self.log, note.mark):
+                return note, data
+        return None, b""
+
+    def noted(self, head: Head | None, size: int) -> Mark | None:
+        """Return the end of a batch that was written whole and in its place, None where nobody can say.
+
+        To be asked under the lock: then it is the last one's, unless its writer died before he noted it.
+
+        Args:
+            head: How far the log is acknowledged.
+            size: Its size.
+        """
+        if head is None or head.boot != self.boot or head.suspect >= 0 or head.mark.offset >= size:
+            return None
+        note, _ = self._note()
+        return note.mark if note is not None and head.mark.offset < note.mark.offset <= size else None
+
+    def newer(self, own: bytes, mark: Mark) -> bytes:
+        """Return the head that a flush which begins now can speak for: another's note behind ``mark``, else ``own``."""
+        note, data = self._note()
+        return data if note is not None and note.failures == self.failures and note.mark.seq > mark.seq else own
 
     def release(self) -> None:
         """Give the lock back."""

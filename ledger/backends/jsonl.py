@@ -11,6 +11,7 @@ import os
 
 from ledger import clock, disk, keys, recover
 from ledger import head as heads
+from ledger.backends import acknowledge
 from ledger.backends.files import LOG_NAME, Files
 from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 
     from ledger.clock import Now
 
-# Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
-# not be noted would be forgotten, so that is tried for longer.
-_HEAD_TRIES = 1_000
-_REPORT_TRIES = 10_000
 _CHUNK_BYTES = 1024 * 1024
 SYSTEM = {"rater": "tallybook"}
 
@@ -134,6 +131,9 @@ class Transaction:
         # Keys that are known to be there, and those that were asked for.
         self._held: set[str] = set()
         self._asked: set[str] = set()
+        # Others' batches stood behind the head when the lock was taken: who comes next is left a note.
+        self._crowded = False
+        self._noted = b""
         # Verified up to here when the lock was taken: what is known where the head is torn.
         self._opened = START
         self.mark = START
@@ -175,8 +175,10 @@ class Transaction:
             disk.lock(files.lock, files.lock_path, self._wait_ms)
             try:
                 found = os.stat(files.path)
-                if found.st_ino == files.inode and os.fstat(files.lock).st_nlink:
+                names = os.fstat(files.lock).st_nlink
+                if found.st_ino == files.inode and names:
                     files.busy = True
+                    files.notes = names == 1
                     return files, found.st_size
             except OSError:
                 pass
@@ -188,7 +190,8 @@ class Transaction:
         head, seen = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.path)
-        tail = recover.find_tail(files.log, log.path, size, head, files.boot, files.tail)
+        known = files.noted(head, size) or files.tail
+        tail = recover.find_tail(files.log, log.path, size, head, files.boot, known)
         self.mark = tail.mark
         if tail.stop is not None:
             batch = self._seal(files, tail, size)
@@ -202,12 +205,13 @@ class Transaction:
         files.failures = head.failures if head is not None else 0
         files.head_seen = seen
         files.tail = self.mark
+        self._crowded = head is not None and size != head.mark.offset
 
     def _mend(self, files: Files, head: Head, size: int) -> Head:
         """Hand what a failed flush may have lost to the disk once more, and return the head without the mark."""
         while True:
             recover.write_again(self._log.path, head.suspect, size)
-            self._lock_head(files, _REPORT_TRIES)
+            acknowledge.lock_head(files, acknowledge.REPORT_TRIES)
             try:
                 found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or head
                 if found.failures == head.failures:
@@ -223,7 +227,7 @@ class Transaction:
         try:
             return recover.seal(files.log, self._log.path, tail, size, lambda mark: self._stamp(mark, SYSTEM, None))
         except OutcomeUnknownError:
-            self._report_failure(files, tail.mark.offset)
+            acknowledge.report_failure(files, tail.mark.offset, self._opened)
             raise
 
     def _open_ledger(self, files: Files) -> None:
@@ -303,8 +307,6 @@ class Transaction:
         files = self._log.files
         if files is None:
             return
-        log = self._log
-        begin = self._pending[0].offset if self._pending else -1
         try:
             if kind is None and self._pending:
                 files.tail = None
@@ -312,13 +314,8 @@ class Transaction:
         finally:
             files.release()
         if kind is None and (self._pending or self._flush_owed):
-            try:
-                disk.flush(files.log, log.path)
-            except OutcomeUnknownError:
-                files.tail = None
-                self._report_failure(files, begin)
-                raise
-            self._move_head(files)
+            begin = self._pending[0].offset if self._pending else -1
+            acknowledge.confirm(files, self.mark, begin, self._opened, self._noted)
 
     def _write(self, files: Files) -> None:
         """Write what was appended, in one call."""
@@ -331,61 +328,13 @@ class Transaction:
             if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
                 raise OutcomeUnknownError(path, f"written in part: {error}") from error
             raise
-        if os.fstat(files.log).st_size == self.mark.offset:
+        # Behind what was appended the file's own position says where that stands.
+        if os.lseek(files.log, 0, os.SEEK_CUR) == self.mark.offset:
             files.tail = self.mark
+            if self._crowded:
+                self._noted = acknowledge.told(files, self.mark)
+                files.note(self._noted)
         elif read_at(files.log, len(data), self._pending[0].offset) != data:
             # A program that knows no lock appended first, so our lines do not stand where they say they do. The next
             # writer seals both.
             raise CannotWriteError(path, "another program wrote to it meanwhile")
-
-    def _lock_head(self, files: Files, tries: int) -> None:
-        """Take the head's own short lock; a holder that was stopped in it delays nobody for ever.
-
-        Raises:
-            OutcomeUnknownError: It was held all the while.
-        """
-        for _ in range(tries):
-            if disk.try_lock(files.head):
-                return
-            disk.pause()
-        raise OutcomeUnknownError(self._log.folder / "head", "held by another process")
-
-    def _move_head(self, files: Files) -> None:
-        """Note that everything up to here is acknowledged, never backwards."""
-        self._lock_head(files, _HEAD_TRIES)
-        try:
-            seen = read_at(files.head, heads.HEAD_BYTES, 0)
-            first = self._opened.seq == 0
-            if seen != files.head_seen:
-                found = heads.decode(seen)
-                first = first or found is None
-                if found is not None and found.failures != files.failures:
-                    files.tail = None
-                    raise OutcomeUnknownError(self._log.path, "another writer's flush failed meanwhile")
-                if found is not None and found.mark.seq >= self.mark.seq:
-                    return
-            fresh = heads.encode(Head(self.mark, files.boot, -1, files.failures))
-            heads.write(files.head, fresh)
-            if first:
-                # The first head of a ledger: without it a crash could not be told from damage.
-                disk.flush(files.head, self._log.folder / "head")
-            files.head_seen = fresh
-        except OSError as error:
-            raise OutcomeUnknownError(self._log.folder / "head", disk.reason(error)) from error
-        finally:
-            disk.unlock(files.head)
-
-    def _report_failure(self, files: Files, begin: int) -> None:
-        """Note in the head where the bytes begin that the disk may have lost."""
-        self._lock_head(files, _REPORT_TRIES)
-        try:
-            found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or Head(self._opened, files.boot)
-            # What lies between the head and this batch was not confirmed either, and its writer may be dead.
-            places = [place for place in (begin, found.mark.offset, found.suspect) if place >= 0]
-            suspect = min(places)
-            failed = found._replace(suspect=suspect, failures=found.failures + 1)
-            heads.write(files.head, heads.encode(failed))
-        except OSError as error:
-            raise OutcomeUnknownError(self._log.path, disk.reason(error)) from error
-        finally:
-            disk.unlock(files.head)

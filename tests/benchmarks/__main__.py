@@ -10,7 +10,7 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from benchmarks import append, forecast, formats, hooks, lengths, questions, readme, replay, rivals, scores
+from benchmarks import append, crowd, forecast, formats, hooks, lengths, questions, readme, replay, rivals, scores
 from benchmarks.table import NoRivalError, Row, Setting, render, together
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "append": append.rows,
     "append-batch": append.batch,
-    "many": append.many,
+    "many": crowd.rows,
     "rewrite": append.rewrite,
     "replay": replay.rows,
     "replay-different": replay.different,

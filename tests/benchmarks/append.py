@@ -1,17 +1,16 @@
-"""Rows ``append``, ``append-batch``, ``rewrite`` and ``many``: what it costs until a rating is durable."""
+"""Rows ``append``, ``append-batch`` and ``rewrite``: what it costs until a rating is durable."""
 
 from __future__ import annotations
 
-from contextlib import ExitStack, closing
-from importlib.util import find_spec
+from contextlib import closing
 import json
 import os
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from benchmarks.crowd import BY, RATING
 from benchmarks.data import alike, text_of
-from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
-from benchmarks.worker import BY, RATING, Worker, append_rating
+from benchmarks.table import Row, Setting, alternate, faster, medians
 from ledger.backends.jsonl import JsonlLog
 from ledger.disk import flush_data, write_all
 
@@ -25,9 +24,6 @@ PAIRS = 15
 BLOCK = 200
 REWRITE_BLOCK = 20
 OLD_ENTRIES = 2_000
-WRITERS = 16
-RATINGS_EACH = 50
-MANY_PAIRS = 5
 MICROSECONDS = 1_000_000
 
 
@@ -107,39 +103,3 @@ def rewrite(setting: Setting) -> Iterator[Row]:
     against = f"rewriting a playbook.json of {OLD_ENTRIES:,} entries: load, count, write, fsync, rename"
     note = "the append alone, without rendering playbook.json from it"
     yield Row("rewrite", "one rating, appended", against, faster(taken), *medians(taken, MICROSECONDS), "µs", note)
-
-
-def _together(job: str, *words: object) -> Callable[[], float]:
-    """Return what starts all writers, lets them go at once, and says how many seconds the last one took."""
-
-    def run() -> float:
-        with ExitStack() as stack:
-            workers = [stack.enter_context(Worker(job, *words)) for _ in range(WRITERS)]
-            for one in workers:
-                one.ready()
-            begin = perf_counter()
-            for one in workers:
-                one.go()
-            written = sum(one.answer()["events"] for one in workers)
-            return (perf_counter() - begin) / written
-
-    return run
-
-
-def many(setting: Setting) -> Iterator[Row]:
-    """Measure sixteen writers at once against one lock around write and flush.
-
-    Raises:
-        NoRivalError: The system has no ``flock``.
-    """
-    if find_spec("fcntl") is None:
-        raise NoRivalError("many: the system has no flock")
-    folder = setting.folder / "many"
-    with closing(JsonlLog(folder)) as log:
-        size = append_rating(log)
-    ours = _together("append", folder, RATINGS_EACH)
-    theirs = _together("one-lock", setting.folder / "many.bare", RATINGS_EACH, size)
-    taken = alternate(ours, theirs, setting.pairs(MANY_PAIRS))
-    what = f"{WRITERS} processes, {RATINGS_EACH} ratings each"
-    against = f"{WRITERS} processes, one lock around write and {flush_data.__name__}"
-    yield Row("many", what, against, faster(taken), *medians(taken, MICROSECONDS), "µs a rating")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -13,21 +14,15 @@ if TYPE_CHECKING:
 
 ENTRIES = 200
 PAIRS = 3
+PATIENCE_S = 5
 # It rebuilds some 30,000 events a second and writes them no faster; a million would take minutes.
 MAX_EVENTS = 100_000
 MICROSECONDS = 1_000_000
 
 
-def prepare(database: str, events: int) -> Callable[[], int]:
-    """Fill a recorder with rated entries.
-
-    Args:
-        database: File of an SQLite database; empty for the library's recorder in memory.
-        events: How many events to record, shared among ENTRIES aggregates.
-
-    Returns:
-        What rebuilds every aggregate from its events, and says how many events there were.
-    """
+@cache
+def _point() -> tuple[type[Any], type[Any]]:
+    """Return the library's application, and an entry that can be rated as one of its aggregates; a process has one."""
     from eventsourcing.application import Application  # noqa: PLC0415 - an extra that need not be there
     from eventsourcing.domain import Aggregate, event  # noqa: PLC0415 - as above
 
@@ -42,11 +37,48 @@ def prepare(database: str, events: int) -> Callable[[], int]:
             self.helpful += rating == "helpful"
             self.harmful += rating == "harmful"
 
+    return Application, Point
+
+
+def _env(database: str, patience_s: int) -> dict[str, str]:
+    """Return the library's settings for an SQLite database."""
     sqlite = {"PERSISTENCE_MODULE": "eventsourcing.sqlite", "SQLITE_DBNAME": database}
-    app: Application[Any] = Application(env=sqlite if database else {})
+    return sqlite | {"SQLITE_LOCK_TIMEOUT": str(patience_s)}
+
+
+def rated(database: str, patience_s: int) -> Callable[[], object]:
+    """Return what rates an entry of its own, durably.
+
+    Args:
+        database: File of an SQLite database, which others may use at once.
+        patience_s: How long a writer waits for the others.
+    """
+    application, point = _point()
+    app = application(env=_env(database, patience_s))
+    entry = point("Read the whole traceback before you change a line.")
+
+    def rate() -> None:
+        entry.rate("helpful")
+        app.save(entry)
+
+    return rate
+
+
+def prepare(database: str, events: int) -> Callable[[], int]:
+    """Fill a recorder with rated entries.
+
+    Args:
+        database: File of an SQLite database; empty for the library's recorder in memory.
+        events: How many events to record, shared among ENTRIES aggregates.
+
+    Returns:
+        What rebuilds every aggregate from its events, and says how many events there were.
+    """
+    application, point_class = _point()
+    app = application(env=_env(database, PATIENCE_S) if database else {})
     ids = []
     for number in range(ENTRIES):
-        point = Point(f"Read the whole traceback of area {number} before you change a line.")
+        point = point_class(f"Read the whole traceback of area {number} before you change a line.")
         for index in range(max(events // ENTRIES - 1, 1)):
             point.rate("harmful" if index % 10 == 0 else "helpful")
         app.save(point)

@@ -6,7 +6,6 @@ A worker prepares, says that it is ready, and does its job once for every line i
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 import subprocess
 import sys
@@ -16,9 +15,7 @@ from typing import TYPE_CHECKING, Self
 from benchmarks import data, measured, rivals
 from ledger.backends.files import LOG_NAME
 from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode, encode
-from ledger.disk import flush_data
-from ledger.events import PointRated
+from ledger.codec import decode
 from projections.fold import fold
 from projections.playbook import PLAYBOOK
 from projections.surfaces.project import Project
@@ -34,10 +31,6 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent.parent
 STATUS = Path("/proc/self/status")
 READY = "ready"
-BY = {"rater": "reflector", "session": "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"}
-RATING = encode(PointRated("kpt_007", "helpful"))
-# Sixteen writers at once: here none of them may go to the spool.
-PATIENCE_MS = 60_000
 KIB = 1024
 
 
@@ -112,51 +105,16 @@ def _json_text(folder: str) -> Job:
     return _timed(load)
 
 
-def append_rating(log: JsonlLog) -> int:
-    """Record one rating durably; return how many bytes it took."""
-    with log.transaction(PATIENCE_MS) as tx:
-        batch = tx.append([RATING], BY)
-    return len(batch.raw) if batch is not None else 0
-
-
-def _append(folder: str, ratings: str) -> Job:
-    log = JsonlLog(Path(folder))
-
-    def append() -> int:
-        return sum(append_rating(log) > 0 for _ in range(int(ratings)))
-
-    return _timed(append)
-
-
-def _one_lock(path: str, ratings: str, size: str) -> Job:
-    import fcntl  # noqa: PLC0415 - not on Windows, where nobody asks for this
-
-    fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    line = b"x" * (int(size) - 1) + b"\n"
-
-    def append() -> int:
-        for _ in range(int(ratings)):
-            fcntl.flock(fd, fcntl.LOCK_EX)
-            os.write(fd, line)
-            flush_data(fd)
-            fcntl.flock(fd, fcntl.LOCK_UN)
-        return int(ratings)
-
-    return _timed(append)
-
-
 def _eventsourcing(database: str, events: str) -> Job:
     return _timed(rivals.prepare(database, int(events)))
 
 
 JOBS: dict[str, Callable[..., Job]] = {
-    "append": _append,
     "build": _build,
     "eventsourcing": _eventsourcing,
     "json-bytes": _json_bytes,
     "json-text": _json_text,
     "measured": _measured,
-    "one-lock": _one_lock,
     "replay": _replay,
     "scores": _scores,
 }

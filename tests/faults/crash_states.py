@@ -117,7 +117,8 @@ def materialise(state: Mapping[str, bytes], root: Path, folder: Path) -> None:
     for path, data in state.items():
         place = folder / Path(path).relative_to(root)
         place.parent.mkdir(exist_ok=True)
-        head = heads.decode(data) if place.name == "head" else None
+        # The lock's note too is one of the boot that ended.
+        head = heads.decode(data) if place.name in {"head", "lock"} else None
         place.write_bytes(data if head is None else heads.encode(head._replace(boot=OTHER_BOOT)))
 
 

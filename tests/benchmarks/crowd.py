@@ -1,0 +1,193 @@
+"""Rows ``many``: several processes that append at once, beside what else makes their ratings durable.
+
+    python -m tests.benchmarks.crowd WRITER WRITERS RATINGS FOLDER
+
+Each crowd is a process that starts its writers, lets them go at once, and says in JSON how many seconds the last one
+took and how long each rating did.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from importlib.util import find_spec
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import encode
+from ledger.disk import flush_data
+from ledger.events import PointRated
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    Step = Callable[[], object]
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+CROWDS = {16: 100, 64: 25}
+"""How many writers → how many ratings each of them appends."""
+PAIRS = 7
+BY = {"rater": "reflector", "session": "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"}
+RATING = encode(PointRated("kpt_007", "helpful"))
+LINE = b"x" * 311 + b"\n"
+# Here no writer may go to the spool, and none of a rival's may give up.
+PATIENCE_S = 60
+MICROSECONDS = 1_000_000
+MILLISECONDS = 1_000
+PERCENT = 99
+
+
+def _tallybook(folder: Path) -> Step:
+    log = JsonlLog(folder / "tallybook")
+
+    def append() -> None:
+        with log.transaction(PATIENCE_S * MILLISECONDS) as tx:
+            tx.append([RATING], BY)
+
+    return append
+
+
+def _one_lock(folder: Path) -> Step:
+    import fcntl  # noqa: PLC0415 - not on Windows, where nobody asks for this
+
+    fd = os.open(folder / "one-lock", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def append() -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.write(fd, LINE)
+        flush_data(fd)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+
+    return append
+
+
+def _sqlite(folder: Path) -> Step:
+    import sqlite3  # noqa: PLC0415 - only this rival wants it
+
+    base = sqlite3.connect(folder / "sqlite", timeout=PATIENCE_S, isolation_level=None)
+    base.execute("PRAGMA journal_mode=WAL")
+    base.execute("PRAGMA synchronous=FULL")
+    base.execute("CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, line BLOB)")
+    return partial(base.execute, "INSERT INTO events (line) VALUES (?)", (LINE,))
+
+
+def _eventsourcing(folder: Path) -> Step:
+    from benchmarks.rivals import rated  # noqa: PLC0415 - an extra that need not be there
+
+    return rated(str(folder / "eventsourcing"), PATIENCE_S)
+
+
+WRITERS: dict[str, Callable[[Path], Step]] = {
+    "tallybook": _tallybook,
+    "one-lock": _one_lock,
+    "sqlite": _sqlite,
+    "eventsourcing": _eventsourcing,
+}
+"""Name of a writer → what opens its files and returns what makes one rating durable."""
+RIVALS = {
+    "one-lock": (f"one lock around os.write and {flush_data.__name__}", ""),
+    "sqlite": ("sqlite3, WAL, synchronous=FULL", "sqlite3"),
+    "eventsourcing": ("eventsourcing over SQLite", "eventsourcing"),
+}
+"""Name of a rival → what it does, and the module that it needs."""
+
+
+def _write(name: str, ratings: int, folder: Path, gate: int, out: int) -> None:
+    """Open, wait until the gate is shut, append, and tell how long each took."""
+    step = WRITERS[name](folder)
+    step()
+    os.write(out, b"ready\n")
+    os.read(gate, 1)
+    taken = []
+    for _ in range(ratings):
+        begin = perf_counter()
+        step()
+        taken.append(perf_counter() - begin)
+    os.write(out, json.dumps(taken).encode() + b"\n")
+
+
+def _start(name: str, ratings: int, folder: Path, gate: tuple[int, int]) -> int:
+    """Start one writer, and return where it is heard."""
+    heard, out = os.pipe()
+    if os.fork() == 0:
+        os.close(gate[1])
+        try:
+            _write(name, ratings, folder, gate[0], out)
+        finally:
+            os._exit(0)
+    os.close(out)
+    return heard
+
+
+def crowd(name: str, writers: int, ratings: int, folder: Path) -> dict[str, Any]:
+    """Let so many writers append at once; return the seconds until the last was done, and those of each rating."""
+    WRITERS[name](folder)()
+    gate = os.pipe()
+    heard = [os.fdopen(_start(name, ratings, folder, gate)) for _ in range(writers)]
+    for one in heard:
+        one.readline()
+    begin = perf_counter()
+    os.close(gate[1])
+    told = [one.readline() for one in heard]
+    seconds = perf_counter() - begin
+    return {"seconds": seconds, "taken": [each for one in told for each in json.loads(one)]}
+
+
+def _measure(setting: Setting, writers: int, ratings: int, name: str) -> tuple[float, float]:
+    """Return how many seconds a rating took on the whole, and those within which 99 of 100 were durable."""
+    words = [name, str(writers), str(ratings), str(setting.folder)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.benchmarks.crowd", *words], cwd=ROOT, capture_output=True, check=True
+    )
+    told = json.loads(done.stdout)
+    taken = sorted(told["taken"])
+    return told["seconds"] / len(taken), taken[len(taken) * PERCENT // 100]
+
+
+def _rows(setting: Setting, writers: int, ratings: int, rival: str) -> Iterator[Row]:
+    """Measure a crowd of each: ratings a second, and the slowest of a hundred."""
+    against, _ = RIVALS[rival]
+    found: dict[str, list[tuple[float, float]]] = {"tallybook": [], rival: []}
+
+    def side(name: str) -> float:
+        found[name].append(_measure(setting, writers, ratings, name))
+        return found[name][-1][0]
+
+    taken = alternate(partial(side, "tallybook"), partial(side, rival), setting.pairs(PAIRS))
+    what = f"{writers} processes, {ratings} ratings each"
+    yield Row("many", what, against, faster(taken), *medians(taken, MICROSECONDS), "µs a rating")
+    slowest = [(ours[1], theirs[1]) for ours, theirs in zip(found["tallybook"], found[rival], strict=True)]
+    yield Row("many", f"{what}: 99 of 100", against, faster(slowest), *medians(slowest, MILLISECONDS), "ms")
+
+
+def rows(setting: Setting) -> Iterator[Row]:
+    """Measure crowds of writers against each rival that is here.
+
+    Raises:
+        NoRivalError: The system has no ``flock``, or one of the rivals is not installed; told behind the others.
+    """
+    if find_spec("fcntl") is None:
+        raise NoRivalError("many: the system has no flock")
+    missing = [name for name, (_, module) in RIVALS.items() if module and find_spec(module) is None]
+    for writers, ratings in CROWDS.items():
+        for rival in RIVALS:
+            if rival not in missing:
+                yield from _rows(setting, writers, ratings, rival)
+    if missing:
+        raise NoRivalError(f"many: {', '.join(missing)} is not installed (it comes with the extra `bench`)")
+
+
+def main(words: Sequence[str]) -> None:
+    """Let a crowd append, and print what came of it."""
+    name, writers, ratings, folder = words
+    print(json.dumps(crowd(name, int(writers), int(ratings), Path(folder))))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
