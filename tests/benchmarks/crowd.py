@@ -67,14 +67,35 @@ def _one_lock(folder: Path) -> Step:
     return append
 
 
+def _patient(step: Step, errors: tuple[type[Exception], ...]) -> Step:
+    """Return what does a step again as long as the rival says that its database is locked."""
+
+    def again() -> None:
+        deadline = perf_counter() + PATIENCE_S
+        while True:
+            try:
+                step()
+            except errors:
+                if perf_counter() > deadline:
+                    raise
+            else:
+                return
+
+    return again
+
+
 def _sqlite(folder: Path) -> Step:
     import sqlite3  # noqa: PLC0415 - only this rival wants it
 
     base = sqlite3.connect(folder / "sqlite", timeout=PATIENCE_S, isolation_level=None)
-    base.execute("PRAGMA journal_mode=WAL")
-    base.execute("PRAGMA synchronous=FULL")
-    base.execute("CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, line BLOB)")
-    return partial(base.execute, "INSERT INTO events (line) VALUES (?)", (LINE,))
+    for words in (
+        "PRAGMA journal_mode=WAL",
+        "PRAGMA synchronous=FULL",
+        "CREATE TABLE IF NOT EXISTS events (seq INTEGER PRIMARY KEY, line BLOB)",
+    ):
+        _patient(partial(base.execute, words), (sqlite3.OperationalError,))()
+    insert = partial(base.execute, "INSERT INTO events (line) VALUES (?)", (LINE,))
+    return _patient(insert, (sqlite3.OperationalError,))
 
 
 def _eventsourcing(folder: Path) -> Step:
