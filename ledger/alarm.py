@@ -27,8 +27,17 @@ class _RangError(Exception):
     """The alarm has rung."""
 
 
-def _ring(*_: object) -> None:
-    raise _RangError
+class _Alarm:
+    """What the system calls when the time is over: it is heard once, so that whoever cleans up is left in peace."""
+
+    def __init__(self) -> None:
+        """Be heard when it rings."""
+        self.is_heard = False
+
+    def __call__(self, *_: object) -> None:
+        if not self.is_heard:
+            self.is_heard = True
+            raise _RangError
 
 
 def is_free() -> bool:
@@ -52,8 +61,9 @@ def within(seconds: float, call: Callable[[], object]) -> bool:
     Returns:
         Whether it came to its end. Where the alarm rang just behind that the answer is no, so look at what it did.
     """
+    alarm = _Alarm()
     try:
-        signal.signal(signal.SIGALRM, _ring)
+        signal.signal(signal.SIGALRM, alarm)
     except ValueError:
         # Only the main thread may have an alarm.
         return False
@@ -62,10 +72,14 @@ def within(seconds: float, call: Callable[[], object]) -> bool:
             signal.setitimer(signal.ITIMER_REAL, seconds, _AGAIN_S)
             call()
         finally:
+            alarm.is_heard = True
             signal.setitimer(signal.ITIMER_REAL, 0)
     except _RangError:
+        # It may have rung just before the last two lines. From here on it is not heard.
+        signal.setitimer(signal.ITIMER_REAL, 0)
         return False
     finally:
+        # Not before the timer stands still: to whoever has no handler an alarm is the end.
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
     return True
 

@@ -39,7 +39,8 @@ def _block(step: Callable[[], object], times: int) -> Callable[[], float]:
     return run
 
 
-def _append(log: JsonlLog, drafts: Sequence[Draft]) -> int:
+def appended(log: JsonlLog, drafts: Sequence[Draft]) -> int:
+    """Record a batch durably; return how many bytes it took."""
     with log.transaction() as tx:
         batch = tx.append(drafts, BY)
     return len(batch.raw) if batch is not None else 0
@@ -49,14 +50,14 @@ def _against_bare(setting: Setting, name: str, what: str, drafts: Sequence[Draft
     """Measure durable appends through the library against the floor: as many bytes, written and flushed."""
     path = setting.folder / f"{name}.bare"
     with closing(JsonlLog(setting.folder / name)) as log, path.open("ab", buffering=0) as file:
-        _append(log, drafts)
-        line = b"x" * (_append(log, drafts) - 1) + b"\n"
+        appended(log, drafts)
+        line = b"x" * (appended(log, drafts) - 1) + b"\n"
 
         def bare() -> None:
             os.write(file.fileno(), line)
             flush_data(file.fileno())
 
-        ours, theirs = _block(lambda: _append(log, drafts), BLOCK), _block(bare, BLOCK)
+        ours, theirs = _block(lambda: appended(log, drafts), BLOCK), _block(bare, BLOCK)
         ours()
         theirs()
         taken = alternate(ours, theirs, setting.pairs(PAIRS))
@@ -96,8 +97,8 @@ def _rewriting(path: Path) -> Callable[[], None]:
 def rewrite(setting: Setting) -> Iterator[Row]:
     """Measure one rating, appended, against one that rewrites a playbook of 2,000 entries."""
     with closing(JsonlLog(setting.folder / "rewrite")) as log:
-        _append(log, [RATING])
-        ours = _block(lambda: _append(log, [RATING]), REWRITE_BLOCK)
+        appended(log, [RATING])
+        ours = _block(lambda: appended(log, [RATING]), REWRITE_BLOCK)
         theirs = _block(_rewriting(setting.folder / "rewrite.json"), REWRITE_BLOCK)
         taken = alternate(ours, theirs, setting.pairs(PAIRS))
     against = f"rewriting a playbook.json of {OLD_ENTRIES:,} entries: load, count, write, fsync, rename"

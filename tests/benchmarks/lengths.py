@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from benchmarks import data
+from benchmarks.append import appended
 from benchmarks.commands import whole_process
+from benchmarks.crowd import RATING
 from benchmarks.table import Row, Setting, alternate, faster, medians
-from benchmarks.worker import append_rating, once
+from benchmarks.worker import once
 from ledger.backends.files import LOG_NAME
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
@@ -48,7 +50,7 @@ def _behind_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], f
 
     def measured() -> float:
         with closing(JsonlLog(project.ledger)) as log:
-            append_rating(log)
+            appended(log, [RATING])
         return run()
 
     return measured

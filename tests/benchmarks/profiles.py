@@ -15,8 +15,9 @@ import tempfile
 from typing import TYPE_CHECKING
 
 from benchmarks import data
+from benchmarks.append import appended
 from benchmarks.commands import environment, installed
-from benchmarks.worker import append_rating
+from benchmarks.crowd import RATING
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from projections.fold import fold
@@ -49,8 +50,8 @@ def _replay(kind: str) -> Callable[[Project, int], None]:
 
 def _append(project: Project, _events: int) -> None:
     with closing(JsonlLog(project.ledger)) as log:
-        append_rating(log)
-        _profiled(lambda: [append_rating(log) for _ in range(APPENDS)])
+        appended(log, [RATING])
+        _profiled(lambda: [appended(log, [RATING]) for _ in range(APPENDS)])
 
 
 def _show(project: Project, events: int) -> None:
