@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.table import Row, Setting, alternate, faster, render
+from benchmarks import growth, profiles, readme
+from benchmarks.table import Row, Setting, alternate, faster, render, together
 
 ROOT = Path(__file__).resolve().parent.parent
 LINES = {
@@ -28,6 +29,9 @@ LINES = {
     "questions": 9,
     "forecast": 13,
     "scores": 5,
+    "load": 1,
+    "at": 2,
+    "size": 1,
 }
 """Row → how many lines of the table it has."""
 RIVALS = {"many": "fcntl", "memory": "resource", "scores": "resource", "eventsourcing": "eventsourcing"}
@@ -93,3 +97,69 @@ def test_the_table_tells_median_spread_and_both_sides(tmp_path: Path) -> None:
     ]
     assert ["- append, one: quiet", "- left out: memory: unknown here"] == lines[-2:]
     assert (7, 1) == (Setting(tmp_path, 600).pairs(7), Setting(tmp_path, 600, 1).pairs(7))
+
+
+# The table in the README, the picture and the profiles
+
+
+def row(name: str, ratio: float) -> Row:
+    """Return a row of two pairs."""
+    return Row(name, "what", "rival", (ratio, ratio + 1), 1.0, 2.0, "s")
+
+
+def test_the_rows_of_several_runs_are_one() -> None:
+    """Its pairs are those of all runs, its sides the medians of theirs."""
+    (found,) = together([row("append", 1), row("append", 3)])
+    assert (1, 2, 3, 4) == found.ratios
+    assert 1.0 == found.ours
+
+
+def test_what_was_measured_takes_the_place_of_what_was_there() -> None:
+    """Other rows stay, in the order of the command's; what is no row any more goes."""
+    text = f"before\n{readme.BEGIN}{readme.END}behind\n"
+    order = ["append", "many"]
+    first = readme.merged(text, [row("many", 5), row("append", 1)], order, 1)
+    again = readme.merged(first, [row("append", 7)], order, 2)
+    assert ["append", "many"] == [line.split()[1] for line in again.splitlines() if line.startswith(("| a", "| m"))]
+    assert "| append | what | rival | 7.50 | 7.00 to 8.00 | 1.00, 2.00 s |" in again
+    assert "| many | what | rival | 5.50 |" in again
+    assert again.startswith("before\n")
+    assert again.endswith("behind\n")
+    assert "append" not in readme.merged(first, [], ["many"], 1)
+
+
+def test_a_readme_without_a_table_is_left_alone(tmp_path: Path) -> None:
+    """Nothing is written where nobody asked for it."""
+    path = tmp_path / "README.md"
+    path.write_text("no table", encoding="utf-8")
+    with pytest.raises(readme.NoTableError):
+        readme.write(path, [row("append", 1)], ["append"], 1)
+    assert "no table" == path.read_text(encoding="utf-8")
+
+
+def test_how_it_grows_is_measured_and_drawn(tmp_path: Path) -> None:
+    """Each panel has its curves, one cost for each size; the same figures give the same picture."""
+    curves = [
+        *growth.by_events(tmp_path, (60, 120)),
+        *growth.by_entries(tmp_path, (2, 4), 60),
+        *growth.by_months(tmp_path, (1, 2), 3),
+    ]
+    if find_spec("fcntl") is not None:
+        curves += growth.by_writers(tmp_path, (1, 2), 2)
+    assert {"events", "entries", "months"} <= {curve.panel for curve in curves}
+    assert [] == [curve for curve in curves if len(curve.sizes) != 2 or not all(cost > 0 for cost in curve.costs)]
+    pytest.importorskip("matplotlib", reason="matplotlib, of the extra bench, is not installed")
+    pictures = [tmp_path / "a.svg", tmp_path / "b.svg"]
+    for path in pictures:
+        growth.draw(curves, path)
+    assert pictures[0].read_bytes() == pictures[1].read_bytes()
+    assert b"a rating, of all that are appended" in pictures[0].read_bytes()
+
+
+@pytest.mark.parametrize("path", [name for name in profiles.PATHS if name != "append"])
+def test_a_profile_is_one_command(path: str) -> None:
+    """It prints where the time goes."""
+    command = [sys.executable, "-m", "tests.benchmarks.profiles", path, "--events", "600"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (0, "") == (done.returncode, done.stderr)
+    assert len(done.stdout.splitlines()) > 10

@@ -18,7 +18,7 @@ from ledger.codec import decode, encode
 from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
 from projections.fold import View, fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.points import REDACTED
+from projections.points import REDACTED, Points
 from projections.surfaces import commands, curate, redact, when
 from projections.surfaces.project import Project
 from projections.voids import fold_history
@@ -79,11 +79,11 @@ def shown(state: Playbook) -> tuple[Any, ...]:
 
 def copied(state: Playbook) -> Playbook:
     """Return a state that can be folded on while the other stays."""
-    held = {field.name: getattr(state, field.name) for field in attrs.fields(Playbook)}
+    held = {field.name: getattr(state, field.name) for field in attrs.fields(Playbook) if field.init}
     fresh: dict[str, Any] = {
         name: copy.copy(value) for name, value in held.items() if isinstance(value, dict | set | list)
     }
-    return attrs.evolve(state, **fresh)
+    return attrs.evolve(state, **fresh, points=Points(state.points))
 
 
 def answers(batches: list[Batch]) -> Iterator[tuple[int, tuple[Any, ...]]]:

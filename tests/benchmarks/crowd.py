@@ -160,9 +160,9 @@ def crowd(name: str, writers: int, ratings: int, folder: Path) -> dict[str, Any]
     return {"seconds": seconds, "taken": [each for one in told for each in json.loads(one)]}
 
 
-def _measure(setting: Setting, writers: int, ratings: int, name: str) -> tuple[float, float]:
+def measured(folder: Path, writers: int, ratings: int, name: str) -> tuple[float, float]:
     """Return how many seconds a rating took on the whole, and those within which 99 of 100 were durable."""
-    words = [name, str(writers), str(ratings), str(setting.folder)]
+    words = [name, str(writers), str(ratings), str(folder)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.crowd", *words], cwd=ROOT, capture_output=True, check=True
     )
@@ -177,7 +177,7 @@ def _rows(setting: Setting, writers: int, ratings: int, rival: str) -> Iterator[
     found: dict[str, list[tuple[float, float]]] = {"tallybook": [], rival: []}
 
     def side(name: str) -> float:
-        found[name].append(_measure(setting, writers, ratings, name))
+        found[name].append(measured(setting.folder, writers, ratings, name))
         return found[name][-1][0]
 
     taken = alternate(partial(side, "tallybook"), partial(side, rival), setting.pairs(PAIRS))
