@@ -137,8 +137,9 @@ def test_a_readme_without_a_table_is_left_alone(tmp_path: Path) -> None:
     assert "no table" == path.read_text(encoding="utf-8")
 
 
-def test_how_it_grows_is_measured_and_drawn(tmp_path: Path) -> None:
+def test_how_it_grows_is_measured_and_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each panel has its curves, one cost for each size; the same figures give the same picture."""
+    monkeypatch.setattr(growth, "REPEATS", 1)
     curves = [
         *growth.by_events(tmp_path, (60, 120)),
         *growth.by_entries(tmp_path, (2, 4), 60),
