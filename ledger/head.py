@@ -13,11 +13,10 @@ from __future__ import annotations
 
 import binascii
 import errno
-import os
 
 from ledger import disk
 from ledger.errors import NewerLedgerError
-from ledger.light import NamedTuple
+from ledger.light import NamedTuple, os
 from ledger.line import GENESIS, Mark
 from ledger.scan import read_at
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from itertools import pairwise
-import os
 
-from ledger.errors import Problem
-from ledger.light import NamedTuple, sha256
+from ledger.errors import NewerLedgerError, Problem
+from ledger.light import NamedTuple, later, os, sha256
 from ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
     CHAIN_MARK,
     CHAIN_TAIL_BYTES,
     CRC_BYTES,
+    FORMAT,
     FREE_MARK,
     MAX_BATCH_BYTES,
     MAX_LINE_BYTES,
@@ -25,17 +25,22 @@ from ledger.line import (
     line_fault,
     sum_fault,
 )
-from ledger.redact import masked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from ledger import redact
+else:
+    redact = later("ledger.redact")
 
 # Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
 _WINDOW_BYTES = 1024 * 1024
 # The last line of most batches is far shorter; a longer one is read again with room for any line.
 _SHORT_BYTES = 1024
+_OPENING_BYTES = 1024
 _TELLING_BYTES = 4 * 1024 * 1024
 # Of a batch that are not its data: the chain's mark, value and end.
 _FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
@@ -175,7 +180,7 @@ class Scan:
         text, mark, behind = found.partition(CHAIN_MARK)
         tail, end, _ = behind.partition(b"\n")
         # A text that is being blotted out is not what is wrong.
-        text = masked(text, self._owed) + mark + tail
+        text = redact.masked(text, self._owed) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
@@ -203,7 +208,7 @@ def _proven(  # noqa: PLR0913, PLR0917 - the hottest function there is: no objec
         return None
     if not plain:
         # A text that is being blotted out may stand in part.
-        data = masked(data, owed) if owed else data
+        data = redact.masked(data, owed) if owed else data
         if sum_fault(data) is not None:
             return None
     return RawBatch(seq + 1, seq + lines, proof, offset, data)
@@ -241,6 +246,18 @@ def is_blotted(fd: int, begin: int, end: int) -> bool:
             return False
         begin += len(chunk)
     return True
+
+
+def check_format(fd: int, path: Path) -> None:
+    """Refuse a ledger whose first line names a format from the future.
+
+    Raises:
+        NewerLedgerError: It does.
+    """
+    line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
+    number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
+    if number.isdigit() and int(number) > FORMAT:
+        raise NewerLedgerError(path.name, int(number), FORMAT)
 
 
 def fits(fd: int, mark: Mark) -> bool:

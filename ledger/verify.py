@@ -15,9 +15,8 @@ from ledger.errors import DamagedLedgerError, Problem
 from ledger.events import EventRedacted, LogRecovered, UnknownEvent
 from ledger.head_form import head_form
 from ledger.line import START, line_fault, lines_of, split_line
-from ledger.reader import check_format
 from ledger.salvage import Gap, survey
-from ledger.scan import fits
+from ledger.scan import check_format, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -55,13 +55,14 @@ class Choice(NamedTuple):
 
 def one_line(text: str) -> str:
     """Return a text with a blank in the place of everything that a terminal or a model could take for a line's end."""
-    return text.translate(_BLANK)
+    # Whatever is to go is unprintable, and hardly a text has any of that.
+    return text if text.isprintable() else text.translate(_BLANK)
 
 
 def line(entry: Mapping[str, Any]) -> str:
     """Return an entry as the line that a model reads (REQ-SCORE-003); nothing in it can forge another line."""
-    name, text = (one_line(str(entry[field])) for field in ("name", "text"))
-    return f"[{name}] helpful={entry['helpful']} harmful={entry['harmful']} :: {text}"
+    said = f"[{entry['name']}] helpful={entry['helpful']} harmful={entry['harmful']} :: {entry['text']}"
+    return one_line(said)
 
 
 def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
@@ -77,13 +78,15 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
     room -= len(_LEFT_OUT.format(len(lines)))
     newest = range(len(lines) - 1, -1, -1)
     untested = [place for place in newest if not (entries[place]["helpful"] or entries[place]["harmful"])]
+    others = set(newest).difference(untested)
     rated = sorted(
-        (place for place in newest if place not in set(untested)),
+        (place for place in newest if place in others),
         key=lambda place: -lower_bound(entries[place]["helpful"], entries[place]["harmful"]),
     )
     kept, left = _fitting(untested, lines, int(room * UNTESTED_SHARE))
     best, left = _fitting(rated, lines, room - int(room * UNTESTED_SHARE) + left)
-    more, _ = _fitting([place for place in untested if place not in set(kept)], lines, left)
+    tried = set(kept)
+    more, _ = _fitting([place for place in untested if place not in tried], lines, left)
     told = sorted([*kept, *best, *more])
     names = tuple(entries[place]["name"] for place in told)
     out = len(lines) - len(told)

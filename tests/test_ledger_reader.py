@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger import head as heads
-from ledger import reader, redact
+from ledger import redact
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import encode
 from ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
@@ -16,7 +16,7 @@ from ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from ledger.head import Head
 from ledger.line import START, Draft, Mark, frame, lines_of, split_line
 from ledger.reader import Reading
-from ledger.scan import Scan
+from ledger.scan import Scan, check_format
 from ledger.verify import salvage, verify
 from test_ledger_line import batches_of, file_of, forge, raw, stamp
 
@@ -202,7 +202,7 @@ def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeyp
             looks.append(start)
             super().__init__(fd, start, *rest)
 
-    monkeypatch.setattr(reader, "Scan", Watched)
+    monkeypatch.setattr("ledger.reader.Scan", Watched)
     assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]
     assert [START, BATCHES[1].mark] == looks
 
@@ -260,7 +260,7 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
 )
 def test_only_the_first_line_tells_a_format(tmp_path: Path, opening: bytes) -> None:
     """A log whose first line is no opening of a later format is not called later, whatever it says elsewhere."""
-    reader.check_format(file_of(opening), tmp_path / "events.jsonl")
+    check_format(file_of(opening), tmp_path / "events.jsonl")
 
 
 def test_a_reader_may_begin_behind_any_batch(ledger: Callable[..., JsonlLog]) -> None:

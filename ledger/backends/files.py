@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
-from ledger import disk, recover
+from ledger import disk
 from ledger import head as heads
 from ledger.errors import CannotWriteError, DamagedLedgerError
+from ledger.light import later, os
 from ledger.line import first_seq
 from ledger.scan import read_at
 
@@ -14,8 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ledger import recover
     from ledger.head import Head
     from ledger.line import Mark
+else:
+    recover = later("ledger.recover")
 
 LOG_NAME = "events.jsonl"
 

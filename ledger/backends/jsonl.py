@@ -7,17 +7,14 @@ only: hooks append through this module.
 
 from __future__ import annotations
 
-import os
-
-from ledger import clock, disk, keys, recover
+from ledger import clock, disk, keys
 from ledger import head as heads
 from ledger.backends.files import LOG_NAME, Files
 from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
-from ledger.light import suppress
+from ledger.light import later, os, suppress
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
-from ledger.reader import Reading, check_format
-from ledger.scan import read_at
+from ledger.scan import check_format, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +23,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from ledger import reader, recover
     from ledger.clock import Now
+else:
+    # A hook on a ledger that is as it should be needs neither.
+    reader, recover = later("ledger.reader"), later("ledger.recover")
 
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
 # not be noted would be forgotten, so that is tried for longer.
@@ -77,9 +78,9 @@ class JsonlLog:
         finally:
             os.close(fd)
 
-    def scan(self, after: Mark = START) -> Reading:
+    def scan(self, after: Mark = START) -> reader.Reading:
         """Open the log for reading behind a place; never writes, needs no lock."""
-        return Reading(self.path, self.read_head(), after)
+        return reader.Reading(self.path, self.read_head(), after)
 
     def read(self, after: Mark = START) -> Iterator[RawBatch]:
         """Yield every batch behind a place, each verified.
@@ -184,12 +185,16 @@ class Transaction:
         head, seen = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.path)
-        tail = recover.find_tail(files.log, log.path, size, head, files.boot, files.tail)
-        self.mark = tail.mark
-        if tail.stop is not None:
-            batch = self._seal(files, tail, size)
-            self.mark, size = batch.mark, batch.end
-            self._flush_owed = True
+        if head is not None and head.suspect < 0 and head.mark.offset == size:
+            # All of it is acknowledged, and there is nothing else.
+            self.mark = head.mark
+        else:
+            tail = recover.find_tail(files.log, log.path, size, head, files.boot, files.tail)
+            self.mark = tail.mark
+            if tail.stop is not None:
+                batch = self._seal(files, tail, size)
+                self.mark, size = batch.mark, batch.end
+                self._flush_owed = True
         if head is not None and head.suspect >= 0:
             head = self._mend(files, head, size)
             # What stands now is on disk, whoever wrote it, so the head may say so.
@@ -305,6 +310,8 @@ class Transaction:
             if kind is None and self._pending:
                 files.tail = None
                 self._write(files)
+                if self._asked:
+                    keys.note(log.folder, self._opened, self._pending)
         finally:
             files.release()
         if kind is None and (self._pending or self._flush_owed):

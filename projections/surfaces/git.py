@@ -15,8 +15,7 @@ from ledger import recover, redact
 from ledger.backends.files import LOG_NAME
 from ledger.clock import MICROSECONDS
 from ledger.line import START
-from ledger.reader import check_format
-from ledger.scan import Scan
+from ledger.scan import Scan, check_format
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
