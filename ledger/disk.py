@@ -10,7 +10,7 @@ import errno
 from time import monotonic, sleep
 
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
-from ledger.light import os, stat, suppress
+from ledger.light import os, read_up_to, stat, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ _SAFE = 0
 for _flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"):
     _SAFE |= getattr(os, _flag, 0)
 _FILE_MODE = 0o600
-# Room for so much is set aside before a read.
-_PIECE_BYTES = 64 * 1024
-_ALL_BYTES = 1 << 62
 _DIR_MODE = 0o700
 _NO_LINK = "the ledger is never followed out of its folder"
 
@@ -176,22 +173,9 @@ def read_file(path: Path) -> bytes:
     refuse_link(os.path.dirname(path))
     fd = open_file(path, write=False)
     try:
-        return read_up_to(fd, _ALL_BYTES)
+        return read_up_to(fd)
     finally:
         os.close(fd)
-
-
-def read_up_to(fd: int, limit: int) -> bytes:
-    """Return what is left of an open file, up to so many bytes.
-
-    Raises:
-        OSError: It cannot be read.
-    """
-    pieces = []
-    while limit > 0 and (piece := os.read(fd, min(limit, _PIECE_BYTES))):
-        pieces.append(piece)
-        limit -= len(piece)
-    return b"".join(pieces)
 
 
 def make_folder(path: Path, *, durable: bool = True) -> None:

@@ -15,10 +15,10 @@ import binascii
 import errno
 
 from ledger import disk
+from ledger.ends import read_at
 from ledger.errors import NewerLedgerError
 from ledger.light import NamedTuple, os
 from ledger.line import GENESIS, Mark
-from ledger.scan import read_at
 
 HEAD_BYTES = 192
 _MAGIC = b"tallybook-head"

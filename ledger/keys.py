@@ -10,10 +10,10 @@ from __future__ import annotations
 import binascii
 
 from ledger import disk
+from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.light import os, suppress
 from ledger.line import CHAIN_CHARS, START, Mark, RawBatch, digest, key_of
-from ledger.scan import fits, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

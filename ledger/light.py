@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import sys
 
-__all__ = ["NamedTuple", "Place", "encoder", "later", "loads", "os", "sha256", "stat", "suppress"]
+__all__ = ["NamedTuple", "Place", "encoder", "later", "loads", "os", "read_up_to", "sha256", "stat", "suppress"]
 
 _BLANKS = " \t\n\r"
+_ANY_BYTES = 1 << 62
+# Room for so much is set aside before it is known how much there is.
+_PIECE_BYTES = 64 * 1024
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -185,6 +188,19 @@ class _Later:
 def later(module: str) -> Any:
     """Return what stands for a module, and loads it once something of it is asked for."""
     return _Later(module)
+
+
+def read_up_to(fd: int, limit: int = _ANY_BYTES) -> bytes:
+    """Return what is left of an open file, up to so many bytes; a file object would take several calls more.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    pieces = []
+    while limit > 0 and (piece := os.read(fd, min(limit, _PIECE_BYTES))):
+        pieces.append(piece)
+        limit -= len(piece)
+    return b"".join(pieces)
 
 
 def _unencodable(value: object) -> Any:

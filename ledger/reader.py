@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import chain
 
 from ledger import disk, recover, redact
+from ledger.ends import check_format, fits
 from ledger.errors import DamagedLedgerError
 from ledger.light import os
-from ledger.scan import Scan, check_format, fits
+from ledger.scan import Scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

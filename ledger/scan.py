@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from ledger.errors import NewerLedgerError, Problem
-from ledger.light import NamedTuple, later, os, sha256
+from ledger.ends import read_at
+from ledger.errors import Problem
+from ledger.light import NamedTuple, later, sha256
 from ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
     CHAIN_MARK,
     CHAIN_TAIL_BYTES,
     CRC_BYTES,
-    FORMAT,
     FREE_MARK,
     MAX_BATCH_BYTES,
     MAX_LINE_BYTES,
@@ -29,7 +29,6 @@ from ledger.line import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
     from ledger import redact
 else:
@@ -40,7 +39,6 @@ CHUNK_BYTES = 128 * 1024
 _WINDOW_BYTES = 1024 * 1024
 # The last line of most batches is far shorter; a longer one is read again with room for any line.
 _SHORT_BYTES = 1024
-_OPENING_BYTES = 1024
 _TELLING_BYTES = 4 * 1024 * 1024
 # Of a batch that are not its data: the chain's mark, value and end.
 _FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
@@ -61,14 +59,6 @@ class Stop(NamedTuple):
     mark: Mark
     problem: Problem
     finished: bool
-
-
-def read_at(fd: int, size: int, offset: int) -> bytes:
-    """Return up to ``size`` bytes from ``offset`` on, fewer only at the end of the file."""
-    if hasattr(os, "pread"):
-        return os.pread(fd, size, offset)
-    os.lseek(fd, offset, os.SEEK_SET)
-    return os.read(fd, size)
 
 
 class Scan:
@@ -246,24 +236,6 @@ def is_blotted(fd: int, begin: int, end: int) -> bool:
             return False
         begin += len(chunk)
     return True
-
-
-def check_format(fd: int, path: Path) -> None:
-    """Refuse a ledger whose first line names a format from the future.
-
-    Raises:
-        NewerLedgerError: It does.
-    """
-    line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
-    number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
-    if number.isdigit() and int(number) > FORMAT:
-        raise NewerLedgerError(path.name, int(number), FORMAT)
-
-
-def fits(fd: int, mark: Mark) -> bool:
-    """Say whether a batch with this chain value ends at this offset: whether a mark speaks of this log."""
-    tail = mark.chain.encode() + CHAIN_END
-    return not mark.offset or read_at(fd, len(tail), max(mark.offset - len(tail), 0)) == tail
 
 
 def last_batch_end(fd: int, size: int) -> Mark | None:

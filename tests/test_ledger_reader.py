@@ -11,12 +11,13 @@ from ledger import head as heads
 from ledger import redact
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import encode
+from ledger.ends import check_format
 from ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
 from ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from ledger.head import Head
 from ledger.line import START, Draft, Mark, frame, lines_of, split_line
 from ledger.reader import Reading
-from ledger.scan import Scan, check_format
+from ledger.scan import Scan
 from ledger.verify import salvage, verify
 from test_ledger_line import batches_of, file_of, forge, raw, stamp
 

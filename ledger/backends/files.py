@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ledger import disk
 from ledger import head as heads
+from ledger.ends import read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.light import later, os
 from ledger.line import first_seq
-from ledger.scan import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

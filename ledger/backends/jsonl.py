@@ -10,11 +10,11 @@ from __future__ import annotations
 from ledger import clock, disk, keys
 from ledger import head as heads
 from ledger.backends.files import LOG_NAME, Files
+from ledger.ends import check_format, read_at
 from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
 from ledger.light import later, os, suppress
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
-from ledger.scan import check_format, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

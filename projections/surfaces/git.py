@@ -14,8 +14,9 @@ import attrs
 from ledger import recover, redact
 from ledger.backends.files import LOG_NAME
 from ledger.clock import MICROSECONDS
+from ledger.ends import check_format
 from ledger.line import START
-from ledger.scan import Scan, check_format
+from ledger.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -10,7 +10,7 @@ import sys
 
 from ledger import clock, disk
 from ledger.errors import TallybookError
-from ledger.light import Place, encoder, loads, os, sha256, suppress
+from ledger.light import Place, encoder, loads, os, read_up_to, sha256, suppress
 from ledger.names import STAMP
 from projections.surfaces.hook_payload import AGENTS
 from projections.surfaces.project import Project, located
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def _standard_input() -> str:
-    return disk.read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace")
+    return read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace")
 
 
 def _say(answer: str) -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ledger import clock, disk
 from ledger.backends.jsonl import JsonlLog
+from ledger.ends import read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, NewerLedgerError
 from ledger.light import later, os
 from ledger.line import Draft, first_seq
-from ledger.scan import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

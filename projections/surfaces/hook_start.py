@@ -12,6 +12,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from importlib.machinery import ModuleSpec
     from types import CodeType
     from typing import Any, NoReturn
@@ -25,7 +26,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
         *("projections.surfaces.worktree", "projections.surfaces.project"),
     ),
     "projections.surfaces.hook_record": (
-        *("ledger.line", "ledger.scan", "ledger.head", "ledger.keys"),
+        *("ledger.line", "ledger.ends", "ledger.head", "ledger.keys"),
         *("ledger.backends", "ledger.backends.files", "ledger.backends.jsonl"),
     ),
 }
@@ -38,17 +39,17 @@ _HEADER_BYTES = 16
 _MAX_BYTES = 64 * 1024
 
 
-def main(arguments: list[str]) -> NoReturn:
+def main(arguments: Sequence[str] = ()) -> NoReturn:
     """Handle what stands on standard input, and end the process with 0.
 
     Args:
         arguments: What stands behind ``hook`` on the command line.
     """
-    here = __file__.removesuffix("hook_start.py")
+    here = __file__.rpartition("/")[0]
     if here in sys.path:
-        # Where the settings had this module found: not a folder to find any other in.
+        # The settings had this module found there; it is no folder to find any other in.
         sys.path.remove(here)
-    root = here.removesuffix("/projections/surfaces/")
+    root = here.removesuffix("/projections/surfaces")
     if root not in sys.path:
         sys.path.append(root)
     start(root)

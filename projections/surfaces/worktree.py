@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ledger import disk
 from ledger.errors import TallybookError
-from ledger.light import os, stat, suppress
+from ledger.light import os, read_up_to, stat, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_small(path: Path | str, limit: int) -> bytes:
     """
     fd = disk.open_file(path, write=False)
     try:
-        data = disk.read_up_to(fd, limit + 1)
+        data = read_up_to(fd, limit + 1)
     finally:
         os.close(fd)
     if len(data) > limit:
