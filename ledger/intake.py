@@ -234,7 +234,7 @@ def _benchmark(said: Mapping[str, Any], _notes: list[str]) -> _Found | str:
         return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
     name = _named(said, ("benchmark", "name"))
     event = BenchmarkRecorded(_named(said, COMPONENT_KEYS), name, passed, total)
-    return _Found((event,), wants=("component", "session"))
+    return _Found((event,), wants=("component",))
 
 
 def _cases(value: object) -> int | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ledger.events import KeyPoint, PlaybookUpdated, PointMerged, PointRemoved, PointRetired
+from projections.checkpoint import Form, packed, taken_in
 from projections.fold import View
 from projections.playbook import CHANGES, Playbook, settle
 from projections.prune import SPEC_POLICY, Policy
@@ -101,7 +102,20 @@ def departures_view(policy: Policy = SPEC_POLICY) -> View[Departures]:
     return View(partial(Departures, policy=policy), _TABLE, _settle)
 
 
+def _packed(state: Departures) -> dict[str, Any]:
+    return packed(state) | {"left": {name: attrs.astuple(one) for name, one in state.left.items()}}
+
+
+def _unpacked(told: Mapping[str, Any]) -> Departures:
+    state = taken_in(told, Departures)
+    state.left = {name: Left(*one) for name, one in told["left"].items()}
+    return state
+
+
 DEPARTURES: Final = departures_view()
+DEPARTURES_FORM: Final[Form[Departures]] = Form(
+    "departures", DEPARTURES, _packed, _unpacked, lambda state: state, ("projections.diff", "projections.standing")
+)
 
 
 @attrs.frozen

@@ -42,6 +42,19 @@ VERSION = "1.0"
 REDACTED = "[redacted]"
 
 
+@attrs.frozen
+class Past:
+    """A batch that was folded by somebody else, of whom a checkpoint has it: when it was recorded, and no more.
+
+    Attributes:
+        last: Sequence number of its last line.
+        at: When it was recorded.
+    """
+
+    last: int
+    at: str
+
+
 @attrs.define
 class Playbook(State):
     """The playbook at a moment.
@@ -66,6 +79,8 @@ class Playbook(State):
         order: Names of an order that is being told, applied when its edit closes.
         rewrites: How often earlier events were redacted or voided; a state that was folded before that is folded anew
             by whoever reads on.
+        redacted: Sequence number behind the last batch that redacted something, 0 before the first.
+        voided: Sequence number behind the last batch that undid something, 0 before the first.
         begun: Whether anything was said of the playbook that was not undone.
     """
 
@@ -83,10 +98,12 @@ class Playbook(State):
     adopted_at: Any = None
     source: str = ""
     adoption: int = 0
-    latest: Batch | None = None
+    latest: Batch | Past | None = None
     stamp: tuple[int, str] = (0, "")
     order: list[str] = attrs.field(factory=list)
     rewrites: int = 0
+    redacted: int = 0
+    voided: int = 0
     begun: bool = False
 
     def spares(self, point: KeyPoint) -> bool:
@@ -186,12 +203,12 @@ def _leave(state: Playbook, name: str) -> None:
         state.pruned.pop(name, None)
 
 
-def _void(state: Playbook, event: Voided, _: Batch) -> None:
+def _void(state: Playbook, event: Voided, batch: Batch) -> None:
     """Keep a name from being used again, even if the event that brought it is void."""
     if isinstance(event.event, PointAdded | PointSeeded | PointEdited):
         _use(state, event.event.name)
     elif isinstance(event.event, EventsVoided):
-        state.rewrites += 1
+        _rewrite(state, event.event, batch)
 
 
 def _keep(state: Playbook, event: Any, _: Batch) -> None:
@@ -312,9 +329,13 @@ def _edit(state: Playbook, event: PlaybookEdited, _: Batch) -> None:
         state.top = {"version": VERSION} | top
 
 
-def _rewrite(state: Playbook, _event: EventRedacted | EventsVoided, _: Batch) -> None:
+def _rewrite(state: Playbook, event: EventRedacted | EventsVoided, batch: Batch) -> None:
     # Readers take the earlier events for what they are now; that they do is news to whoever shows the playbook.
     state.rewrites += 1
+    if isinstance(event, EventRedacted):
+        state.redacted = batch.last
+    else:
+        state.voided = batch.last
 
 
 def settle(state: Playbook, batch: Batch) -> None:

@@ -5,7 +5,7 @@ So it answers for those that stand (`blame`) and for those that are gone (`grave
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import attrs
 
@@ -44,6 +44,15 @@ UNDONE: Final = "undone"
 BROUGHT: Final = (PointAdded, PointSeeded, PointEdited)
 
 
+class Placed(Protocol):
+    """Where an event stands."""
+
+    @property
+    def record(self) -> Recorded:
+        """Return the event with who and when."""
+        ...
+
+
 class Place(NamedTuple):
     """Where an event stands; who and when are decoded for those who ask.
 
@@ -73,7 +82,7 @@ class Standing(State):
     """
 
     book: Playbook = attrs.field(factory=Playbook)
-    changed: dict[str, Place] = attrs.field(factory=dict)
+    changed: dict[str, Placed] = attrs.field(factory=dict)
     texts: dict[str, dict[str, None]] = attrs.field(factory=dict)
     undone: dict[str, tuple[str, Recorded]] = attrs.field(factory=dict)
 
@@ -155,6 +164,9 @@ def _tell(state: Standing, batch: Batch) -> None:
 def standing_view(policy: Policy = SPEC_POLICY) -> View[Standing]:
     """Return the view that tells of every name how it stands, under a policy."""
     return View(lambda: Standing(book=Playbook(policy=policy)), dict.fromkeys(CHANGES, _heard), _tell)
+
+
+STANDING: Final = standing_view()
 
 
 def brief(record: Recorded) -> dict[str, Any]:

@@ -158,7 +158,7 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
         ({"baseline": 80, "score": "ac06"}, []),
         ({"metrics": {"a": 1}, "session_id": "s1"}, ["no component is named"]),
         ({"metrics": {"a": 1}}, ["no component and no session is named"]),
-        ({"passed": 1, "total": 1}, ["no component and no session is named; it is in no score"]),
+        ({"passed": 1, "total": 1}, ["no component is named; it is in no score"]),
         ({"session_ended": True}, ["no session is named"]),
         ({"event_type": "task_start"}, ["no component and no session and no time is named"]),
         ({"event_type": "session_end"}, ["no session and no time is named"]),

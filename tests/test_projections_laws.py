@@ -175,7 +175,7 @@ def plain(value: Any) -> Any:
 
 def told(state: State) -> list[Any]:
     """Return what a state shows, wherever in which file it was read."""
-    beside = {*attrs.fields_dict(State), "stamp", "adoption"}
+    beside = {*attrs.fields_dict(State), "stamp", "adoption", "redacted", "voided"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in beside]
     return [[name, told(value) if isinstance(value, State) else plain(_placeless(value))] for name, value in values]
 

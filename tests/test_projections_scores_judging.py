@@ -95,7 +95,7 @@ def test_no_alert(value: float | None, rows: tuple[Level, ...]) -> None:
 
 def test_alerts_of_all_scores() -> None:
     """Those that are high enough, and those without data, are left out; the others keep their order."""
-    found = alerts({"ac01": 92, "ac07": 65, "ac05": None, "session.overall": 45}, LEVELS)
+    found = alerts({"ac01": 92, "ac07": 65, "ac05": None, "session.overall": 45}, LEVELS, "log")
     assert [("ac07", "warning"), ("session.overall", "critical")] == [(one.score_id, one.level) for one in found]
 
 

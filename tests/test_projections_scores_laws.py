@@ -42,7 +42,9 @@ TIMES = st.builds(
     st.sampled_from(["03-28", "03-29", "03-30", "12-31"]),
     st.sampled_from(["00:30", "12:00", "21:30", "22:30", "23:30"]),
 )
-RECORDS = st.builds(Recorded, st.just(0), TIMES, EVENTS, EMPTY, st.builds(By, st.just("test"), SESSIONS), when=TIMES)
+RECORDS = st.builds(
+    Recorded, st.just(0), TIMES, EVENTS, EMPTY, st.builds(By, st.just("test"), SESSIONS), when=TIMES | st.none()
+)
 ZONES = st.sampled_from(["timezone: UTC", "timezone: Europe/Berlin"])
 
 
@@ -77,7 +79,7 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[Recorded
     state = scores_view(config).start()
     for record in records:
         fold(scores_view(config), batches(record), state).count()
-    in_time = sorted(records, key=lambda one: (one.when, one.at, one.seq))
+    in_time = sorted(records, key=lambda one: (one.when or one.at, one.at, one.seq))
     assert shown(folded(in_time, config)) == shown(state)
 
 
@@ -93,17 +95,21 @@ def test_recomputing_a_period_changes_nothing(records: list[Recorded]) -> None:
 
 @given(records=HISTORIES, zone=ZONES)
 def test_a_day_is_made_of_its_sessions(records: list[Recorded], zone: str) -> None:
-    """Average, least, greatest and number of every day are those of the scores of the sessions that lie on it."""
+    """Average, least, greatest, number and what was not measured of a day are those of the sessions that lie on it."""
     config = config_of(zone)
     state = folded(records, config)
     found: dict[tuple[str, str], list[int]] = defaultdict(list)
+    lacking: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     count: dict[str, int] = defaultdict(int)
     for session in state.sessions.values():
         if session.counted is not None:
             count[day_of(session.at, config.zone)] += 1
             for score, value in session.counted.scores.items():
                 found[day_of(session.at, config.zone), score].append(value)
+            for score, percent in session.counted.lacking.items():
+                lacking[day_of(session.at, config.zone)][score] += percent
     assert count == {day: tally.sessions for day, tally in state.days.items()}
+    assert lacking == {day: tally.lacking for day, tally in state.days.items() if tally.lacking}
     assert {
         key: (floor(Fraction(sum(values), len(values)) + Fraction(1, 2)), min(values), max(values))
         for key, values in found.items()

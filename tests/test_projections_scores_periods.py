@@ -20,7 +20,7 @@ def tally_of(*sessions: dict[str, int]) -> Tally:
     """Return the tally of sessions with these scores."""
     tally = Tally()
     for session in sessions:
-        tally.add(session)
+        tally.add(session, {})
     return tally
 
 
@@ -93,7 +93,7 @@ def test_tallies_come_together_without_being_changed() -> None:
     one, two = tally_of({"ac01": 70}), tally_of({"ac01": 90}, {"ac01": 91})
     both = together([one, two])
     assert (3, Range(84, 70, 91)) == (both.sessions, both.range("ac01"))
-    both.add({"ac01": 0})
+    both.add({"ac01": 0}, {"ac01": 1})
     assert (tally_of({"ac01": 70}), tally_of({"ac01": 90}, {"ac01": 91})) == (one, two)
     assert Tally() == together([])
     assert {70: 3} == together([one, tally_of({"ac01": 70}, {"ac01": 70})]).scores["ac01"]

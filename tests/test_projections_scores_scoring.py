@@ -336,11 +336,13 @@ def test_people_judge_a_session_beside_its_composites(feedback: float, own: str,
     assert [93, 86, 81, 94, expected] == made(EXAMPLE, own, feedback)
 
 
-def test_a_session_that_was_only_judged_has_that_score() -> None:
-    """Two judgements of 61 and 72 are 66.5 overall, cut to 66; with no weight they are nothing."""
-    judged = session_of(FeedbackRecorded("", 61, "", ""), FeedbackRecorded("", 72, "", ""))
-    assert {"session.overall": 66} == scores(judged, config_of())
-    assert {} == scores(judged, config_of("feedback: {weight: 0}"))
+def test_a_session_that_was_only_judged_has_no_score() -> None:
+    """Where nothing was measured a word makes no score, and so closes no gate; beside 80 a 0 and a 50 are 25."""
+    judged = (FeedbackRecorded("", 0, "harmful", ""), FeedbackRecorded("", 50, "", ""))
+    assert {} == scores(session_of(*judged), config_of())
+    # (80 * 0.20 + 25 * 0.25) / 0.45 = 49.4, handoff weighing 0.20.
+    measured = session_of(*judged, metrics("ac09", handoff_quality=80))
+    assert {"ac09": 80, "session.handoff": 80, "session.overall": 49} == scores(measured, config_of())
 
 
 def test_a_user_describes_composites_of_their_own() -> None:

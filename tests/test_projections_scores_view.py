@@ -14,6 +14,8 @@ from ledger.events import (
     EventRedacted,
     EventsVoided,
     FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
     PointAdded,
     SessionEnded,
     TelemetryKept,
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from projections.scores.inputs import Session
 
 BERLIN = "timezone: Europe/Berlin"
+DAYS_LATER = "2026-01-18T09:00:00"
 
 
 def greeting(score: float) -> Any:
@@ -107,12 +110,37 @@ def test_what_happened_counts_before_when_it_was_recorded() -> None:
         # People judge later, and move nothing but what has no other time.
         ([(greeting(80), "16"), (FeedbackRecorded("ac01", 80, "", ""), "20")], "16"),
         ([(FeedbackRecorded("", 80, "", ""), "20"), (greeting(80), "16")], "16"),
-        ([(FeedbackRecorded("", 80, "", ""), "20"), (FeedbackRecorded("", 80, "", ""), "19")], "20"),
+        ([(FeedbackRecorded("ac01", 80, "", ""), "20"), (FeedbackRecorded("ac01", 80, "", ""), "19")], "20"),
     ],
 )
 def test_a_session_was_when_it_ended(told: list[tuple[Any, str]], expected: str) -> None:
     """Its end, else the last of what was measured, else the last judgement is its day."""
     state = folded(line(seq, event, at=f"2026-01-{day}T12:00:00") for seq, (event, day) in enumerate(told, 1))
+    assert [f"2026-01-{expected}"] == list(state.days)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        # An end that is sent on the 20th and names no time does not move what was measured on the 16th.
+        ([(greeting(80), "16"), (SessionEnded(""), None)], "16"),
+        ([(SessionEnded(""), None), (greeting(80), "16")], "16"),
+        ([(greeting(80), None), (SessionEnded(""), "17")], "17"),
+        ([(greeting(80), None), (greeting(60), "16"), (SessionEnded(""), None)], "16"),
+        ([(greeting(80), None), (SessionEnded(""), "17"), (SessionEnded(""), None)], "17"),
+        # A judgement that names its time says nothing of when the session was.
+        ([(FeedbackRecorded("ac01", 80, "", ""), "16"), (greeting(80), None)], "20"),
+        ([(FeedbackRecorded("ac01", 80, "", ""), "16"), (FeedbackRecorded("ac01", 80, "", ""), None)], "16"),
+        # Where nothing names a time, that is when it was recorded.
+        ([(greeting(80), None), (SessionEnded(""), None)], "20"),
+    ],
+)
+def test_who_names_a_time_goes_before_who_does_not(told: list[tuple[Any, str | None]], expected: str) -> None:
+    """All is recorded on the 20th; a session lies where its events say that it was."""
+    state = folded(
+        line(seq, event, at="2026-01-20T12:00:00", when=day and f"2026-01-{day}T12:00:00")
+        for seq, (event, day) in enumerate(told, 1)
+    )
     assert [f"2026-01-{expected}"] == list(state.days)
 
 
@@ -158,7 +186,9 @@ def test_late_events_revise_the_day_of_their_session() -> None:
     assert {"2026-01-16": {80: 1, 60: 1}} == overall(state)
     fold(scores_view(state.config), batches(line(3, greeting(90), when="2026-01-16T13:00:00")), state).count()
     assert {"2026-01-16": {90: 1, 60: 1}} == overall(state)
-    fold(scores_view(state.config), batches(line(4, SessionEnded("3.0"), at="2026-01-18T09:00:00")), state).count()
+    fold(
+        scores_view(state.config), batches(line(4, SessionEnded("3.0"), at=DAYS_LATER, when=DAYS_LATER)), state
+    ).count()
     assert {"2026-01-16": {60: 1}, "2026-01-18": {90: 1}} == overall(state)
     assert {"3.0": {90: 1}} == {name: tally.scores["ac01"] for name, tally in state.versions.items()}
     fold(scores_view(state.config), batches(line(5, SessionEnded(""), "s2", at="2026-01-18T09:00:00")), state).count()
@@ -207,7 +237,10 @@ def test_rewriting_the_past_is_noted() -> None:
 
 
 def test_what_counts_nothing_is_counted() -> None:
-    """No session, no component, an unknown one, and telemetry that says nothing of a score: each is told apart."""
+    """No session, no component, an unknown one, and telemetry that says nothing of a score: each is told apart.
+
+    A benchmark that names no session lacks none.
+    """
     told = [
         line(1, greeting(80), None),
         line(2, SessionEnded(""), None),
@@ -221,17 +254,34 @@ def test_what_counts_nothing_is_counted() -> None:
         line(10, TelemetryKept("ac01", "", "", "")),
         line(11, FeedbackRecorded("", 1, "", ""), None),
         line(12, PointAdded("kpt_001", "text")),
+        line(13, FeedbackRecorded("ac01", 1, "", ""), None),
+        line(14, BenchmarkRecorded("", "", 1, 1), None),
+        line(15, BenchmarkRecorded("ac99", "", 1, 1), None),
     ]
     state = folded(told)
     assert {
-        "no session": 3,
-        "no component": 2,
-        "unknown component ac99": 2,
+        "no session": 4,
+        "no component": 3,
+        "unknown component ac99": 3,
         "unknown component --": 2,
         "telemetry of type coffee": 1,
         "telemetry of type unknown": 1,
     } == state.unscored
     assert ({}, {}) == (state.days, state.versions)
+
+
+def test_a_name_that_no_metric_asks_for_is_counted() -> None:
+    """A misspelt one is told by its name; counters, shares as two counts, and what telemetry brings beside are not."""
+    told = [
+        line(1, metrics("AC-01", startup_mss=1, startup_ms=1, greeting_score_count=1, greeting_score_total=1)),
+        line(2, metrics("ac01", startup_mss=2)),
+        line(3, metrics("ac02", iterations=1, total=1, Completed=1)),
+        line(4, MetricsRecorded("ac02", Numbers({"errors": 1}), "task_error")),
+        line(5, metrics("ac06", processed=1, target=1)),
+    ]
+    assert {"unknown metric startup_mss of ac01": 2, "unknown metric Completed of ac02": 1} == folded(told).unscored
+    mine = config_of("components: {ac01: {metrics: {start: {of: startup_mss}}}}")
+    assert {"unknown metric Completed of ac02": 1} == folded(told, mine).unscored
 
 
 def test_another_configuration_finds_what_this_one_does_not_know() -> None:
@@ -251,7 +301,7 @@ def test_a_session_without_scores_is_in_no_period() -> None:
 
 def test_a_session_that_loses_its_scores_leaves_its_period() -> None:
     """Where the configuration gives feedback no weight, a judgement alone makes no day."""
-    judged = [line(1, FeedbackRecorded("", 70, "", ""))]
+    judged = [line(1, FeedbackRecorded("ac01", 70, "", ""))]
     assert {"2026-01-16": {70: 1}} == overall(folded(judged))
     assert {} == folded(judged, config_of("feedback: {weight: 0}")).days
 
@@ -338,10 +388,10 @@ def test_the_latest_session_comes_first() -> None:
 def test_a_tally_takes_out_what_it_counted() -> None:
     """What was counted and taken out again leaves nothing behind."""
     tally = Tally()
-    tally.add({"ac01": 80})
-    tally.add({"ac01": 80, "ac02": 0})
+    tally.add({"ac01": 80}, {"ac01": 30})
+    tally.add({"ac01": 80, "ac02": 0}, {"ac02": 1})
     assert (2, {"ac01": {80: 2}, "ac02": {0: 1}}) == (tally.sessions, tally.scores)
-    tally.add({"ac01": 80, "ac02": 0}, -1)
+    tally.add({"ac01": 80, "ac02": 0}, {"ac02": 1}, -1)
     assert (1, {"ac01": {80: 1}}) == (tally.sessions, tally.scores)
-    tally.add({"ac01": 80}, -1)
+    tally.add({"ac01": 80}, {"ac01": 30}, -1)
     assert Tally() == tally

@@ -45,7 +45,7 @@ A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("
 
 # When it changed, where it was adopted, which names were used and how often the past was rewritten stay as they were.
 TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
-KEPT = {"used", "high_water", "rewrites"}
+KEPT = {"used", "high_water", "rewrites", "redacted", "voided"}
 
 
 def shown(state: Playbook) -> dict[str, Any]:

@@ -16,6 +16,8 @@ from reference_model import extraction
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from command_line import Run
+
 HUMAN = {"rater": "human", "session": "s1"}
 EVENT = ["seq", "id", "at", "by", "summary"]
 
@@ -233,3 +235,25 @@ def test_a_moment_inside_a_batch_is_told_beside_the_answer(
     assert notes(capsys, *words, "--at", "6").startswith("note: as of event 4, 20")
     assert "(event 6 is inside a batch, which counts as a whole)\n" in notes(capsys, *words, "--at", "6")
     assert ["", ""] == [notes(capsys, *words, "--at", "4"), notes(capsys, *words, "--at", "6", "--json")]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["AC-06"], "ac06 is a component of the scores: `tallybook score --component ac06 --detail` tells why"),
+        (["score.session.overall"], "session.overall is a score: `tallybook score --session --detail` tells why"),
+        (["ac99"], ""),
+    ],
+)
+@pytest.mark.usefixtures("here")
+def test_who_asks_why_of_a_score_is_told_who_answers(words: list[str], hint: str, run: Run) -> None:
+    """A component is no entry, and says so beside the answer; so does a composite."""
+    done = run("why", *words)
+    assert (1, f"note: {hint}\n" if hint else "") == (done.code, done.err)
+
+
+def test_a_configuration_with_a_mistake_leaves_why_as_it_was(here: Project, run: Run) -> None:
+    """It is the scores' own matter."""
+    (here.root / ".claude/config").mkdir(exist_ok=True)
+    (here.root / ".claude/config/scoring-config.yaml").write_text("scoring: 7\n", encoding="utf-8")
+    assert (1, "") == ((done := run("why", "ac06")).code, done.err)

@@ -55,7 +55,7 @@ ASCII = """
 |                    AGENT HEALTH SCORE                    |
 +----------------------------------------------------------+
 |                                                          |
-|  Overall: 80 (B)  v -10.0 from last week                 |
+|  Overall: 80 (B), 20 % measured  v -10.0 from last week  |
 |                                                          |
 |  Component Scores:                                       |
 |  +----------------------------------------------------+  |
@@ -72,8 +72,9 @@ ASCII = """
 
 NARROW = """
 AGENT HEALTH SCORE
-Overall: 80 (B)  ↓ -10.0
-from last week
+Overall: 80 (B), 20 %
+measured  ↓ -10.0 from
+last week
 AC-09 Session Completion
  ███████████░░░  80 (B) ↓
 Work
@@ -121,6 +122,59 @@ def test_without_utf_8_the_box_is_of_plain_signs() -> None:
 def test_a_narrow_terminal_has_no_box_and_all_that_was_in_it() -> None:
     """At 25 columns the bar stands below its name."""
     assert NARROW == printed(page(small()), 25)
+
+
+PARTLY = (
+    Bar("AC-01 Self-Launch", 87, "B", "improving", measured=60),
+    Bar("AC-02 Wiggum Loop", 100, "A", "stable"),
+    Bar("AC-09", 80, measured=1),
+    Bar("Work", None),
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            66,
+            """
+AC-01 Self-Launch █████████████████████░░░  87 (B) ↑ 60 % measured
+AC-02 Wiggum Loop ████████████████████████ 100 (A) →
+AC-09             ███████████████████░░░░░  80       1 % measured
+Work              ░░░░░░░░░░░░░░░░░░░░░░░░ no data
+""",
+        ),
+        (
+            48,
+            """
+AC-01 Self-Launch █████░  87 (B) ↑ 60 % measured
+AC-02 Wiggum Loop ██████ 100 (A) →
+AC-09             █████░  80       1 % measured
+Work              ░░░░░░ no data
+""",
+        ),
+        (
+            47,
+            """
+AC-01 Self-Launch
+ █████████████████████░░░  87 (B) ↑
+ 60 % measured
+AC-02 Wiggum Loop
+ ████████████████████████ 100 (A) →
+AC-09
+ ███████████████████░░░░░  80
+ 1 % measured
+Work
+ ░░░░░░░░░░░░░░░░░░░░░░░░ no data
+""",
+        ),
+    ],
+)
+def test_what_was_measured_in_part_says_so_beside_its_score(width: int, expected: str) -> None:
+    """Where it is less than all of it; under the bar where there is no room; nothing of what has no data."""
+    console = Console(file=StringIO(), width=80)
+    found = [line.plain.rstrip() for line in box.bars(console, PARTLY, width)]
+    assert expected.strip().splitlines() == found
 
 
 ODD = {
@@ -199,6 +253,7 @@ def test_what_is_not_to_be_shown_is_not(display: dict[str, bool], absent: str) -
 @pytest.mark.parametrize(
     ("display", "told"),
     [
+        # Of ac09 all was measured.
         ({}, "80 (B) on 2026-01-14: Good. Minor improvements."),
         ({"show_grades": False}, "80 on 2026-01-14: Minor improvements."),
         ({"show_recommendations": False}, "80 (B) on 2026-01-14: Good."),
@@ -272,7 +327,7 @@ def test_markdown_has_all_of_a_page_and_no_markup_of_others() -> None:
     assert "| 研究 und é́\\\\x1b\\[31m \\[bold\\]x\\[/\\] 👩‍👩‍👧 long" in text
     assert "\n## Focus areas\n\n- " in text
     assert [] == [
-        line for line in text.splitlines() if line.startswith("|") and line.count("|") - line.count("\\|") != 5
+        line for line in text.splitlines() if line.startswith("|") and line.count("|") - line.count("\\|") != 6
     ]
 
 

@@ -68,6 +68,37 @@ def test_deleted_files_come_back_the_same(project: Path, run: Run) -> None:
     assert before == there(project)
 
 
+def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, run: Run) -> None:
+    """With how many more there are, and writes none; what is nobody's of ours, and what is off, is no drift."""
+    record_example(project)
+    done = run("replay", "--check")
+    drift = "is missing or not what the ledger says, and 4 more such files; `tallybook replay` writes it again"
+    assert (1, "", {}) == (done.code, done.out, there(project))
+    assert f"tallybook: {project / SCORES / 'sessions' / f'{EXAMPLE}.json'}: {drift}" in done.err
+    run("replay")
+    assert 0 == run("replay", "--check").code
+    day = project / SCORES / "daily" / "2026-01-16.json"
+    day.write_text("{}", encoding="utf-8")
+    (project / SCORES / "daily" / "note.json").write_text("{}", encoding="utf-8")
+    done = run("replay", "--check")
+    assert (1, True) == (done.code, f"{day}: is missing or not what the ledger says; `tallybook replay`" in done.err)
+    assert "{}" == day.read_text(encoding="utf-8")
+    configure(project, "scoring: {enabled: false}")
+    assert 0 == run("replay", "--check").code
+
+
+def test_a_replay_of_what_was_measured_alone_begins_no_playbook(project: Path, run: Run) -> None:
+    """The score files are written, and ``playbook.json`` where there is something to say."""
+    record_example(project)
+    (project / ".claude/playbook.json").unlink(missing_ok=True)
+    done = run("replay", "--json")
+    assert {"path": str(project / ".claude/playbook.json"), "result": "not begun"} == json.loads(done.out)
+    assert run("replay").out.endswith("playbook.json not begun, the ledger says nothing of a playbook\n")
+    assert (False, True) == ((project / ".claude/playbook.json").exists(), bool(there(project)))
+    run("add", "Quote ids.")
+    assert (project / ".claude/playbook.json").exists()
+
+
 def test_a_ledger_without_scores_has_no_folder(project: Path, run: Run) -> None:
     """Neither `replay` nor `score` begins one, nor a ledger."""
     assert 0 == run("score").code
@@ -174,7 +205,10 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
         rebuild(project).foreign
     )
     assert list(others.items()) == [(name, (folder / name).read_bytes()) for name in others]
+    (folder.parent / "notes.txt").write_bytes(b"x")
     told = run("replay").err
+    assert f"{folder.parent / 'notes.txt'} is no score file of Tallybook's, and stays as it is" in told
+    assert "notes.txt is none of Tallybook's score files" in run("doctor").out
     assert f"{folder / 'copy.json'} is no score file of Tallybook's, and stays as it is" in told
 
 
@@ -204,13 +238,16 @@ def test_switched_off_nothing_is_written_and_nothing_deleted(project: Path) -> N
     assert before == there(project)
 
 
-@pytest.mark.parametrize("path", ["../elsewhere", "/elsewhere", "a/../../b", ".claude/ledger/scores", "a\\0b", "out/s"])
+@pytest.mark.parametrize(
+    "path", ["../elsewhere", "/elsewhere", "a/../../b", ".claude/ledger/scores", "a\\0b", "out/s", ".claude", "in"]
+)
 def test_a_folder_out_of_the_project_is_refused(
     project: Path, path: str, tmp_path_factory: pytest.TempPathFactory, run: Run
 ) -> None:
-    """By its path or by a link on the way to it, and so is the ledger's own; one line names the key."""
+    """By its path or by a link on the way to it, and so are the ledger's own and what it lies in, in a line."""
     record_example(project)
     (project / "out").symlink_to(tmp_path_factory.mktemp("out"))
+    (project / "in").symlink_to(project / ".claude")
     configure(project, f'scoring: {{storage: {{path: "{path}"}}}}')
     with pytest.raises(BadInputError, match=r"scoring\.storage\.path"):
         rebuild(project)
@@ -261,6 +298,7 @@ def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
         done = run("score", "--json")
         assert (0, 87) == (done.code, json.loads(done.out)["session_scores"]["overall"])
         assert "the score files are not up to date" in done.err
+        assert "nothing was recorded" not in done.err
     finally:
         os.close(fd)
 

@@ -70,7 +70,7 @@ def scored(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_summary_is_how_all_stands(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
     """In JSON with the keys of a session's file, the trend and the focus areas; for people in a box."""
     found = score()
-    assert ["date", "component_scores", "session_scores", "grade", "trend", "focus"] == list(found)
+    assert ["date", "component_scores", "session_scores", "grade", "coverage", "trend", "focus"] == list(found)
     assert ("2026-01-16", "B", 92) == (found["date"], found["grade"], found["component_scores"]["ac01"])
     assert {"direction", "delta", "delta_percent", "current_avg", "previous_avg"} == set(found["trend"]["trend"])
     assert "Overall: 87 (B)  ↑ +1.0 from last week" in said()
@@ -88,11 +88,17 @@ def test_the_readme_shows_the_summary(said: Callable[..., str]) -> None:
 def test_a_session_answers_what_its_file_says(
     scored: Path, score: Callable[..., Any], said: Callable[..., str]
 ) -> None:
-    """The latest, one that is named, or one by the beginning of its id."""
+    """The latest, one that is named, or one by the beginning of its id; and how much of each score was measured."""
     latest = json.loads(SESSION_FILE)
     named = json.loads((scored / SCORES / "sessions" / "s-3.json").read_bytes()) if score() else None
-    assert (latest, latest, named) == (score("--session"), score("--session", "session_"), score("--session", "s-3"))
-    assert "SESSION s-3\nOverall: 80 (B), 2026-01-03 12:00 UTC, version 1.9\n" in said("--session", "s-3")
+    found = [score(*words) for words in (["--session"], ["--session", "session_"], ["--session", "s-3"])]
+    coverage = [one.pop("coverage") for one in found]
+    assert [latest, latest, named] == found
+    assert {"ac09": 1.0, "session.handoff": 1.0, "session.overall": 0.2} == coverage[2]
+    assert {1.0} == set(coverage[0].values())
+    assert "SESSION s-3\nOverall: 80 (B), 20 % measured, 2026-01-03 12:00 UTC, version 1.9\n" in said(
+        "--session", "s-3"
+    )
 
 
 @pytest.mark.usefixtures("scored")
@@ -124,8 +130,10 @@ def test_details_of_a_session_are_the_parts_of_its_scores(score: Callable[..., A
 
 
 def test_a_day_answers_what_its_file_says(scored: Path, score: Callable[..., Any], said: Callable[..., str]) -> None:
-    """The latest day with data, which is named; of a component what it has there."""
+    """The latest day with data, which is named; of a component what it has there; of each how much was measured."""
     found = score("--daily")
+    assert {1.0} == set(found.pop("coverage").values())
+    assert {"ac06": 1.0} == score("--daily", "--component", "ac06")["coverage"]
     assert json.loads((scored / SCORES / "daily" / "2026-01-16.json").read_bytes()) == found
     assert {"ac06": {"avg": 82, "min": 82, "max": 82}} == score("--daily", "--component", "ac06")["component_averages"]
     assert said("--daily").startswith("DAY 2026-01-16\n1 session, Overall: 87 (B)  ↑ +1.0 from last week\n")
@@ -175,7 +183,7 @@ def test_a_trend_can_be_a_components(score: Callable[..., Any], said: Callable[.
 def test_a_component_is_told_by_itself(score: Callable[..., Any], said: Callable[..., str]) -> None:
     """How it stands, its grade with status and action, its trend."""
     found = score("--component", "ac09")
-    assert ["component", "name", "date", "score", "grade", "trend"] == list(found)
+    assert ["component", "name", "date", "score", "grade", "coverage", "trend"] == list(found)
     assert ("ac09", "2026-01-16", 94, "A") == tuple(found[key] for key in ("component", "date", "score", "grade"))
     assert "94 (A) on 2026-01-16: Excellent. Maintain." in said("--component", "ac09")
 
@@ -258,7 +266,7 @@ def test_an_export_is_a_markdown_file(scored: Path, score: Callable[..., Any], s
     assert {"path": "scores-2026-01-16.md", "result": "written"} == score("--export")
     assert (scored / "health.md").read_text(encoding="utf-8").startswith("# OVERALL, 7 DAYS\n\nOverall: 87 (B)  ↑ +1.0")
     text = (scored / "scores-2026-01-16.md").read_text(encoding="utf-8")
-    assert "| AC-07 R&D Cycles | 75 | C |  |\n" in text
+    assert "| AC-07 R&D Cycles | 75 | C |  | 100 % |\n" in text
     assert text == said("--export", "-")
 
 

@@ -69,7 +69,10 @@ REWRITES = st.one_of(
 )
 WHENS = st.none() | st.integers(0, 40).map(lambda days: moment((20_000 + days) * 86_400 * 10**6).at)
 SAYINGS = st.tuples(
-    st.just("say"), SESSIONS, st.lists(EVENTS, min_size=1, max_size=4) | REWRITES.map(lambda one: [one]), WHENS
+    st.just("say"),
+    SESSIONS | st.none(),
+    st.lists(EVENTS, min_size=1, max_size=4) | REWRITES.map(lambda one: [one]),
+    WHENS,
 )
 
 DEFAULT = configuration.default()
@@ -92,10 +95,12 @@ def cache_of(project: Project) -> Path:
     return project.ledger / "cache" / store.NAME
 
 
-def say(project: Project, session: str, events: list[Any], when: str | None = None) -> None:
+def say(project: Project, session: str | None, events: list[Any], when: str | None = None) -> None:
     """Record what is said of a session."""
     with closing(open_log(project)) as log, log.transaction() as tx:
-        tx.append([encode(event, when) for event in events], {"rater": "agent", "session": session})
+        tx.append(
+            [encode(event, when) for event in events], {"rater": "agent"} | ({"session": session} if session else {})
+        )
 
 
 def folded(project: Project, config: Config = CONFIG, until: int | None = None) -> Scores:

@@ -52,6 +52,20 @@ class Metric:
     weight: float = 1
 
 
+def _asked(component: Component) -> frozenset[str]:
+    """Return the names under which anything that counts in a component's score can come."""
+    found = set(component.counters)
+    for metric in component.metrics:
+        found |= {
+            metric.of,
+            f"{metric.of}{COUNT}",
+            f"{metric.of}{TOTAL}",
+            *metric.counts,
+            *([metric.per] * bool(metric.per)),
+        }
+    return frozenset(found)
+
+
 @attrs.frozen
 class Component:
     """A part of the agent that is scored.
@@ -61,12 +75,14 @@ class Component:
         name: What people call it.
         metrics: What its score is made of, one or more.
         counters: Names of values that add up over a session; of all others the last one holds.
+        asked: Names of the values that its metrics are made of, in whatever form they come, and the counters.
     """
 
     id: str
     name: str
     metrics: tuple[Metric, ...]
     counters: frozenset[str]
+    asked: frozenset[str] = attrs.field(init=False, default=attrs.Factory(_asked, takes_self=True))
 
     def adds_up(self, value: str) -> bool:
         """Say whether what was measured under a name adds up."""

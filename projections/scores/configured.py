@@ -19,14 +19,14 @@ from projections.scores.config import (
     component_id,
 )
 from projections.scores.document import Reader, told
-from projections.scores.judging import BLOCK
+from projections.scores.judging import BLOCK, DASHBOARD, LOG, USER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from datetime import tzinfo
 
 SUM_TOLERANCE: Final = 2**-30
-NOTIFIED: Final = ("log", "dashboard", "user", BLOCK)
+NOTIFIED: Final = (LOG, DASHBOARD, USER, BLOCK)
 FORMS: Final = ("linear", "inverse", "ratio", "boolean")
 
 

@@ -12,7 +12,7 @@ from ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, 
 from projections.fold import State, View
 from projections.scores import playbook_health
 from projections.scores.config import COUNT, TOTAL, component_id
-from projections.scores.inputs import happened
+from projections.scores.inputs import RUN, happened, session_of
 from projections.scores.periods import series
 from projections.scores.scoring import BENCHMARKS, FEEDBACK, component_score, parts_of
 
@@ -46,8 +46,8 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
     """Return the view of what was measured of a component, by its id, in a session."""
 
     def hear(state: Evidence, batch: Batch) -> None:
-        if batch.may_say(session):
-            ours = [record for record in batch.records if record.by.session == session]
+        if batch.may_say(session.removeprefix(RUN)):
+            ours = [record for record in batch.records if session_of(record) == session]
             state.records += [one for one in ours if isinstance(one.event, KINDS) and _about(one.event, component)]
 
     def hear_all(state: Evidence, batch: Batch) -> None:
@@ -96,7 +96,7 @@ def explained(session: Session, component: Component, config: Config, records: I
 
 def _row(record: Recorded) -> dict[str, Any]:
     event: Any = record.event
-    told = {"seq": record.seq, "at": happened(record), "session": record.by.session, "rater": record.by.rater}
+    told = {"seq": record.seq, "at": happened(record), "session": session_of(record), "rater": record.by.rater}
     if isinstance(event, MetricsRecorded):
         return told | {"what": "metrics", "values": dict(event.metrics)}
     if isinstance(event, BenchmarkRecorded):

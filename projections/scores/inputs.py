@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ledger.recorded import Recorded
     from projections.scores.config import Component
 
+RUN: Final = "benchmark-"
+"""What the session of a benchmark that names none is called, with the id of its event behind it."""
+
 
 class Said(NamedTuple):
     """When something was said: of two, the greater one later, in whatever order they are heard.
@@ -34,6 +37,21 @@ class Said(NamedTuple):
     recorded: str
     place: int
     id: str
+
+
+class Time(NamedTuple):
+    """When something was, as one of its events has it: of two the greater one is the later, of those that know best.
+
+    Attributes:
+        named: Whether the event says when that was; else it was recorded then, which may be days later.
+        at: When; empty before anything was.
+    """
+
+    named: bool = False
+    at: str = ""
+
+
+NEVER: Final = Time()
 
 
 class Value(NamedTuple):
@@ -83,11 +101,13 @@ class Counted(NamedTuple):
         day: Its day, ``2026-01-16``.
         version: Its version, empty where unknown.
         scores: Score id → score, 0 to 100.
+        lacking: Score id → percent of its weight that was not measured, 1 to 100, where that is any.
     """
 
     day: str
     version: str
     scores: Mapping[str, int]
+    lacking: Mapping[str, int]
 
 
 @attrs.define
@@ -96,34 +116,41 @@ class Session:
 
     Attributes:
         id: Its id.
+        named: Whether any of this names it; a benchmark that names none is a session of its own.
         values: Component → name → what was measured.
         benchmarks: Component → cases passed, of how many.
         feedback: Component, or empty for the session itself → sum of points, and how many judged.
         first_at: When the first of this happened.
-        last_at: When the last did, but for people's feedback, which may come days later.
-        judged_at: When the last of that did.
-        ended_at: When it ended last; empty before it did.
+        last: When the last did, but for people's feedback, which may come days later.
+        judged: When the last of that did.
+        ended: When it ended last.
         released: The version, as the last one of its ends that names one has it, and when that was said; None before.
         seq: The last event of it, by number.
         counted: What it counts for; None before it was counted.
     """
 
     id: str
+    named: bool = False
     values: dict[str, dict[str, Value]] = attrs.field(factory=dict)
     benchmarks: dict[str, Share] = attrs.field(factory=dict)
     feedback: dict[str, Share] = attrs.field(factory=dict)
     first_at: str = ""
-    last_at: str = ""
-    judged_at: str = ""
-    ended_at: str = ""
+    last: Time = NEVER
+    judged: Time = NEVER
+    ended: Time = NEVER
     released: tuple[Said, str] | None = None
     seq: int = 0
     counted: Counted | None = None
 
     @property
     def at(self) -> str:
-        """Return when it was: when it ended, else when the last of it was measured, else when it was judged."""
-        return self.ended_at or self.last_at or self.judged_at
+        """Return when it was: when it ended, else when the last of it was measured, else when it was judged.
+
+        An end or a measurement that names its time goes before one that does not: an end that is sent days later would
+        move an old session to that day.
+        """
+        ends = self.ended.at and self.ended.named >= self.last.named
+        return self.ended.at if ends else self.last.at or self.judged.at
 
     @property
     def version(self) -> str:
@@ -143,13 +170,28 @@ class Session:
     def hear(self, record: Recorded) -> None:
         """Take in an event of this session."""
         said = Said(happened(record), record.at, record.part[0], record.id)
+        time = Time(record.when is not None, said.at)
         self.first_at = min(self.first_at or said.at, said.at)
         self.seq = max(self.seq, record.seq)
+        self.named = self.named or bool(record.by.session)
         if isinstance(record.event, FeedbackRecorded):
-            self.judged_at = max(self.judged_at, said.at)
+            self.judged = max(self.judged, time)
         else:
-            self.last_at = max(self.last_at, said.at)
+            self.last = max(self.last, time)
+        if isinstance(record.event, SessionEnded):
+            self.ended = max(self.ended, time)
         _HEAR[type(record.event)](self, record.event, said)
+
+
+def session_of(record: Recorded) -> str:
+    """Return the session that an event counts for, empty for none.
+
+    A benchmark that names none is a session of its own, so that a run outside of any, as in CI, is the latest score of
+    its component. What a person says is not: one word would be all that a score is made of.
+    """
+    if not record.by.session and isinstance(record.event, BenchmarkRecorded):
+        return f"{RUN}{record.id}"
+    return record.by.session or ""
 
 
 def happened(record: Recorded) -> str:
@@ -188,7 +230,6 @@ def _feedback(session: Session, event: FeedbackRecorded, _said: Said) -> None:
 
 
 def _ended(session: Session, event: SessionEnded, said: Said) -> None:
-    session.ended_at = max(session.ended_at, said.at)
     if event.version:
         # One that names none does not take the name away.
         session.released = max(session.released or (said, event.version), (said, event.version))

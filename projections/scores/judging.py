@@ -14,6 +14,12 @@ if TYPE_CHECKING:
 
     from projections.scores.config import Grade, Level
 
+LOG: Final = "log"
+"""What a level notifies that `score` and `gate` name on standard error."""
+DASHBOARD: Final = "dashboard"
+"""What a level notifies that stands in the feed of a dashboard."""
+USER: Final = "user"
+"""What a level notifies that stands at the top of the summary."""
 BLOCK: Final = "block evolution"
 """What a level notifies that closes every gate."""
 
@@ -64,10 +70,16 @@ def alert_of(score_id: str, value: float | None, levels: Iterable[Level]) -> Ale
     return Alert(score_id, reached[-1].name, value, reached[-1].below, tuple(told))
 
 
-def alerts(scores: Mapping[str, float | None], levels: Sequence[Level]) -> tuple[Alert, ...]:
-    """Return the alerts of all scores, in their order."""
+def alerts(scores: Mapping[str, float | None], levels: Sequence[Level], who: str) -> tuple[Alert, ...]:
+    """Return the alerts of all scores that somebody is notified of, in their order.
+
+    Args:
+        scores: Score id → score, None for no data.
+        levels: The rows.
+        who: One of LOG, DASHBOARD, USER and BLOCK.
+    """
     found = (alert_of(score_id, value, levels) for score_id, value in scores.items())
-    return tuple(alert for alert in found if alert is not None)
+    return tuple(alert for alert in found if alert is not None and who in alert.notify)
 
 
 def number(value: float) -> str:

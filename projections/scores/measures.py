@@ -40,6 +40,12 @@ def truncated(points: float) -> int:
     return floor(points + _TIE)
 
 
+def percent(share: float) -> int:
+    """Return a share of 0 to 1 in whole percent: only all of it is 100, and only nothing of it 0."""
+    least = 1 if share > _TIE else 0
+    return min(max(half_up(share * FULL), least), 100 if share > 1 - _TIE else 99)
+
+
 def weighted(parts: Iterable[tuple[float, float]]) -> float | None:
     """Return the average of (points, weight), the weights normalised over those given; None for none."""
     total = weight = 0.0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 BY_BASELINE: Final = "baseline"
 BY_DEVIATION: Final = "z-score"
 BY_TREND: Final = "trend"
+METHODS: Final = (BY_BASELINE, BY_DEVIATION, BY_TREND)
 LEAST_SPREAD: Final = 1.0
 """Scores are whole: a history that spreads less, or not at all, is taken to spread by a point."""
 _LEAST_HISTORY: Final = 2

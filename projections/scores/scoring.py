@@ -92,15 +92,40 @@ def _beside(component: Component, session: Session, config: Config) -> Iterator[
 
 def scores(session: Session, config: Config) -> dict[str, int]:
     """Return score id → score of a session, without those of which there is no data, in the configuration's order."""
+    return covered(session, config)[0]
+
+
+def covered(session: Session, config: Config) -> tuple[dict[str, int], dict[str, float]]:
+    """Return the scores of a session, and of each the share of its weight that was measured, 0 to 1.
+
+    A benchmark that names no session is none as a whole, and has no composites.
+    """
     # Most sessions have something of a few components alone.
     present = session.components
     found = {
-        name: score.value
+        name: score
         for name, component in config.components.items()
         if name in present and (score := component_score(component, session, config)) is not None
     }
+    values = {name: score.value for name, score in found.items()}
+    shares = {name: score.coverage for name, score in found.items()}
+    if not session.named:
+        return values, shares
     feedback = session.feedback.get("")
-    return found | composites(found, config, feedback.quotient if feedback else None)
+    made = composites(values, config, feedback.quotient if feedback else None)
+    whole = _shares(shares, config)
+    return values | made, shares | {name: whole[name] for name in made}
+
+
+def _shares(components: Mapping[str, float], config: Config) -> dict[str, float]:
+    """Return how much of each composite was measured, and of them all: what has no data counts as 0 here."""
+    made = {
+        name: sum(components.get(part, 0.0) for part in parts) / len(parts)
+        for name, parts in config.sessions.items()
+        if parts
+    }
+    overall = weighted((share, config.session_weights[name]) for name, share in made.items())
+    return {f"{SESSION}{name}": share for name, share in made.items()} | {f"{SESSION}{OVERALL}": overall or 0.0}
 
 
 def composites(components: Mapping[str, int], config: Config, feedback: float | None = None) -> dict[str, int]:
@@ -109,7 +134,8 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
     Args:
         components: Component → score.
         config: What they are made of, and what they weigh.
-        feedback: What people gave the session itself, 0 to 100, None where nobody did.
+        feedback: What people gave the session itself, 0 to 100, None where nobody did. It joins what was measured: one
+            word alone is no score.
     """
     made = {
         name: sum(there) // len(there)
@@ -117,7 +143,7 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
         if (there := [components[part] for part in parts if part in components])
     }
     weights: list[tuple[float, float]] = [(value, config.session_weights[name]) for name, value in made.items()]
-    if feedback is not None:
+    if weights and feedback is not None:
         weights.append((feedback, config.feedback_weight))
     overall = weighted(weights)
     return {f"{SESSION}{name}": value for name, value in made.items()} | (

@@ -171,6 +171,11 @@ def divided(found: Mapping[str, int], config: Config) -> Document:
     }
 
 
+def coverage(measured: Mapping[str, int]) -> dict[str, float]:
+    """Return score id → the share of its weight that was measured, 0 to 1, of percents."""
+    return {name: of / 100 for name, of in measured.items()}
+
+
 def grade_name(value: float | None, config: Config) -> str | None:
     """Return the letter of a score, None for no data."""
     found = grade_of(value, config.grades)

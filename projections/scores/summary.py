@@ -12,9 +12,9 @@ import attrs
 
 from projections.scores.config import OVERALL, SESSION
 from projections.scores.forecast import forecast
-from projections.scores.judging import alerts, grade_of
+from projections.scores.judging import DASHBOARD, LOG, alerts, grade_of
 from projections.scores.periods import series
-from projections.scores.storage import OVERALL_ID, divided, first_of
+from projections.scores.storage import OVERALL_ID, coverage, divided, first_of
 from projections.scores.trends import trend, trend_json
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 TARGET_GRADE: Final = 1
 """Place of the worst grade that is no focus area: B of A, B, C, D, F."""
+
+LOGGED: Final = 5
+"""Alerts that a line of a log names."""
 
 LEAST_DROP: Final = 1.0
 """Points by which a score has to decline for its trend to be a focus area: less is noise."""
@@ -42,6 +45,7 @@ class Standing:
         series: Its average on each day with data.
         value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
         day: The day of that, ``2026-01-16``; empty without a value.
+        measured: How much of its weight was measured on that day, 0 to 100 percent; 0 without a value.
         trend: The short trend; None where there is not enough data.
     """
 
@@ -50,6 +54,7 @@ class Standing:
     series: Series
     value: int | None
     day: str
+    measured: int
     trend: Trend | None
 
 
@@ -86,17 +91,45 @@ def standings(state: Scores) -> dict[str, Standing]:
     Args:
         state: What was scored, counted.
     """
-    known = names(state.config)
-    return {score: _standing(state, score, known[score]) for score in state.config.score_ids}
+    known, days = names(state.config), _last_days(state)
+    return {score: _standing(state, score, known[score], days.get(score, "")) for score in state.config.score_ids}
 
 
-def _standing(state: Scores, score: str, name: str) -> Standing:
-    config, found = state.config, series(state.days, score)
-    short = trend([value for _, value in found], config.short_term_days)
-    if not found or found[-1][0].isoformat() < first_of(max(state.days), config.long_term_days):
-        return Standing(score, name, found, None, "", short)
-    day, value = found[-1]
-    return Standing(score, name, found, value, day.isoformat(), short)
+def _standing(state: Scores, score: str, name: str, day: str) -> Standing:
+    found = series(state.days, score)
+    short = trend([value for _, value in found], state.config.short_term_days)
+    if not day:
+        return Standing(score, name, found, None, "", 0, short)
+    return Standing(score, name, found, found[-1][1], day, state.days[day].measured(score), short)
+
+
+def _last_days(state: Scores) -> dict[str, str]:
+    """Return score id → the last day that has it, without those on which no score stands any more."""
+    if not state.days:
+        return {}
+    first = first_of(max(state.days), state.config.long_term_days)
+    days = sorted(day for day in state.days if day >= first)
+    return {score: day for day in days for score in state.days[day].scores}
+
+
+def values(state: Scores) -> dict[str, float | None]:
+    """Return score id → the score as it stands, in the configuration's order, without those that do not.
+
+    This looks at the days of a long trend alone, however many there are.
+    """
+    days = _last_days(state)
+    found = {score: state.days[days[score]].range(score) for score in state.config.score_ids if score in days}
+    return {score: one.avg for score, one in found.items() if one is not None}
+
+
+def logged(state: Scores) -> str:
+    """Return what a log is told of the scores that stand too low, in a line; empty for nothing."""
+    found = alerts(values(state), state.config.levels, LOG)
+    if not found:
+        return ""
+    told = [f"{one.score_id} is {one.value:g} ({one.level})" for one in found[:LOGGED]]
+    more = f" and {len(found) - LOGGED} more" if len(found) > LOGGED else ""
+    return f"low scores: {', '.join(told)}{more}"
 
 
 def target(config: Config) -> int:
@@ -124,10 +157,14 @@ def focus(standing: Iterable[Standing], config: Config) -> list[Focus]:
 
 
 def current(standing: Mapping[str, Standing], config: Config) -> dict[str, Any]:
-    """Return how scores stand: ``{date, component_scores, session_scores, grade}``, the date that of the last data."""
+    """Return how scores stand: ``{date, component_scores, session_scores, grade, coverage}``.
+
+    The date is that of the last data; the coverage of each score, of its own last day.
+    """
     values = {one.id: one.value for one in standing.values() if one.value is not None}
     day = max((one.day for one in standing.values()), default="")
-    return {"date": day or None, **divided(values, config)}
+    measured = {one.id: one.measured for one in standing.values() if one.value is not None}
+    return {"date": day or None, **divided(values, config), "coverage": coverage(measured)}
 
 
 def summary(state: Scores) -> dict[str, Any]:
@@ -150,8 +187,8 @@ def feed(state: Scores) -> dict[str, Any]:
 
 
 def alerts_of(standing: Mapping[str, Standing], config: Config) -> list[dict[str, Any]]:
-    """Return the alerts of all scores that stand, in order, each ``{score, level, value, below, notify}``."""
-    found = alerts({one.id: one.value for one in standing.values()}, config.levels)
+    """Return the alerts that a dashboard is told, in order, each ``{score, level, value, below, notify}``."""
+    found = alerts({one.id: one.value for one in standing.values()}, config.levels, DASHBOARD)
     return [
         {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}
         for one in found

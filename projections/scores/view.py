@@ -23,8 +23,9 @@ from ledger.events import (
 from projections.fold import State, View
 from projections.scores import playbook_health
 from projections.scores.config import component_id, score_id
-from projections.scores.inputs import KINDS, Counted, Session, happened
-from projections.scores.scoring import scores
+from projections.scores.inputs import KINDS, Counted, Session, happened, session_of
+from projections.scores.measures import percent
+from projections.scores.scoring import covered
 from projections.scores.tally import Tally
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class Scores(State):
         fresh: Sessions that changed since they were counted last.
         last_at: When the last of all this happened, empty before anything did.
         unscored: What was measured and counts nothing → how many events: no session, no component, unknown component,
-            or a type of telemetry that says nothing of a score.
+            a name that no metric of its component asks for, or a type of telemetry that says nothing of a score.
         rewrites: How often earlier events were redacted or voided, as in the playbook's view.
         advice: The playbook, where the configuration scores it as a component; None where it does not.
     """
@@ -134,7 +135,7 @@ class Scores(State):
 
 def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sign: int) -> None:
     tally = periods.get(name) or Tally()
-    tally.add(counted.scores, sign)
+    tally.add(counted.scores, counted.lacking, sign)
     if tally.sessions:
         # Set even where it stood: whatever keeps the periods hears of every change.
         periods[name] = tally
@@ -143,8 +144,9 @@ def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sig
 
 
 def _counted(session: Session, config: Config) -> Counted | None:
-    found = scores(session, config)
-    return Counted(day_of(session.at, config.zone), session.version, found) if found else None
+    found, shares = covered(session, config)
+    lacking = {name: points for name, share in shares.items() if (points := percent(1) - percent(share))}
+    return Counted(day_of(session.at, config.zone), session.version, found, lacking) if found else None
 
 
 def day_of(at: str, zone: tzinfo) -> str:
@@ -163,9 +165,9 @@ def _day_in(at: str, zone: tzinfo) -> str:
 
 def _hear(state: Scores, record: Recorded) -> None:
     """Let the session of an event hear it."""
-    event, id_ = record.event, record.by.session
+    id_ = session_of(record)
     state.last_at = max(state.last_at, happened(record))
-    for what in _unscored(state, event, id_):
+    for what in _unscored(state, record.event, id_):
         _leave_out(state, what)
     if id_:
         session = state.session(id_) or Session(id_)
@@ -173,7 +175,7 @@ def _hear(state: Scores, record: Recorded) -> None:
         state.fresh[id_] = session
 
 
-def _unscored(state: Scores, event: Any, session: str | None) -> Iterator[str]:
+def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
     """Yield why an event counts nothing, if it does not."""
     component = getattr(event, "component", None)
     if not session:
@@ -182,6 +184,12 @@ def _unscored(state: Scores, event: Any, session: str | None) -> Iterator[str]:
         yield f"unknown component {component_id(component)}"
     elif component == "" and not isinstance(event, FeedbackRecorded):
         yield "no component"
+    elif isinstance(event, MetricsRecorded) and not event.source:
+        # Telemetry brings more than is scored, and nobody has spelt that.
+        known = state.config.components[component_id(event.component)]
+        for name in event.metrics:
+            if name not in known.asked:
+                yield f"unknown metric {name} of {known.id}"
 
 
 def _leave_out(state: Scores, what: str) -> None:

@@ -61,7 +61,27 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     else:
         beside.as_of(moment, story)
         _tell(told, extras, then=when is not None, **shown)
-    return EXIT_NO if told["status"] == "unknown" else 0
+    if told["status"] != "unknown":
+        return 0
+    if elsewhere := _score(project, name):
+        note(elsewhere)
+    return EXIT_NO
+
+
+def _score(project: Project, name: str) -> str:
+    """Return who tells of a score of this name, empty where there is none."""
+    # Only who asks for what is no entry waits for YAML.
+    from projections.scores.config import score_id
+    from projections.surfaces.scores import configuration
+
+    try:
+        config = configuration.load(project)
+    except BadInputError:
+        return ""
+    wanted = score_id(name)
+    if wanted in config.components:
+        return f"{wanted} is a component of the scores: `tallybook score --component {wanted} --detail` tells why"
+    return f"{wanted} is a score: `tallybook score --session --detail` tells why" if wanted in config.score_ids else ""
 
 
 def _choose(several: commands.SeveralPointsError, *, as_json: bool) -> None:

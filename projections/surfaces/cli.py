@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any
@@ -113,7 +114,7 @@ def record(project: Project, /, *, file: str, as_json: bool, **options: Any) -> 
 @tallybook.command(epilog="Example: tallybook replay --at 2d --output before.json")
 @at_when
 @click.option("--output", metavar="FILE", help="Write to FILE instead, or to standard output for -.")
-@click.option("--check", "checking", is_flag=True, help="Write nothing; exit 1 where playbook.json is not the replay.")
+@click.option("--check", "checking", is_flag=True, help="Write nothing; exit 1 where a file is not the replay.")
 @as_json
 @click.pass_obj
 def replay(project: Project, /, *, when: str | None, output: str | None, checking: bool, as_json: bool) -> None:
@@ -123,6 +124,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
     then = stood(project, when)
     if checking:
         commands.check(project)
+        score.check(project)
         told_path(project.playbook, "is what the ledger says", as_json=as_json)
     elif output == "-" or (when is not None and output is None):
         sys.stdout.buffer.write(commands.replay_bytes(project, then))
@@ -131,7 +133,9 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
         told_path(Path(output), "written", as_json=as_json, beside="" if then is None else f", as of {then.told}")
     else:
         commands.replay(project)
-        told_path(project.playbook, "written", as_json=as_json)
+        begun = os.path.lexists(project.playbook)
+        what, beside = ("written", "") if begun else ("not begun", ", the ledger says nothing of a playbook")
+        told_path(project.playbook, what, as_json=as_json, beside=beside)
         for line in score.rebuilt(project):
             note(line)
 

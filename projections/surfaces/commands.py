@@ -24,15 +24,16 @@ from ledger.verify import salvage as salvage_log
 from ledger.verify import verify as verify_log
 from projections import history
 from projections.audit import audit_view
+from projections.checkpoint import PLAYBOOK_FORM
 from projections.explain import explain
 from projections.lineage import found, named
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
-from projections.standing import standing_view
 from projections.surfaces import listing, playbook_file
 from projections.surfaces import record as recording
 from projections.surfaces import when as moments
 from projections.surfaces.requests import Import, Request, Update
+from projections.surfaces.standing_kept import STANDING_FORM
 from projections.surfaces.stood import stands, stood
 from projections.voids import fold_history
 
@@ -54,7 +55,7 @@ RATINGS = ("helpful", "harmful", "neutral")
 
 
 class DriftError(TallybookError):
-    """``playbook.json`` is not what the ledger says."""
+    """``playbook.json``, or a score file, is not what the ledger says."""
 
     exit_code = EXIT_NO
 
@@ -187,7 +188,7 @@ class Then:
 
 def at(project: Project, when: str) -> Then:
     """Return the playbook as it stood at a moment."""
-    found = stood(project, PLAYBOOK, when)
+    found = stood(project, PLAYBOOK_FORM, when)
     return Then(found.state, found.told, found.notes)
 
 
@@ -198,7 +199,7 @@ def show(project: Project, when: str | None = None) -> dict[str, Any]:
 
 def replay(project: Project) -> Playbook:
     """Take in what waits and what a hand changed, and write ``playbook.json`` anew from the ledger."""
-    report = recording.write(project, [])
+    report = recording.write(project, [], cold=True)
     if report.state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     error = report.unrendered
@@ -212,7 +213,7 @@ def replay(project: Project) -> Playbook:
 def replay_bytes(project: Project, when: str | Then | None) -> bytes:
     """Return the bytes that ``playbook.json`` has at a moment, writing nothing."""
     if when is None:
-        return playbook_bytes(recording.current(recording.open_log(project)))
+        return playbook_bytes(recording.current(recording.open_log(project), cold=True))
     return playbook_bytes((at(project, when) if isinstance(when, str) else when).playbook)
 
 
@@ -242,7 +243,7 @@ def check(project: Project) -> None:
         DriftError: It is missing, stale, unreadable or changed.
     """
     log = recording.open_log(project)
-    state = recording.current(log)
+    state = recording.current(log, cold=True)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
         # What is measured begins a ledger, too, and says nothing of a playbook.
@@ -322,8 +323,7 @@ def _teller(history: Callable[[], Iterator[Batch]], name: str) -> Callable[[int 
 
 def standing(project: Project, when: str | None = None) -> Stood[Standing]:
     """Return how every name stands at a moment; now, with what a hand changed in the file, without one."""
-    view = standing_view()
-    return stands(project, view, lambda state: state.book) if when is None else stood(project, view, when)
+    return stands(project, STANDING_FORM) if when is None else stood(project, STANDING_FORM, when)
 
 
 def batches(project: Project) -> Iterator[Batch]:

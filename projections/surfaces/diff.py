@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from projections.diff import DEPARTURES
+from projections.diff import DEPARTURES_FORM
 from projections.diff import diff as differing
 from projections.render import entry
 from projections.surfaces.answers import answer, note
@@ -27,8 +27,8 @@ OPTION: Final = "diff"
 def side(project: Project, when: str | None) -> Stood[Departures]:
     """Return the playbook at a moment; now, with what a hand changed in the file, where there is no WHEN."""
     if when is not None:
-        return stood(project, DEPARTURES, when, OPTION)
-    found = stands(project, DEPARTURES, lambda state: state)
+        return stood(project, DEPARTURES_FORM, when, OPTION)
+    found = stands(project, DEPARTURES_FORM)
     left = found.state.left
     found.state.left = {name: attrs.evolve(one, seq=one.seq and found.number(one.seq)) for name, one in left.items()}
     return found

@@ -13,7 +13,7 @@ import attrs
 from ledger import codec, disk, redact
 from ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
 from ledger.events import EventRedacted
-from projections.surfaces import blot
+from projections.surfaces import blot, checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -76,19 +76,20 @@ def _say(log: JsonlLog, owed: Owed) -> None:
 
 
 def _await_rendering(project: Project) -> None:
-    """Let a rendering end that may have begun before the event; those behind it do not hold the text.
+    """Let a rendering end that may have begun before the event, or a checkpoint; those behind it hold no such text.
 
     What still holds it under a rendering's own name is then a killed process's, and nobody renames it any more.
 
     Raises:
         LockHeldError: It takes too long.
     """
-    path = project.ledger / "render.lock"
-    fd = disk.open_file(path, write=True, create=True)
-    try:
-        disk.lock(fd, path, disk.LOCK_WAIT_MS)
-    finally:
-        os.close(fd)
+    cache = project.ledger / "cache" / checkpoints.LOCK
+    for path in (project.ledger / "render.lock", *((cache,) if cache.exists() else ())):
+        fd = disk.open_file(path, write=True, create=True)
+        try:
+            disk.lock(fd, path, disk.LOCK_WAIT_MS)
+        finally:
+            os.close(fd)
 
 
 def search(project: Project, texts: Collection[str], *, blotting: bool) -> Erased:

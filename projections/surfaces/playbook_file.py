@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ledger import disk
+from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.decide import Edit, Known, decide_edit
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
@@ -22,8 +23,9 @@ from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, REDACTED, VERSION, Playbook
 from projections.render import playbook_bytes, playbook_dict, read_stamp
+from projections.surfaces import checkpoints
 from projections.surfaces.project import PLAYBOOK_NAME
-from projections.voids import fold_history, history
+from projections.voids import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -138,26 +140,26 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
         return Found(sha256=digest, unreadable=True, problems=(odd,))
     if state.stamp == (0, ""):
         return Found(seed_events(legacy), digest, adoption_key(data), legacy.problems, legacy)
-    events = _edit_events(legacy, state, rendered, read)
+    base = _base(project, legacy, state, rendered)
+    events = _edit_events(legacy, state, base, read)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendered.seq if rendered is not None else ""
     return Found(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", legacy.problems, legacy)
 
 
-def _base(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read) -> Playbook:
+def _base(project: Project, legacy: Legacy, state: Playbook, rendered: Rendered | None) -> Playbook:
     """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head."""
     stamp = read_stamp(legacy.stamp)
     # A file without a stamp was changed where the last rendering stood, or else where the adopted file did.
     seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
-    base = fold_history(PLAYBOOK, lambda: decode(read()), seq)
+    base = checkpoints.playbook(JsonlLog(project.ledger), seq)
     return base if stamp is None or base.stamp == stamp else state
 
 
-def _edit_events(legacy: Legacy, state: Playbook, rendered: Rendered | None, read: Read) -> tuple[Event, ...]:
+def _edit_events(legacy: Legacy, state: Playbook, base: Playbook, read: Read) -> tuple[Event, ...]:
     """Return what a changed file says on top of the ledger, nothing where it says nothing new."""
-    base = _base(legacy, state, rendered, read)
     found = _recognised(legacy, base)
     if base.rewrites < state.rewrites:
         found = tuple(_without_what_is_gone(point, base) for point in found)

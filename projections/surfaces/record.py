@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
+import os
 from typing import TYPE_CHECKING
 
 import attrs
@@ -15,7 +16,7 @@ from ledger.events import PlaybookUpdated, PointRestored
 from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.surfaces import erase, playbook_file, screen
+from projections.surfaces import checkpoints, erase, playbook_file, screen
 from projections.surfaces.requests import (
     Delivery,
     Import,
@@ -105,9 +106,9 @@ def mark_of(state: State) -> Mark:
     return Mark(state.seq, state.chain, state.end) if state.seq else START
 
 
-def current(log: Log, until: int | None = None) -> Playbook:
-    """Return the playbook at the head of the ledger, or at an earlier moment."""
-    return fold_history(PLAYBOOK, lambda: codec.decode(log.read()), until)
+def current(log: Log, until: int | None = None, *, cold: bool = False) -> Playbook:
+    """Return the playbook at the end of the ledger, or at an earlier moment; ``cold`` takes nothing from a cache."""
+    return checkpoints.playbook(log, until, whole=cold)
 
 
 def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Playbook:
@@ -117,11 +118,16 @@ def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Pl
     return state if state.rewrites == rewrites else fold_history(PLAYBOOK, lambda: codec.decode(read(START)))
 
 
-def write(project: Project, requests: Sequence[Request]) -> Report:
+def write(project: Project, requests: Sequence[Request], *, cold: bool = False) -> Report:
     """Record requests, each as one batch, and render ``playbook.json``.
 
     What waits in the spool, and what a hand changed in ``playbook.json``, is taken in first. Secrets in what a model
     supplied are masked, and each such item is among the report's problems.
+
+    Args:
+        project: Whose ledger.
+        requests: What to record, in order.
+        cold: Whether the whole of history is folded, whatever a cache says of it.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
@@ -134,7 +140,7 @@ def write(project: Project, requests: Sequence[Request]) -> Report:
             # Where it cannot be finished now, readers go on taking the texts for gone.
             with suppress(TallybookError):
                 erase.finish(project, log)
-        state = current(log)
+        state = current(log, cold=cold)
         try:
             report, waiting = _append(project, log, state, requests)
             if any(isinstance(request.what, Undo) for request in requests):
@@ -251,7 +257,12 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
 
 
 def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> None:
-    """Write ``playbook.json``; what a hand changed in it meanwhile is taken in first."""
+    """Write ``playbook.json``; what a hand changed in it meanwhile is taken in first.
+
+    A ledger that only measures says nothing of a playbook, and begins none.
+    """
+    if not state.stamp[0] and log.head().seq > 1 and not os.path.lexists(project.playbook):
+        return
 
     def catch_up(state: Playbook) -> Playbook:
         return state if log.head().seq <= state.seq else caught_up(log.read, state)

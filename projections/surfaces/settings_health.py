@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from projections.surfaces.findings import Patient
 
+USUAL = f"{CLAUDE}/metrics/scores"
+"""Where the score files lie where nobody says otherwise."""
+
 SAYS_OWN = "`own = true` in the section `[ledger]` of {}"
 
 
@@ -98,17 +101,22 @@ def in_force(patient: Patient) -> Iterator[Finding]:
 
 
 def scores(patient: Patient) -> Iterator[Finding]:
-    """Say what is wrong in the project's own configuration of the scores: until then nothing is scored."""
-    if not os.path.lexists(patient.project.root / OWN):
+    """Say what is wrong in the project's own configuration of the scores, and what lies among their files.
+
+    Until a mistake there is mended nothing is scored.
+    """
+    if not any(os.path.lexists(patient.project.root / path) for path in (OWN, USUAL)):
         yield Finding(OK, "scored as the packaged configuration has it")
         return
     # YAML is read where there is some, and nowhere else.
-    from projections.surfaces.scores import configuration
+    from projections.surfaces.scores import configuration, files
 
     try:
-        configuration.load(patient.project)
+        folder = files.folder_of(patient.project, configuration.load(patient.project).path)
     except BadInputError as error:
         what, _, hint = str(error).partition("; ")
         yield Finding(BAD, what, f"{hint or 'mend it'}; until then `score`, `gate` and `baseline` answer nothing")
     else:
+        if others := files.strangers(folder):
+            yield Finding(NOTE, f"{folder}: {named(others)} is none of Tallybook's score files", "it stays as it is")
         yield Finding(OK, f"{configuration.PLACE} can be taken")

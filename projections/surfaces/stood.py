@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
-from ledger.codec import decode
 from projections.fold import State, fold
-from projections.surfaces import playbook_file
+from projections.surfaces import checkpoints, playbook_file
 from projections.surfaces import when as moments
 from projections.surfaces.record import open_log
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from projections.fold import View
-    from projections.playbook import Playbook
+    from projections.checkpoint import Form
     from projections.surfaces.project import Project
 
 S = TypeVar("S", bound=State)
@@ -53,32 +49,30 @@ class Stood(Generic[S]):
         return seq if seq <= self.end else None
 
 
-def stood(project: Project, view: View[S], when: str, option: str = "--at") -> Stood[S]:
+def stood(project: Project, form: Form[S], when: str, option: str = "--at") -> Stood[S]:
     """Return what a view came to at a moment.
 
     Raises:
         BadInputError: There is no such moment; the error begins with ``option``.
     """
     moment = moments.find(project, when, option)
-    state = fold_history(view, moment.history, moment.seq)
+    if moment.commit:
+        # Its history may be another than the project's own.
+        state = fold_history(form.view, moment.history, moment.seq)
+    else:
+        state = checkpoints.folded(form, open_log(project), moment.seq)
     return Stood(state, moments.as_of(moment, state), state.seq, moment.notes, moment.commit)
 
 
-def stands(project: Project, view: View[S], book: Callable[[S], Playbook]) -> Stood[S]:
-    """Return what a view comes to now, with what a hand changed in the file and no command has taken in yet.
-
-    Args:
-        project: Whose history.
-        view: What to fold into.
-        book: Gives the playbook in a state of the view.
-    """
+def stands(project: Project, form: Form[S]) -> Stood[S]:
+    """Return what a view comes to now, with what a hand changed in the file and no command has taken in yet."""
     log = open_log(project)
-    state = fold_history(view, lambda: decode(log.read()))
+    state = checkpoints.folded(form, log)
     end = state.seq
-    found = playbook_file.examine(project, book(state), log.read)
+    found = playbook_file.examine(project, form.book(state), log.read)
     if not found.events:
         return Stood(state, moments.as_of(moments.Moment(end, log.read), state), end)
-    return Stood(fold(view, [playbook_file.batch_of_found(state, found, log.now().at)], state), UNTAKEN, end)
+    return Stood(fold(form.view, [playbook_file.batch_of_found(state, found, log.now().at)], state), UNTAKEN, end)
 
 
 def numbered(answer: Stood[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

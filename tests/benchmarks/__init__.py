@@ -1,6 +1,8 @@
 """Benchmarks: what Tallybook costs beside a rival or a floor, measured in one run and told as ratios.
 
-    python -m tests.benchmarks [ROW ...] [--events N] [--repeats N] [--folder DIR] [--json FILE]
+    python -m tests.benchmarks [ROW ...] [--events N] [--repeats N] [--runs N] [--folder DIR] [--json FILE] [--write]
+    python -m tests.benchmarks.growth [PANEL ...] [--write]
+    python -m tests.benchmarks.profiles PATH
 
 The modules import one another as ``benchmarks``, as the tests beside them do: the folder of the tests is on the path.
 """

@@ -10,8 +10,8 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from benchmarks import append, forecast, formats, hooks, questions, replay, rivals, scores
-from benchmarks.table import NoRivalError, Row, Setting, render
+from benchmarks import append, forecast, formats, hooks, lengths, questions, readme, replay, rivals, scores
+from benchmarks.table import NoRivalError, Row, Setting, render, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +25,9 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "replay-different": replay.different,
     "memory": replay.memory,
     "eventsourcing": rivals.rows,
+    "load": lengths.load,
+    "at": lengths.at,
+    "size": lengths.size,
     "formats": formats.rows,
     "hook": hooks.rows,
     "questions": questions.rows,
@@ -33,6 +36,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
 }
 """Name of a row → what measures it; some measure against more than one rival."""
 EVENTS = 1_000_000
+README = Path(__file__).resolve().parent.parent.parent / "README.md"
 
 
 def _at_least_one(text: str) -> int:
@@ -48,6 +52,8 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; all where none is named")
     parser.add_argument("--events", type=_at_least_one, default=EVENTS, help="longest ledger that is replayed")
     parser.add_argument("--repeats", type=_at_least_one, help="pairs for each row; its own number where not given")
+    parser.add_argument("--runs", type=_at_least_one, default=1, help="how often all of it is measured")
+    parser.add_argument("--write", action="store_true", help="write the lines measured into the README's table")
     parser.add_argument("--folder", type=Path, default=Path(), help="where files are made, on the disk to be measured")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there as well")
     asked = parser.parse_args(words)
@@ -85,11 +91,13 @@ def main(words: Sequence[str]) -> None:
         # Where the folder is a repository, git is not to see a million events.
         (Path(folder) / ".gitignore").write_text("*\n", encoding="ascii")
         try:
-            measure(
-                asked.rows or list(ROWS), Setting(Path(folder).resolve(), asked.events, asked.repeats), rows, left_out
-            )
+            setting = Setting(Path(folder).resolve(), asked.events, asked.repeats)
+            measure((asked.rows or list(ROWS)) * asked.runs, setting, rows, left_out)
         finally:
+            rows = together(rows)
             tell(rows, left_out, asked.json)
+    if asked.write:
+        readme.write(README, rows, list(ROWS), asked.runs)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from itertools import chain, count
 from random import Random
@@ -10,6 +11,7 @@ from uuid import UUID
 
 from ledger import clock
 from ledger.backends.files import LOG_NAME
+from ledger.backends.jsonl import JsonlLog
 from ledger.codec import encode
 from ledger.events import LedgerOpened, PlaybookAdopted, PlaybookUpdated, PointAdded, PointRated, PointSeeded
 from ledger.line import FORMAT, START, Draft, Stamp, frame
@@ -95,14 +97,22 @@ def build(folder: Path, kind: str, events: int) -> None:
         kind: A key of KINDS.
         events: How long it is at least; the last batch is whole.
     """
+    entries, updates = KINDS[kind]
+    begin(folder, entries, updates(), events)
+
+
+def begin(folder: Path, entries: int, updates: Iterator[Sequence[Draft]], events: int) -> None:
+    """Make a ledger of so many entries to begin with and at least so many events, unless it is there."""
     path = folder / LOG_NAME
     if path.exists():
         return
     folder.mkdir(parents=True)
-    entries, updates = KINDS[kind]
     opening = [[encode(LedgerOpened(str(UUID(int=7)), FORMAT))], seeds(entries)]
     with path.open("wb", buffering=WRITE_BYTES) as file:
-        file.writelines(lines(chain(opening, updates()), events))
+        file.writelines(lines(chain(opening, updates), events))
+    # A ledger that was merely copied has no head, and nothing is kept of it.
+    with closing(JsonlLog(folder)) as log, log.transaction() as tx:
+        tx.append([encode(PlaybookUpdated(0, 0, 0))], {"rater": "human"})
 
 
 KINDS: dict[str, tuple[int, Callable[[], Iterator[list[Draft]]]]] = {

@@ -98,6 +98,22 @@ def faster(taken: Iterable[tuple[float, float]]) -> tuple[float, ...]:
     return tuple(theirs / ours for ours, theirs in taken)
 
 
+def together(rows: Iterable[Row]) -> list[Row]:
+    """Return each row once, with the pairs of every run that measured it."""
+    found: dict[tuple[str, str, str], list[Row]] = {}
+    for row in rows:
+        found.setdefault((row.name, row.what, row.against), []).append(row)
+    return [
+        attrs.evolve(
+            runs[0],
+            ratios=tuple(ratio for run in runs for ratio in run.ratios),
+            ours=median(run.ours for run in runs),
+            theirs=median(run.theirs for run in runs),
+        )
+        for runs in found.values()
+    ]
+
+
 HEADINGS = ("row", "what", "against", "ratio", "min to max", "ours", "theirs")
 LEGEND = (
     "ratio: the median over the pairs of the rival's time divided by ours, so that above 1 Tallybook is faster;",

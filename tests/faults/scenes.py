@@ -34,15 +34,13 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 HUMAN = {"rater": "human"}
 TOUCHING = "%file,%desc"
 """Every call that names a file or has one open."""
-CHANGING = frozenset(
-    ("fchmod", "fdatasync", "flock", "fsync", "ftruncate", "link", "mkdir", "openat", "pwrite64", "rename", "unlink")
-) | {"write"}
+CHANGING = {"fchmod", "fdatasync", "flock", "fsync", "ftruncate", "link", "mkdir", "openat", "pwrite64", "rename"}
+CHANGING |= {"unlink", "write"}
 """The calls that change something, or that others wait for: between two of them a kill leaves the same files."""
 KILL = "KILL"
 SHORT = "a short write"
 """The system takes half of what it is given; the writer has to see that and to go on."""
-# Files that are renamed into place carry the process's number, and others the time and an id as well, and strace
-# matches calls by paths that are known before.
+# Files are named after the process, the time and an id, and strace matches calls by paths that are known before.
 PID = 4242
 MAIN = f"""
 import os
@@ -80,9 +78,7 @@ TELLING = '{"hook_event_name":"SessionStart","source":"startup","session_id":"s1
 CITING = '{"hook_event_name":"Stop","session_id":"s1","last_assistant_message":"as [kpt_001] says"}'
 GIVEN = "old.json"
 TORN = b'{"crc":"00000000","seq":4,"id":"torn'
-LEGACY = {
-    "key_points": ["Bare", {"text": "Without counts"}, {"name": "kpt_007", "text": "Old score", "score": -4}],
-}
+LEGACY = {"key_points": ["Bare", {"text": "Without counts"}, {"name": "kpt_007", "text": "Old score", "score": -4}]}
 
 
 class Answer(NamedTuple):
@@ -174,8 +170,8 @@ def waiting(root: Path) -> Project:
 def changed(root: Path) -> Project:
     """Make a project whose playbook.json a hand changed, so that the command has to take the change in."""
     project = begun(root)
-    text = project.playbook.read_text(encoding="utf-8")
-    project.playbook.write_text(text.replace("Name things well", "Name things by what they do"), encoding="utf-8")
+    data = project.playbook.read_bytes()
+    project.playbook.write_bytes(data.replace(b"Name things well", b"Name things by what they do"))
     return project
 
 
@@ -200,6 +196,13 @@ def cited(root: Path) -> Project:
     return project
 
 
+def lengthy(root: Path) -> Project:
+    """Make a project with so long a history that the command keeps a checkpoint of it."""
+    project = begun(root)
+    commands.record(project, {"new_key_points": [f"{number} " + "x" * 9_000 for number in range(8)]}, HUMAN)
+    return project
+
+
 def settled(root: Path) -> Project:
     """Make a project in which nothing is owed, so that a hook leaves no process behind."""
     project = begun(root)
@@ -208,8 +211,7 @@ def settled(root: Path) -> Project:
     return project
 
 
-ASKED = 3
-"""How often a held lock is asked for before the number depends on the machine."""
+ASKED = 3  # So often a held lock is asked for before the number depends on the machine.
 KEYED = ("record", "--key", "span-1", "-")
 SCENES = {
     "append": Scene(begun),
@@ -229,6 +231,7 @@ SCENES = {
         torn, ("redact", "--text", "Name things well", "--reason", "private"), "", takes_out="Name things well"
     ),
     "spooling": Scene(begun, held=True, standing=True),
+    "a checkpoint": Scene(lengthy),
     "a decision": Scene(begun, ("merge", "kpt_001", "kpt_002", "--reason", "they say the same"), ""),
     "undoing": Scene(begun, ("undo", "--reason", "misread"), ""),
     "keeping quotes": Scene(cited, ("reflect",), ""),

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from projections.surfaces import lists
-from projections.surfaces.scores.pages import ARROWS, NO_DATA
+from projections.surfaces.scores.pages import ARROWS, NO_DATA, partly
 from projections.surfaces.scores.plot import plot
 from projections.surfaces.terminal import is_utf, say, shown
 
@@ -34,6 +34,10 @@ FRAMED: Final = 60
 BESIDE: Final = 36
 """Columns below which a bar stands under its name."""
 
+PARTLY: Final = 48
+"""Columns below which it does where it is told of one how much of it was measured, and that stands under the bar."""
+
+ALERT: Final = "bold red"
 MAX_BAR: Final = 24
 MAX_NAME: Final = 30
 LEAST_BAR: Final = 4
@@ -52,6 +56,8 @@ def show(console: Console, page: Page) -> None:
             console.print(line, no_wrap=True, overflow="crop")
         return
     console.print(_text(console, page.title, "bold"))
+    for alert in page.alerts:
+        console.print(_text(console, f"! {alert}", ALERT))
     console.print(_text(console, page.heading))
     for line in (*bars(console, page.bars, min(console.width, WIDE)), *_chart(console, page)):
         console.print(line, no_wrap=True, overflow="crop")
@@ -110,6 +116,9 @@ def _box(console: Console, page: Page) -> Iterator[Text]:
     yield line(title)
     yield rule("├", "┤")
     yield line()
+    for alert in page.alerts:
+        yield from map(line, _listed(console, "! ", alert, inner, ALERT))
+    yield from [line()] if page.alerts else []
     for text in _wrapped(console, page.heading, inner):
         yield line(text)
     yield line()
@@ -126,14 +135,19 @@ def _box(console: Console, page: Page) -> Iterator[Text]:
     if page.focus:
         yield line("Focus Areas:")
         for area in page.focus:
-            found = _wrapped(console, area, inner - 2)
-            yield from (line(_text(console, "  " if index else "• ") + text) for index, text in enumerate(found))
+            yield from map(line, _listed(console, "• ", area, inner))
         yield line()
     yield rule("└", "┘")
 
 
 def _wrapped(console: Console, text: str, width: int) -> Iterable[Text]:
     return _text(console, text).wrap(console, width)
+
+
+def _listed(console: Console, sign: str, text: str, width: int, style: str = "") -> Iterator[Text]:
+    """Yield a paragraph behind a sign."""
+    for index, line in enumerate(_wrapped(console, text, width - len(sign))):
+        yield _text(console, " " * len(sign) if index else sign, style) + Text(line.plain, style)
 
 
 def _fitted(console: Console, text: Text, width: int) -> Text:
@@ -145,17 +159,21 @@ def _fitted(console: Console, text: Text, width: int) -> Text:
 
 def bars(console: Console, found: Iterable[Bar], width: int) -> Iterator[Text]:
     """Yield scores as bars: name, bar, score; the bar under the name where there is no room beside it."""
-    rows = [(_text(console, one.name), one) for one in found]
-    beside = width >= BESIDE
-    longest = max((name.cell_len for name, _ in rows), default=0)
-    name_cells = min(longest, MAX_NAME, width - _VALUE - LEAST_BAR - 2)
-    bar_cells = min(MAX_BAR, width - _VALUE - (name_cells + 1 if beside else 1))
-    for name, one in rows:
-        if beside:
-            yield _fitted(console, name, name_cells) + Text(" ") + _measure(console, one, bar_cells)
-        else:
+    rows = [(_text(console, one.name), one, partly(one.measured)) for one in found]
+    longest = max((name.cell_len for name, _, _ in rows), default=0)
+    noted = max((len(note) for _, _, note in rows), default=0)
+    if width < (PARTLY if noted else BESIDE):
+        for name, one, note in rows:
             yield _fitted(console, name, min(name.cell_len, width))
-            yield Text(" ") + _measure(console, one, bar_cells)
+            yield Text(" ") + _measure(console, one, min(MAX_BAR, width - _VALUE - 1))
+            yield from [Text(f" {note}")] if note else []
+        return
+    room = width - _VALUE - (noted + 1 if noted else 0)
+    name_cells = min(longest, MAX_NAME, room - LEAST_BAR - 2)
+    bar_cells = min(MAX_BAR, room - name_cells - 1)
+    for name, one, note in rows:
+        line = _fitted(console, name, name_cells) + Text(" ") + _measure(console, one, bar_cells)
+        yield _fitted(console, line, name_cells + 1 + bar_cells + _VALUE) + Text(f" {note}") if note else line
 
 
 def _measure(console: Console, bar: Bar, cells: int) -> Text:

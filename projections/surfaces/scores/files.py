@@ -18,6 +18,7 @@ from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from ledger.events import EventRedacted, EventsVoided
 from ledger.line import Mark
 from projections.scores import storage
+from projections.scores.inputs import session_of
 from projections.scores.view import scores_view
 from projections.surfaces.record import open_log
 from projections.surfaces.scores.configuration import PLACE
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 KEY: Final = "scoring.storage.path"
 # What these files say has changed since they were written by another version of this: one more than that.
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 
 
 @attrs.frozen
@@ -67,7 +68,7 @@ def folder_of(project: Project, path: str) -> Path:
     """Return the folder of the score files.
 
     Raises:
-        BadInputError: It lies outside of the project, or in the ledger's own folder.
+        BadInputError: It lies outside of the project, in the ledger's own folder, or that lies in it.
     """
     folder = project.root / path
     if "\0" in path:
@@ -77,6 +78,8 @@ def folder_of(project: Project, path: str) -> Path:
         raise BadInputError(PLACE, f"{KEY} {path!r} leads out of the project", "name a folder in it")
     if real.is_relative_to(os.path.realpath(project.ledger)):
         raise BadInputError(PLACE, f"{KEY} {path!r} lies in the ledger's own folder", "name another")
+    if Path(os.path.realpath(project.ledger)).is_relative_to(real):
+        raise BadInputError(PLACE, f"{KEY} {path!r} is where the ledger and playbook.json lie", "name another")
     return folder
 
 
@@ -101,6 +104,21 @@ def bring_up_to_date(project: Project, state: Scores) -> Written:
     Files of sessions and versions whose time is over stay until ``rebuild``, and what is foreign is not named.
     """
     return _bring(project, state, anew=False)
+
+
+def differing(project: Project, state: Scores) -> list[str]:
+    """Return the places, in their folder, of the score files that are missing or say something else; writes nothing.
+
+    What stands too long or is nobody's of ours says nothing false, and is ``rebuild``'s to see to.
+    """
+    folder = folder_of(project, state.config.path)
+    if not state.config.enabled:
+        return []
+    return [
+        place
+        for place, document in storage.files(state)
+        if _found(folder / place) not in {None, storage.document_bytes(document)}
+    ]
 
 
 def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
@@ -172,7 +190,7 @@ def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> froz
             if kinds & {EventsVoided, EventRedacted}:
                 return None
             if kinds & changing:
-                touched.update(record.by.session for record in batch.records if record.by.session)
+                touched.update(filter(None, map(session_of, batch.records)))
     except DamagedLedgerError:
         # They show another history than this one.
         return None
@@ -198,7 +216,15 @@ def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> 
     unwanted, others = _unwanted(folder, wanted, since)
     for path in unwanted:
         path.unlink(missing_ok=True)
-    return Written(folder, written, len(unwanted), () if since is not None else (*foreign, *others))
+    named = () if since is not None else (*strangers(folder), *foreign, *others)
+    return Written(folder, written, len(unwanted), named)
+
+
+def strangers(folder: Path) -> list[str]:
+    """Return the names of what lies beside the inner folders and is nobody's of ours, hidden files left out."""
+    if not folder.is_dir():
+        return []
+    return sorted(path.name for path in folder.iterdir() if path.name not in storage.KEYS and path.name[:1] != ".")
 
 
 def _named(folder: Path, name: str) -> list[str]:

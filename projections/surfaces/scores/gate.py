@@ -10,21 +10,27 @@ import click
 
 from ledger.errors import EXIT_NO, NothingToDoError
 from ledger.events import BaselineSet
-from projections.scores.gates import Asked, Bounds, gate
+from projections.scores.gates import NO_DATA, Asked, Bounds, gate
 from projections.scores.histories import histories
+from projections.scores.judging import number
+from projections.scores.regressions import METHODS
+from projections.scores.summary import logged
 from projections.surfaces import commands
-from projections.surfaces.answers import answer, say
+from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json, at_when, noted
 from projections.surfaces.requests import Facts, Request
 from projections.surfaces.scores.configuration import load, score_named
 from projections.surfaces.scores.state import state_of
 
 if TYPE_CHECKING:
-    from projections.scores.gates import Gate
+    from collections.abc import Iterator, Sequence
+
+    from projections.scores.config import Config
+    from projections.scores.gates import Gate, Reason
+    from projections.scores.regressions import History
     from projections.scores.view import Scores
     from projections.surfaces.project import Project
     from projections.surfaces.record import Outcome
-    from projections.surfaces.when import Moment
 
 
 class _Points(click.FloatRange):
@@ -40,17 +46,37 @@ class _Points(click.FloatRange):
 _POINTS: Final = _Points(0, 100)
 
 
-def ask(project: Project, asked: Asked, when: str | Moment | None = None) -> Gate:
+def ask(known: Sequence[History], config: Config, asked: Asked) -> Gate:
     """Return whether an agent may evolve, and why not.
+
+    Args:
+        known: What is known of every score.
+        config: The configuration, with the bounds.
+        asked: What the caller says.
 
     Raises:
         BadInputError: The score that is asked about is none.
     """
-    config = load(project)
     if asked.score_id is not None:
         asked = attrs.evolve(asked, score_id=score_named(config, asked.score_id, "--component"))
     bounds = Bounds(config.gate_least, config.levels, config.regressions)
-    return gate(histories(state_of(project, config, when)), bounds, asked)
+    return gate(known, bounds, asked)
+
+
+def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
+    """Yield a line for each score that closes a gate, and one of how many there are; ``--json`` has the sentences."""
+    closing: dict[str, list[Reason]] = {}
+    for reason in reasons:
+        if reason.closes:
+            closing.setdefault(reason.score_id, []).append(reason)
+    for score, found in closing.items():
+        value, bounds = found[0].value, [(number(one.bound), one.rule) for one in found if one.bound is not None]
+        below = ", ".join(f"below {bound} ({rule})" for bound, rule in bounds)
+        yield f"- {score} is {number(value) if value is not None else NO_DATA}: {below}"
+    scored = sum(one.latest is not None for one in known)
+    regressed = any(one.rule in METHODS for found in closing.values() for one in found)
+    hint = "; `tallybook baseline SCORE` acknowledges a drop" if regressed else ""
+    yield f"  {len(closing) or 'none'} of {scored} scores close it, {len(known) - scored} have no data{hint}"
 
 
 def set_baseline(project: Project, given: str, value: float | None, reason: str) -> tuple[BaselineSet, Outcome]:
@@ -97,15 +123,20 @@ def gate_verb(project: Project, /, **options: Any) -> int:
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     """
     asked = Asked(options["score"], options["minimum"], options["drop"])
-    found = ask(project, asked, noted(project, options["when"]))
+    state = state_of(project, load(project), when := noted(project, options["when"]))
+    known = histories(state)
+    found = ask(known, state.config, asked)
+    if when is None and (low := logged(state)):
+        note(low)
     if options["as_json"]:
         answer({"open": found.open, "reasons": [attrs.asdict(reason) for reason in found.reasons]})
     else:
         from projections.surfaces.terminal import harmless
 
         say("open" if found.open else "closed")
-        for reason in found.reasons:
-            say(harmless(f"{'- ' if reason.closes else '  '}{reason.text}"))
+        told = [f"{'- ' if one.closes else '  '}{one.text}" for one in found.reasons]
+        for line in told if asked.score_id is not None else brief(found.reasons, known):
+            say(harmless(line))
     return 0 if found.open else EXIT_NO
 
 

@@ -12,7 +12,7 @@ from projections.surfaces.terminal import harmless
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from projections.surfaces.scores.pages import Page
+    from projections.surfaces.scores.pages import Bar, Page
 
 _MARKS: Final = re.compile(r"([\\`*_{}\[\]<>#|~])")
 _COLUMNS: Final = 72
@@ -20,13 +20,13 @@ _COLUMNS: Final = 72
 
 def markdown(page: Page) -> str:
     """Return a page as markdown; no text in it is markup of its own."""
-    blocks = [f"# {_plain(page.title)}", _plain(page.heading)]
+    blocks = [f"# {_plain(page.title)}", *(f"**{_plain(alert)}**" for alert in page.alerts), _plain(page.heading)]
     if page.bars:
         rows = [
-            (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""))
+            (bar.name, NO_DATA if bar.value is None else bar.value, bar.grade, ARROWS.get(bar.direction, ""), _of(bar))
             for bar in page.bars
         ]
-        blocks.append(_table(("Score of", "Points", "Grade", "Trend"), rows))
+        blocks.append(_table(("Score of", "Points", "Grade", "Trend", "Measured"), rows))
     if page.chart:
         blocks.append("\n".join(["```text", *plot(page.chart, _COLUMNS, utf=True), "```"]))
     blocks += map(_plain, page.sentences)
@@ -36,6 +36,10 @@ def markdown(page: Page) -> str:
     if page.focus:
         blocks += ["## Focus areas", "\n".join(f"- {_plain(line)}" for line in page.focus)]
     return "\n\n".join(filter(None, blocks)) + "\n"
+
+
+def _of(bar: Bar) -> str:
+    return "" if bar.value is None else f"{bar.measured} %"
 
 
 def _plain(value: Any) -> str:

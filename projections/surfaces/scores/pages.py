@@ -8,7 +8,7 @@ import attrs
 
 from projections.scores import summary as scoring
 from projections.scores.config import SESSION
-from projections.scores.judging import grade_of
+from projections.scores.judging import USER, alerts, grade_of, number
 from projections.scores.storage import OVERALL_ID, grade_name
 from projections.scores.view import UNSCORED_TYPE
 from projections.surfaces.terminal import moment, plural
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 NOTHING: Final = "No scores yet: `tallybook metrics` records what they are made of."
 NO_DATA: Final = "no data"
+ALL: Final = 100
 ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
 BEFORE: Final = {7: "last week", 30: "last month"}
 MOST_FOCUS: Final = 5
@@ -42,6 +43,7 @@ class Bar:
         grade: Its letter; empty where none is shown.
         direction: Of its trend; empty where none is known, or none is shown.
         style: A colour.
+        measured: How much of its weight was measured, 0 to 100 percent; told where it is not all.
     """
 
     name: str
@@ -49,6 +51,7 @@ class Bar:
     grade: str = ""
     direction: str = ""
     style: str = ""
+    measured: int = ALL
 
 
 @attrs.frozen
@@ -79,6 +82,7 @@ class Page:
         tables: What stands in rows.
         focus: What deserves attention, a paragraph each.
         framed: Whether a box stands around it where there is room.
+        alerts: What a user is to be told before anything else, a paragraph each.
     """
 
     title: str
@@ -89,6 +93,7 @@ class Page:
     tables: tuple[Table, ...] = ()
     focus: tuple[str, ...] = ()
     framed: bool = False
+    alerts: tuple[str, ...] = ()
 
 
 def graded(value: float | None, config: Config) -> str:
@@ -97,6 +102,16 @@ def graded(value: float | None, config: Config) -> str:
         return NO_DATA
     letter = grade_name(value, config) if config.display.grades else None
     return f"{value:g} ({letter})" if letter else f"{value:g}"
+
+
+def partly(measured: int | None) -> str:
+    """Return how much of a score's weight was measured, ``60 % measured``; empty where that is all, or is not known."""
+    return "" if measured is None or measured >= ALL else f"{measured} % measured"
+
+
+def beside(value: float | None, measured: int, config: Config) -> str:
+    """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
+    return ", ".join(filter(None, (graded(value, config), partly(measured if value is not None else None))))
 
 
 def changed(trend: Told | None, days: int) -> str:
@@ -125,12 +140,23 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
     more = len(found) - len(lines) if lines else 0
     return Page(
         config.title,
-        f"Overall: {graded(standing[OVERALL_ID].value, config)}{change}",
+        f"Overall: {beside(standing[OVERALL_ID].value, standing[OVERALL_ID].measured, config)}{change}",
         tuple(_bar(one, config) for one in standing.values() if detail or one.id in config.components),
         sentences=(f"As of {told['date']}.", *unscored(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
+        alerts=tuple(alert_lines(standing, config)),
     )
+
+
+def alert_lines(standing: Mapping[str, Standing], config: Config) -> Iterator[str]:
+    """Yield the alerts that a user is told, the worst first: ``AC-06 Self-Evolution is 45, below 50 (critical)``."""
+    found = alerts({one.id: one.value for one in standing.values()}, config.levels, USER)
+    for one in sorted(found, key=lambda alert: alert.value)[:MOST_FOCUS]:
+        name = standing[one.score_id].name
+        yield f"{name} is {number(one.value)}, below {number(one.below)} ({one.level})."
+    if len(found) > MOST_FOCUS:
+        yield f"and {len(found) - MOST_FOCUS} more."
 
 
 def nothing_page(state: Scores, *, framed: bool = False) -> Page:
@@ -152,14 +178,15 @@ def unscored(state: Scores) -> Iterator[str]:
 
 def _bar(one: Standing, config: Config) -> Bar:
     trend = one.trend if config.display.trends and one.value is not None else None
-    return bar(one.name, one.value, config, "" if trend is None else trend.direction)
+    return bar(one.name, one.value, config, one.measured, "" if trend is None else trend.direction)
 
 
-def bar(name: str, value: int | None, config: Config, direction: str = "") -> Bar:
-    """Return a score as a bar, in the colour of what it is worth."""
+def bar(name: str, value: int | None, config: Config, measured: int, direction: str = "") -> Bar:
+    """Return a score as a bar, in the colour of what it is worth, with how much of it was measured."""
     alerts = value is not None and value < max(level.below for level in config.levels)
     good = value is not None and value >= scoring.target(config)
-    return Bar(name, value, _letter(value, config), direction, "red" if alerts else "green" if good else "yellow")
+    style = "red" if alerts else "green" if good else "yellow"
+    return Bar(name, value, _letter(value, config), direction, style, ALL if value is None else measured)
 
 
 def focus_line(one: Focus) -> str:
@@ -174,21 +201,30 @@ def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] =
     """Return the scores of a session.
 
     Args:
-        told: As its file has them.
+        told: As its file has them, with ``coverage``.
         config: What scores are made of.
         parts: Name of a component → why it has its score there; none without details.
     """
     names = scoring.names(config)
-    beside = [f"version {told['version']}"] if told["version"] else []
-    overall = told["session_scores"].get("overall")
-    scores = [(names[name], told["component_scores"].get(name)) for name in config.components]
-    scores += [(names[f"{SESSION}{name}"], told["session_scores"].get(name)) for name in config.sessions]
+    version = [f"version {told['version']}"] if told["version"] else []
+    found = told["component_scores"] | {f"{SESSION}{name}": value for name, value in told["session_scores"].items()}
+    measured = {name: percents(share) for name, share in told["coverage"].items()}
+    bars = [
+        bar(names[name], found.get(name), config, measured.get(name, ALL))
+        for name in (*config.components, *(f"{SESSION}{name}" for name in config.sessions))
+    ]
+    overall = beside(found.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
     return Page(
         f"SESSION {told['session_id']}",
-        ", ".join([f"Overall: {graded(overall, config)}", f"{moment(told['timestamp'])} UTC", *beside]),
-        tuple(bar(name, value, config) for name, value in scores),
+        ", ".join([f"Overall: {overall}", f"{moment(told['timestamp'])} UTC", *version]),
+        tuple(bars),
         tables=tuple(parts_table(why, f"{name}: {_covered(why, config)}") for name, why in parts),
     )
+
+
+def percents(share: float) -> int:
+    """Return a share of 0 to 1, of whole percents, as percents."""
+    return round(share * ALL)
 
 
 def _letter(value: int | None, config: Config) -> str:
@@ -196,20 +232,25 @@ def _letter(value: int | None, config: Config) -> str:
 
 
 def daily_page(told: Told, config: Config, only: str | None = None) -> Page:
-    """Return the scores of a day, as its file has them, of one component alone where that is named."""
+    """Return the scores of a day, as its file has them, and ``coverage``; of a component alone where one is named."""
     names, count = scoring.names(config), told["sessions_count"]
-    rows = [(names[name], one["avg"], one["min"], one["max"]) for name, one in told["component_averages"].items()]
+    found = dict(told["component_averages"])
     if only is None:
         ranges = told["session_ranges"]
-        rows += [
-            (names[f"{SESSION}{name}"], avg, ranges[name]["min"], ranges[name]["max"])
-            for name, avg in told["session_averages"].items()
-        ]
+        found |= {f"{SESSION}{name}": {"avg": avg, **ranges[name]} for name, avg in told["session_averages"].items()}
+    rows = [
+        (names[name], one["avg"], one["min"], one["max"], _letter(one["avg"], config), _share(told, name))
+        for name, one in found.items()
+    ]
     overall = f"Overall: {graded(told['session_averages'].get('overall'), config)}"
     change = f"  {changed(told['trend'], config.short_term_days)}" if config.display.trends else ""
-    table = Table("", ("score", "avg", "min", "max", "grade"), tuple((*row, _letter(row[1], config)) for row in rows))
+    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
     heading = f"{count} session{plural(count)}" + ("" if only else f", {overall}{change}")
     return Page(f"DAY {told['date']}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))
+
+
+def _share(told: Told, name: str) -> str:
+    return f"{percents(told['coverage'][name])} %"
 
 
 def trend_page(one: Standing, told: Told, config: Config, days: int, others: Sequence[Told] = ()) -> Page:
@@ -268,7 +309,9 @@ def component_page(one: Standing, told: Told, config: Config) -> Page:
         config: What scores are made of.
     """
     heading = (
-        f"{graded(one.value, config)} on {one.day}{_said(one, config)}." if one.value is not None else f"{NO_DATA}."
+        f"{NO_DATA}."
+        if one.value is None
+        else f"{beside(one.value, one.measured, config)} on {one.day}{_said(one, config)}."
     )
     why = told.get("why")
     return Page(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import orjson
 
-from projections.scores.inputs import Counted, Said, Session, Share, Value, exact
+from projections.scores.inputs import Counted, Said, Session, Share, Time, Value, exact
 from projections.scores.tally import Tally
 from projections.scores.view import Baseline
 
@@ -35,7 +35,8 @@ def packed(session: Session) -> bytes:
     released = session.released and [_place(session.released[0], events), session.released[1]]
     told = [
         session.id,
-        [session.first_at, session.last_at, session.judged_at, session.ended_at],
+        session.named,
+        [session.first_at, *map(list, (session.last, session.judged, session.ended))],
         values,
         _of_shares(session.benchmarks),
         _of_shares(session.feedback),
@@ -49,21 +50,22 @@ def packed(session: Session) -> bytes:
 
 def unpacked(data: bytes) -> Session:
     """Return the session of such bytes."""
-    id_, times, found, benchmarks, feedback, released, seq, counted, events = orjson.loads(data)
-    first_at, last_at, judged_at, ended_at = times
+    id_, named, times, found, benchmarks, feedback, released, seq, counted, events = orjson.loads(data)
+    first_at, last, judged, ended = times
     saids = [_said(*event) for event in events]
     values = {
         component: {name: _value(told, saids) for name, told in inner.items()} for component, inner in found.items()
     }
     return Session(
         id_,
+        named,
         values,
         _shares(benchmarks),
         _shares(feedback),
         first_at,
-        last_at,
-        judged_at,
-        ended_at,
+        Time(*last),
+        Time(*judged),
+        Time(*ended),
         released and (saids[released[0]], released[1]),
         seq,
         counted and Counted(*counted),
@@ -118,13 +120,14 @@ def _sum(told: int | str) -> int | Fraction:
 def packed_tally(tally: Tally) -> bytes:
     """Return the scores of a period as bytes."""
     told = {score: [number for pair in counts.items() for number in pair] for score, counts in tally.scores.items()}
-    return orjson.dumps([tally.sessions, told])
+    return orjson.dumps([tally.sessions, told, tally.lacking])
 
 
 def unpacked_tally(data: bytes) -> Tally:
     """Return the scores of a period of such bytes."""
-    sessions, told = orjson.loads(data)
-    return Tally(sessions, {score: dict(zip(flat[::2], flat[1::2], strict=True)) for score, flat in told.items()})
+    sessions, told, lacking = orjson.loads(data)
+    scores = {score: dict(zip(flat[::2], flat[1::2], strict=True)) for score, flat in told.items()}
+    return Tally(sessions, scores, lacking)
 
 
 def packed_rest(scores: Scores) -> dict[str, Any]:

@@ -83,7 +83,8 @@ def bring_up_to_date(project: Project, state: Scores) -> None:
     except BadInputError:
         raise
     except (TallybookError, OSError) as error:
-        why = disk.reason(error) if isinstance(error, OSError) else error
+        # Whoever only asks records nothing, and need not try again.
+        why = disk.reason(error) if isinstance(error, OSError) else str(error).partition("; nothing was recorded")[0]
         note(f"the score files are not up to date: {why}")
 
 
@@ -110,6 +111,27 @@ def rebuilt(project: Project) -> Iterator[str]:
     if done.written or done.deleted:
         yield f"{done.folder}: {done.written} score file{plural(done.written)} written, {done.deleted} deleted"
     yield from told(done)
+
+
+def check(project: Project) -> None:
+    """Compare the score files with what they are to be.
+
+    Raises:
+        DriftError: Some are missing, or say something else.
+    """
+    if not (ever_scored(project) or (project.root / OWN).exists()):
+        return
+    from projections.surfaces.scores import configuration, files
+    from projections.surfaces.scores.state import state_of
+    from projections.surfaces.terminal import plural
+
+    state = state_of(project, configuration.load(project))
+    found = files.differing(project, state)
+    if found:
+        more = f", and {len(found) - 1} more such file{plural(len(found) - 1)}" if len(found) > 1 else ""
+        raise commands.DriftError(
+            files.folder_of(project, state.config.path) / found[0], f"is missing or not what the ledger says{more}"
+        )
 
 
 def told(done: Written) -> Iterator[str]:
@@ -163,6 +185,8 @@ def score(project: Project, /, **options: Any) -> None:
         bring_up_to_date(project, state)
     if waits := commands.waiting(project):
         note(waits)
+    if when is None and (low := summary.logged(state)):
+        note(low)
     if period == "feed":
         answer(summary.feed(state))
         return

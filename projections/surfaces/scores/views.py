@@ -63,12 +63,20 @@ def _session(asked: Asked) -> Answer:
     config = asked.state.config
     if session is None:
         return None, pages.nothing_page(asked.state)
-    told = storage.session_document(session, config)
+    told = storage.session_document(session, config) | {"coverage": _coverage(session)}
     if not asked.detail:
         return told, pages.session_page(told, config)
     parts = {one.id: _why(asked, session, one) for one in config.components.values() if one.id in session.components}
     named = [(config.components[name].name, why) for name, why in parts.items()]
     return told | {"parts": parts}, pages.session_page(told, config, named)
+
+
+def _coverage(session: Session) -> dict[str, float]:
+    """Return score id → the share of its weight that was measured, 0 to 1, of a session that was counted."""
+    counted = session.counted
+    return (
+        {} if counted is None else storage.coverage({one: 100 - counted.lacking.get(one, 0) for one in counted.scores})
+    )
 
 
 def find_session(state: Scores, wanted: str) -> Session | None:
@@ -83,7 +91,7 @@ def find_session(state: Scores, wanted: str) -> Session | None:
         BadInputError: Several begin so.
     """
     if wanted == CURRENT and not os.environ.get(VARIABLE):
-        return next((one for one in state.sessions.latest() if one.counted is not None), None)
+        return _latest(state)
     id_ = os.environ[VARIABLE] if wanted == CURRENT else wanted
     found: list[Session] = [state.sessions.get(id_)] if state.sessions.get(id_) is not None else []
     found = found or [one for one in state.sessions.latest() if id_ and one.id.startswith(id_) and one.counted]
@@ -99,12 +107,27 @@ def find_session(state: Scores, wanted: str) -> Session | None:
     return found[0]
 
 
+def _latest(state: Scores) -> Session | None:
+    """Return the latest session that has a score; a benchmark that names none only where there is no other."""
+    first: Session | None = None
+    session: Session
+    for session in state.sessions.latest():
+        if session.counted is not None:
+            if session.named:
+                return session
+            first = first or session
+    return first
+
+
 def _daily(asked: Asked) -> Answer:
     config = asked.state.config
     told = max(storage.periods(asked.state, "daily"), key=lambda day: str(day["date"]), default=None)
     if told is None:
         return None, pages.nothing_page(asked.state)
+    tally = asked.state.days[told["date"]]
     only = None if asked.component is None else asked.component.id
+    scored = [name for name in config.score_ids if name in tally.scores and only in {None, name}]
+    told |= {"coverage": storage.coverage({name: tally.measured(name) for name in scored})}
     if only is not None:
         averages = {name: one for name, one in told["component_averages"].items() if name == only}
         told |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
@@ -131,6 +154,7 @@ def _component(asked: Asked, component: Component) -> Answer:
         "date": one.day or None,
         "score": one.value,
         "grade": None if one.value is None else storage.grade_name(one.value, config),
+        "coverage": None if one.value is None else one.measured / 100,
         "trend": scoring.trend_of(one, config.short_term_days),
     }
     if asked.detail or asked.session is not None:

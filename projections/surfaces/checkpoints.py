@@ -1,0 +1,329 @@
+"""Where checkpoints stand, a folder of ``cache/`` for each view, and how a fold goes on from the nearest that fits.
+
+Each is a state behind a batch, bound to that batch by its sequence number and chain value: ``latest`` near the end of
+the ledger, the others along the way, for time travel. What is missing, stale, foreign or damaged costs time and
+changes no answer; only that what lies before a checkpoint is not read again, so damage there is ``verify``'s to find.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from hashlib import sha256
+import os
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import attrs
+import orjson
+
+from ledger import disk, redact
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode
+from ledger.errors import DamagedLedgerError, TallybookError
+from ledger.line import START, Mark
+from projections.checkpoint import PLAYBOOK_FORM
+from projections.fold import State, fold
+from projections.voids import fold_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ledger.log import Log
+    from ledger.recorded import Batch
+    from projections.checkpoint import Form
+    from projections.fold import View
+    from projections.playbook import Playbook
+
+S = TypeVar("S", bound=State)
+
+LATEST: Final = "latest"
+LOCK: Final = "checkpoints.lock"
+APART_BYTES: Final = 4 * 1024 * 1024
+"""Of the ledger, at least, between two checkpoints on the way: a few hundredths of a second of folding."""
+TIMES: Final = 16
+"""So many times its own size lies between a checkpoint and the one before it, so all of them stay a small part."""
+TAIL_BYTES: Final = 64 * 1024
+"""Behind ``latest``, at least, before it is written anew: a millisecond or two of folding."""
+_TAIL_PART: Final = 8
+_SUM_CHARS: Final = 32
+_FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError)
+SOURCES: Final = (
+    "ledger.codec",
+    "ledger.events",
+    "ledger.head_form",
+    "ledger.kinds.agent",
+    "ledger.kinds.curation",
+    "ledger.kinds.fields",
+    "ledger.kinds.log",
+    "ledger.kinds.playbook",
+    "ledger.names",
+    "ledger.recorded",
+    "projections.checkpoint",
+    "projections.fold",
+    "projections.playbook",
+    "projections.prune",
+    "projections.voids",
+)
+"""Modules that decide what a history comes to: what they came to before they were changed is not taken in."""
+
+
+@cache
+def _code(*sources: str) -> str:
+    """Return what names the code that folds, these modules included."""
+    hasher = sha256()
+    for name in (*SOURCES, *sources):
+        hasher.update(Path(str(sys.modules[name].__file__)).read_bytes())
+    return hasher.hexdigest()[:_SUM_CHARS]
+
+
+@attrs.frozen
+class Checkpoint:
+    """A state, and what it is bound to.
+
+    Attributes:
+        before: The place before the batch folded last, which is read again: it proves that this is the ledger.
+        seen: Sequence number at which the ledger ended when its texts were read: a redaction behind it is not in it.
+        kept: Offset behind the last checkpoint on the way.
+        bytes: How large it is.
+        state: What was folded, but for that batch.
+    """
+
+    before: Mark
+    seen: int
+    kept: int
+    bytes: int
+    state: Any
+
+
+@attrs.define
+class Keeper:
+    """One reading of a ledger, which stores on the way what it has come to.
+
+    Attributes:
+        form: How the view that is folded is kept.
+        log: The ledger.
+        seen: What was acknowledged when the reading began.
+        barred: Whether nothing may be stored: a redaction is not finished, or the disk refuses.
+        state: What is being folded.
+        before: The place before the batch folded last.
+        voided: The last undoing that this telling of history knows from the beginning: behind a later one it is told
+            anew.
+        kept: Offset behind the last checkpoint on the way.
+        due: Offset from which on the next one is stored.
+    """
+
+    form: Form[Any]
+    log: JsonlLog
+    seen: Mark
+    barred: bool
+    state: Any
+    before: Mark = START
+    voided: int = 0
+    kept: int = 0
+    due: int = APART_BYTES
+
+    @property
+    def book(self) -> Playbook:
+        """Return the playbook in what is being folded."""
+        return self.form.book(self.state)
+
+    def begin(self) -> Any:
+        """Return the state before the first event; once more where history is told a second time."""
+        self.voided, self.state = self.book.voided, self.form.view.start()
+        self.before, self.kept, self.due = START, 0, APART_BYTES
+        return self.state
+
+    def go_on(self, found: Checkpoint) -> Any:
+        """Return the state of a checkpoint, to be folded on."""
+        self.state = found.state
+        self.voided = self.book.voided
+        self.before, self.kept = found.before, found.kept
+        self.due = found.kept + max(APART_BYTES, TIMES * found.bytes)
+        return self.state
+
+    def passing(self, batches: Iterable[Batch], last: Batch | None = None) -> Iterator[Batch]:
+        """Pass batches on behind the last one folded; whoever asks for the next has folded the one before."""
+        for batch in batches:
+            if last is not None:
+                if last.end >= self.due and self.form.on_the_way:
+                    self.keep(str(last.last))
+                self.before = Mark(last.last, last.chain, last.end)
+            yield batch
+            last = batch
+
+    def keep(self, name: str) -> int:
+        """Store the state as it is, unless no reader could go on from it; return how large it is."""
+        state = self.state
+        if self.barred or self.book.voided != self.voided:
+            return 0
+        try:
+            kept = self.kept if name == LATEST else state.end
+            code, told = _code(*self.form.sources), self.form.pack(state)
+            data = orjson.dumps([code, tuple(self.before), self.seen.seq, kept, told])
+            apart = max(APART_BYTES, TIMES * len(data))
+            if name == LATEST or kept - self.kept >= apart:
+                self._store(name, data)
+                self.kept = kept
+            self.due = self.kept + apart
+        except _FAULTS:
+            self.barred = True
+            return 0
+        return len(data)
+
+    def _store(self, name: str, data: bytes) -> None:
+        """Write a checkpoint, unless a text in it may be one that a redaction takes out of every file meanwhile.
+
+        A redaction waits for this lock before it searches the files, and is known from before then on.
+        """
+        folder = _folder(self.log, self.form)
+        disk.make_folder(folder, durable=False)
+        fd = disk.open_file(folder.with_name(LOCK), write=True, create=True)
+        try:
+            if not disk.try_lock(fd) or self.log.head().seq < self.state.seq:
+                return
+            self.barred = redact.owed(self.log.folder) is not None or _last_redaction(self.log, self.seen) > 0
+            if not self.barred:
+                disk.store(folder / name, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
+        finally:
+            os.close(fd)
+
+
+def _folder(log: JsonlLog, form: Form[Any]) -> Path:
+    return log.folder / "cache" / form.name
+
+
+def keeper_of(log: Log, form: Form[Any]) -> Keeper | None:
+    """Return what reads a ledger from now on, None where nothing can be kept of it."""
+    if not isinstance(log, JsonlLog) or not _is_long(log):
+        return None
+    # What was said before this is read is done or owed; what is owed is looked for behind it.
+    seen = log.head()
+    return None if seen == START else Keeper(form, log, seen, redact.owed(log.folder) is not None, form.view.start())
+
+
+def _is_long(log: JsonlLog) -> bool:
+    """Say whether a ledger is longer than what is read again in any case."""
+    try:
+        return log.path.stat().st_size > TAIL_BYTES
+    except OSError:
+        return False
+
+
+def _last_redaction(log: JsonlLog, after: Mark) -> int:
+    """Return the last event behind a place that says that something was redacted, 0 without one."""
+    return max((batch.last for batch in log.read(after) if redact.redacted_by(batch)), default=0)
+
+
+# Reading
+
+
+def playbook(log: Log, until: int | None = None, *, whole: bool = False) -> Playbook:
+    """Return the playbook at the end of a ledger, or at an earlier moment, as ``folded``."""
+    return folded(PLAYBOOK_FORM, log, until, whole=whole)
+
+
+def folded(form: Form[S], log: Log, until: int | None = None, *, whole: bool = False) -> S:
+    """Return the state of a view at the end of a ledger, or at an earlier moment, from the nearest checkpoint on.
+
+    Args:
+        form: How the view to fold into is kept.
+        log: The ledger.
+        until: The moment, as for ``fold``; None for the end.
+        whole: Whether history is folded from the first event on whatever a cache says; what that comes to is kept.
+
+    Raises:
+        TallybookError: The ledger is damaged or cannot be read.
+    """
+    keeper = keeper_of(log, form)
+    state: S | None = None
+    if keeper is not None and not (whole or keeper.barred):
+        state = _resumed(keeper, until)
+    return _cold(form.view, log, keeper, until) if state is None else state
+
+
+def _resumed(keeper: Keeper, until: int | None) -> Any:
+    """Return a state folded on from a checkpoint, None where there is none to go on from."""
+    found = _load(keeper, LATEST)
+    if until is None:
+        return None if found is None else _caught_up(keeper, found)
+    if not keeper.form.on_the_way:
+        return None
+    if found is None:
+        # The first question of this ledger: the end is folded as well, so that the next ones find their places.
+        _cold(keeper.form.view, keeper.log, keeper)
+        found = _load(keeper, LATEST)
+    if found is None or (redacted := _redacted(keeper, found)) is None:
+        return None
+    for name in _names(keeper, until):
+        one = found if name == LATEST else _load(keeper, name)
+        if one is not None and redacted <= one.seen and one.state.seq <= until:
+            state = _caught_up(keeper, one, until)
+            if state is not None:
+                return state
+    return None
+
+
+def _names(keeper: Keeper, until: int) -> list[str]:
+    """Return the checkpoints up to a moment, the nearest first; ``latest`` may lie behind it."""
+    try:
+        found = [path.name for path in _folder(keeper.log, keeper.form).iterdir()]
+    except OSError:
+        found = []
+    seqs = sorted((int(name) for name in found if name.isdigit() and int(name) <= until), reverse=True)
+    return [LATEST, *map(str, seqs)]
+
+
+def _redacted(keeper: Keeper, latest: Checkpoint) -> int | None:
+    """Return the last event that says that something was redacted, 0 without one; None where nobody knows."""
+    try:
+        return max(keeper.form.book(latest.state).redacted, _last_redaction(keeper.log, latest.before))
+    except DamagedLedgerError:
+        return None
+
+
+def _caught_up(keeper: Keeper, found: Checkpoint, until: int | None = None) -> Any:
+    """Return what a checkpoint comes to further on; None where this ledger does not go on from it."""
+    state = keeper.go_on(found)
+    place, rewrites, begin = (state.seq, state.chain), keeper.book.rewrites, found.before.offset
+    try:
+        batches = decode(keeper.log.read(found.before))
+        first = next(batches, None)
+        if first is None or (first.last, first.chain) != place:
+            return None
+        state.latest_batch = first
+        fold(keeper.form.view, keeper.passing(batches, first), state, until)
+    except DamagedLedgerError:
+        # Whether it is damage, or the place lies in what was sealed since, is seen from the beginning.
+        return None
+    if keeper.book.rewrites != rewrites:
+        return None
+    if until is None and state.end - begin > max(TAIL_BYTES, found.bytes // _TAIL_PART):
+        keeper.keep(LATEST)
+    return state
+
+
+def _cold(view: View[S], log: Log, keeper: Keeper | None, until: int | None = None) -> S:
+    """Return the state folded from the first event on, and keep what that comes to on the way."""
+    if keeper is None:
+        return fold_history(view, lambda: decode(log.read()), until)
+    keeper.state = view.start()
+    state = fold_history(attrs.evolve(view, start=keeper.begin), lambda: keeper.passing(decode(log.read())), until)
+    if until is None:
+        keeper.keep(LATEST)
+    return state
+
+
+def _load(keeper: Keeper, name: str) -> Checkpoint | None:
+    """Return a checkpoint that is whole and of this code, None where there is none."""
+    try:
+        data = disk.read_file(_folder(keeper.log, keeper.form) / name)
+        told = data[_SUM_CHARS:]
+        if sha256(told).hexdigest()[:_SUM_CHARS].encode() != data[:_SUM_CHARS]:
+            return None
+        code, before, seen, kept, state = orjson.loads(told)
+        if code != _code(*keeper.form.sources):
+            return None
+        return Checkpoint(Mark(*before), seen, kept, len(told), keeper.form.unpack(state))
+    except _FAULTS:
+        return None

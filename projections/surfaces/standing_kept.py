@@ -1,0 +1,90 @@
+"""How the standing of every name is kept: with the events that last changed them, each as it was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from ledger.codec import structure
+from ledger.events import EVENT_TYPES, KIND_OF
+from ledger.recorded import By, Recorded
+from projections.checkpoint import Form, packed, unpacked
+from projections.standing import STANDING, Standing
+from projections.voids import Voided
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PLAIN: Final = ("seq", "at", "id", "key", "when", "part")
+
+
+@attrs.frozen
+class Kept:
+    """An event as a checkpoint has it, understood when somebody asks.
+
+    Attributes:
+        told: The event as JSON values.
+    """
+
+    told: Any
+
+    @property
+    def record(self) -> Recorded:
+        """Return the event with who and when."""
+        return _recorded(self.told)
+
+
+def _told(record: Recorded) -> Any:
+    """Return an event as JSON values."""
+    event, void = record.event, None
+    if isinstance(event, Voided):
+        event, void = event.event, _told(event.by)
+    said = (KIND_OF[type(event)], attrs.asdict(event, recurse=False))
+    return [[getattr(record, name) for name in _PLAIN], attrs.astuple(record.by), said, void]
+
+
+def _recorded(told: Any) -> Recorded:
+    """Return the event of such values."""
+    (seq, at, id_, key, when, part), by, (kind, fields), void = told
+    event: Any = structure(kind, EVENT_TYPES[kind][1], fields)
+    if void is not None:
+        event = Voided(event, _recorded(void))
+    return Recorded(seq, at, event, id_, By(*by), key, when, (part[0], part[1]))
+
+
+def _packed(state: Standing) -> dict[str, Any]:
+    return {
+        "place": (state.seq, state.chain),
+        "book": packed(state.book),
+        "changed": {
+            name: place.told if isinstance(place, Kept) else _told(place.record)
+            for name, place in state.changed.items()
+        },
+        "texts": {name: list(texts) for name, texts in state.texts.items()},
+        "undone": {name: (text, _told(by)) for name, (text, by) in state.undone.items()},
+    }
+
+
+def _unpacked(told: Mapping[str, Any]) -> Standing:
+    seq, chain = told["place"]
+    return Standing(
+        seq,
+        chain,
+        book=unpacked(told["book"]),
+        changed={name: Kept(one) for name, one in told["changed"].items()},
+        texts={name: dict.fromkeys(texts) for name, texts in told["texts"].items()},
+        undone={name: (text, _recorded(by)) for name, (text, by) in told["undone"].items()},
+    )
+
+
+STANDING_FORM: Final[Form[Standing]] = Form(
+    "standing",
+    STANDING,
+    _packed,
+    _unpacked,
+    lambda state: state.book,
+    ("projections.standing", "projections.surfaces.standing_kept"),
+    # With the events it is large, and hardly ever asked of the past.
+    on_the_way=False,
+)

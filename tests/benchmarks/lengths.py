@@ -1,0 +1,119 @@
+"""Rows ``load``, ``at`` and ``size``: what a long ledger costs whoever asks for its end or its past, and the disk."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from itertools import count
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from benchmarks import data
+from benchmarks.commands import whole_process
+from benchmarks.table import Row, Setting, alternate, faster, medians
+from benchmarks.worker import append_rating, once
+from ledger.backends.files import LOG_NAME
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode
+from projections.surfaces import checkpoints, commands
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ledger.recorded import Recorded
+
+PAIRS = 15
+REPLAY_PAIRS = 5
+LONG, SHORT = 10, 1_000
+"""A load is measured at so many times the asked for length, and at this part of it."""
+MOMENTS = 20
+MILLISECONDS = 1_000
+
+
+def project_of(setting: Setting, kind: str, events: int) -> Project:
+    """Return a project with a ledger of so many events and its checkpoints."""
+    project = Project(setting.folder / f"lengths-{kind}-{events}")
+    once("build", project.ledger, kind, events)
+    commands.now(project)
+    return project
+
+
+def _behind_one_more(project: Project, words: tuple[str, ...]) -> Callable[[], float]:
+    """Return what appends a rating, which is not counted, and says how many seconds a command takes behind it."""
+    run = whole_process(project, words)
+
+    def measured() -> float:
+        with closing(JsonlLog(project.ledger)) as log:
+            append_rating(log)
+        return run()
+
+    return measured
+
+
+def load(setting: Setting) -> Iterator[Row]:
+    """Measure what it takes to show a long ledger behind one new event, against a short one."""
+    lengths = (setting.events * LONG, max(setting.events // SHORT, 1))
+    ours, theirs = (_behind_one_more(project_of(setting, "alike", one), ("show", "--json")) for one in lengths)
+    ours()
+    theirs()
+    taken = alternate(ours, theirs, setting.pairs(PAIRS))
+    what, against = (f"`show` behind one new event, whole process, {one:,} events" for one in lengths)
+    yield Row("load", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
+
+
+def _moments(project: Project, events: int) -> Callable[[], float]:
+    """Return what folds the playbook of a moment, each time another one, and says how many seconds that took."""
+    numbers = count(1)
+
+    def measured() -> float:
+        # Steps that share no divisor with the number of moments visit each of them.
+        moment = events * (next(numbers) * 7 % MOMENTS) // MOMENTS + 1
+        begin = perf_counter()
+        with closing(JsonlLog(project.ledger)) as log:
+            checkpoints.playbook(log, moment)
+        return perf_counter() - begin
+
+    return measured
+
+
+def at(setting: Setting) -> Iterator[Row]:
+    """Measure the playbook of moments all over a long ledger against a cold replay of it, in and as a process."""
+    project = project_of(setting, "wide", setting.events)
+    shape = f"{setting.events:,} events, {data.WIDE:,} entries"
+
+    def replayed() -> float:
+        return once("replay", project.ledger)["seconds"]
+
+    taken = alternate(_moments(project, setting.events), replayed, setting.pairs(PAIRS))
+    what, against = f"the playbook of any moment, in the process, {shape}", "a cold replay, in the process"
+    yield Row("at", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
+    words = ("show", "--json", "--at", str(setting.events * 2 // 3))
+    cold = whole_process(project, ("replay", "--output", str(setting.folder / "replayed.json")))
+    taken = alternate(whole_process(project, words), cold, setting.pairs(REPLAY_PAIRS))
+    what, against = f"`show --at` anywhere, whole process, {shape}", "a cold replay, whole process"
+    yield Row("at", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
+
+
+def _minimal(record: Recorded) -> bytes:
+    """Return an event as the least JSON that says the same: no id, no chain, its kind known by its fields."""
+    said: dict[str, Any] = {"at": record.at, "session": record.by.session} | attrs.asdict(record.event)
+    return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+
+
+def size(setting: Setting) -> Iterator[Row]:
+    """Measure the bytes of a ledger of ratings against the least JSON that says the same."""
+    folder = setting.folder / "size"
+    once("build", folder, "alike", min(setting.events, 100_000))
+    path = Path(folder) / LOG_NAME
+    records = [record for batch in decode(JsonlLog(folder).read()) for record in batch.records]
+    theirs, ours = sum(len(_minimal(record)) for record in records), path.stat().st_size
+    number = len(records)
+    what, against = (
+        f"bytes an event, {number:,} events, sessions with UUIDs",
+        "the same facts as minimal JSON, without id",
+    )
+    yield Row("size", what, against, (theirs / ours,), ours / number, theirs / number, "bytes")

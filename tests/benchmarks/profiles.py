@@ -1,0 +1,117 @@
+"""Where the time of a hot path goes: ``python -m tests.benchmarks.profiles PATH [--events N]``."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+import cProfile
+import json
+from pathlib import Path
+import pstats
+import shutil
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING
+
+from benchmarks import data
+from benchmarks.commands import environment, installed
+from benchmarks.worker import append_rating
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode
+from projections.fold import fold
+from projections.playbook import PLAYBOOK
+from projections.surfaces import checkpoints, commands
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+LINES = 25
+APPENDS = 2_000
+HOOK = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "profiled"}
+
+
+def _profiled(job: Callable[[], object]) -> None:
+    """Print which functions take the time of a job."""
+    profile = cProfile.Profile()
+    profile.runcall(job)
+    pstats.Stats(profile, stream=sys.stdout).sort_stats("tottime").print_stats(LINES)
+
+
+def _replay(kind: str) -> Callable[[Project, int], None]:
+    def replay(project: Project, events: int) -> None:
+        data.build(project.ledger, kind, events)
+        _profiled(lambda: fold(PLAYBOOK, decode(JsonlLog(project.ledger).read())))
+
+    return replay
+
+
+def _append(project: Project, _events: int) -> None:
+    with closing(JsonlLog(project.ledger)) as log:
+        append_rating(log)
+        _profiled(lambda: [append_rating(log) for _ in range(APPENDS)])
+
+
+def _show(project: Project, events: int) -> None:
+    data.build(project.ledger, "wide", events)
+    commands.now(project)
+    log = JsonlLog(project.ledger)
+    _profiled(lambda: [checkpoints.playbook(log, events * part // 10) for part in range(1, 10)])
+
+
+def _start(project: Project, events: int) -> None:
+    data.build(project.ledger, "alike", events)
+    commands.replay(project)
+    _traced(project, [str(installed()), "--project", str(project.root), "show", "--json"], "")
+
+
+def _hook(project: Project, events: int) -> None:
+    data.build(project.ledger, "alike", events)
+    commands.replay(project)
+    _traced(project, [str(installed()), "hook"], json.dumps(HOOK))
+
+
+def _traced(project: Project, command: list[str], given: str) -> None:
+    """Print what a command imports, slowest last, and which system calls it makes where strace is there."""
+    here = dict(environment()) | {"CLAUDE_PROJECT_DIR": str(project.root), "CLAUDE_CONFIG_DIR": str(project.claude)}
+    told = subprocess.run(
+        [sys.executable, "-X", "importtime", *command],
+        input=given,
+        env=here,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    imports = [line for line in told.stderr.splitlines() if line.startswith("import time:")]
+    print(*sorted(imports, key=lambda line: line.partition("|")[2].rjust(20))[-LINES:], sep="\n")
+    if strace := shutil.which("strace"):
+        counted = subprocess.run(
+            [strace, "-c", *command], input=given, env=here, capture_output=True, text=True, check=True
+        )
+        print(counted.stderr)
+
+
+PATHS: dict[str, Callable[[Project, int], None]] = {
+    "append": _append,
+    "hook": _hook,
+    "replay": _replay("alike"),
+    "replay-different": _replay("different"),
+    "show-at": _show,
+    "start": _start,
+}
+"""Name of a hot path → what profiles it."""
+
+
+def main(words: Sequence[str]) -> None:
+    """Profile the path that the command line names."""
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.profiles", description=__doc__)
+    parser.add_argument("path", choices=PATHS)
+    parser.add_argument("--events", type=int, default=100_000)
+    asked = parser.parse_args(words)
+    with tempfile.TemporaryDirectory() as folder:
+        PATHS[asked.path](Project(Path(folder)), asked.events)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,361 @@
+"""Checkpoints of the playbook: whatever becomes of them, every answer is the one that the whole of history gives."""
+
+from __future__ import annotations
+
+from itertools import count
+from random import Random
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import orjson
+import pytest
+
+from ledger import clock, disk
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode, encode
+from ledger.errors import DamagedLedgerError
+from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointPinned, PointRated, PointRetired
+from ledger.redact import Owed, owe
+from projections.checkpoint import PLAYBOOK_FORM
+from projections.diff import DEPARTURES_FORM
+from projections.playbook import PLAYBOOK, REDACTED, Playbook
+from projections.standing import STANDING, blame, graveyard
+from projections.surfaces import checkpoints, commands, redact
+from projections.surfaces.project import Project
+from projections.surfaces.standing_kept import STANDING_FORM
+from projections.voids import fold_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from ledger.events import Event
+    from projections.checkpoint import Form
+
+HUMAN = {"rater": "human"}
+BATCHES = 45
+
+
+@pytest.fixture(autouse=True)
+def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a checkpoint be due behind every batch."""
+    for name in ("APART_BYTES", "TIMES", "TAIL_BYTES"):
+        monkeypatch.setattr(checkpoints, name, 0)
+    monkeypatch.setattr(checkpoints, "_TAIL_PART", 1 << 40)
+
+
+@pytest.fixture
+def log(project: Path) -> Iterator[JsonlLog]:
+    """Return a ledger of a minute a batch, in which something was undone here and there, and undone again."""
+    minutes = count(1_700_000_000_000_000, 60_000_000)
+    made = JsonlLog(Project(project).ledger, lambda: clock.moment(next(minutes)))
+    grow(made, BATCHES)
+    yield made
+    made.close()
+
+
+def grow(log: JsonlLog, number: int) -> None:
+    """Append so many batches, each of another session."""
+    chance = Random(7)  # noqa: S311 - the same history in every run, and no secret
+    begin = len(list(log.read()))
+    for index in range(number):
+        with log.transaction() as tx:
+            tx.append(list(map(encode, said(chance, begin + index, log))), HUMAN | {"session": f"s{begin + index}"})
+
+
+def said(chance: Random, number: int, log: JsonlLog) -> Sequence[Event]:
+    """Return an update, or now and then what somebody decided, or an undoing."""
+    names = [f"kpt_{one:03d}" for one in range(max(1, number - 6), number + 2)]
+    if number % 13 == 12:
+        records = [record for batch in decode(log.read()) for record in batch.records]
+        undone = [one.id for one in records if isinstance(one.event, PointRated | EventsVoided)]
+        return [EventsVoided(tuple(chance.sample(undone, 2)), None, "")]
+    if number % 7 == 6:
+        name = chance.choice(names)
+        return [PointPinned(name, "") if number % 2 else PointRetired(name, "")]
+    rated = [PointRated(chance.choice(names), chance.choice(("helpful", "harmful", "harmful"))) for _ in range(3)]
+    return [PointAdded(f"kpt_{number + 1:03d}", f"text {number}"), *rated, PlaybookUpdated(1, 3, 0)]
+
+
+def shown(state: Playbook) -> dict[str, Any]:
+    """Return every field of a state; of the batches in it their moment and time."""
+    fields = {name: getattr(state, name) for name in attrs.fields_dict(Playbook)}
+    batches = {name: fields[name] and (fields[name].last, fields[name].at) for name in ("latest", "latest_batch")}
+    return fields | batches | {"points": list(state.points.values()), "due": list(state.due)}
+
+
+def cold(log: JsonlLog) -> None:
+    """Fold all of history and keep what that comes to."""
+    checkpoints.playbook(log, whole=True)
+
+
+def wholly(log: JsonlLog, until: int | None = None) -> dict[str, Any]:
+    """Return what the whole of history comes to, folded from the first event on."""
+    return shown(fold_history(PLAYBOOK, lambda: decode(log.read()), until))
+
+
+def check(log: JsonlLog) -> None:
+    """Compare the end and every moment, first with the checkpoints there are, then with those that this left."""
+    end = wholly(log)
+    places = sorted({0, *(seq for batch in log.read() for seq in (batch.first, batch.last))})
+    moments = {seq: wholly(log, seq) for seq in places}
+    for _ in range(2):
+        assert end == shown(checkpoints.playbook(log))
+        for seq, expected in moments.items():
+            assert expected == shown(checkpoints.playbook(log, seq))
+
+
+def kept(log: JsonlLog) -> dict[str, bytes]:
+    """Return the checkpoints by name."""
+    return {path.name: path.read_bytes() for path in sorted((log.folder / "cache" / "playbook").iterdir())}
+
+
+def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, until: int | None = None) -> int:
+    """Return how many batches an answer takes."""
+    seen: list[int] = []
+
+    def noted(batches: Any) -> Any:
+        for batch in decode(batches):
+            seen.append(batch.last)
+            yield batch
+
+    with monkeypatch.context() as patched:
+        patched.setattr(checkpoints, "decode", noted)
+        checkpoints.playbook(log, until)
+    return len(seen)
+
+
+def test_every_moment_is_the_one_that_history_gives(log: JsonlLog) -> None:
+    """With no checkpoint, with those that a fold leaves, and with those that came as the ledger grew."""
+    check(log)
+    grow(log, 30)
+    check(log)
+    assert {"latest"} < kept(log).keys()
+
+
+def test_an_answer_reads_what_is_new(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind a checkpoint at the end there is one batch to read, the one that proves it, and those appended since."""
+    cold(log)
+    assert 1 == read(log, monkeypatch)
+    with log.transaction() as tx:
+        tx.append([encode(PlaybookUpdated(0, 0, 0))], HUMAN)
+    assert 2 == read(log, monkeypatch)
+
+
+def test_a_moment_is_read_from_the_nearest_checkpoint_below(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no undoing lies ahead there is one behind every batch; it and the next one are read."""
+    cold(log)
+    names = [int(name) for name in kept(log) if name.isdigit()]
+    assert 2 == read(log, monkeypatch, max(names))
+    assert 2 == read(log, monkeypatch, min(names))
+
+
+def flipped(data: bytes) -> bytes:
+    """Return bytes of which the middle one is another."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "a bit flipped": flipped,
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda _: b"",
+    "something else": lambda _: b"[1, 2, 3]",
+    "a sum and nothing more": lambda data: data[:32],
+    "longer": lambda data: data + b" ",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damage_changes_no_answer(log: JsonlLog, how: str) -> None:
+    """A checkpoint that does not prove itself is not believed."""
+    cold(log)
+    for name, data in kept(log).items():
+        (log.folder / "cache" / "playbook" / name).write_bytes(DAMAGES[how](data))
+    check(log)
+
+
+def test_one_that_stands_under_another_name_changes_no_answer(log: JsonlLog) -> None:
+    """A name is where a checkpoint is looked for; what it is of stands in it."""
+    cold(log)
+    folder = log.folder / "cache" / "playbook"
+    found = kept(log)
+    for (name, _), data in zip(found.items(), reversed(found.values()), strict=True):
+        (folder / name).write_bytes(data)
+    check(log)
+
+
+def test_those_of_another_ledger_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
+    """A cache that was copied along with a project's settings is not taken in."""
+    other = JsonlLog(tmp_path / "other")
+    grow(other, BATCHES)
+    cold(other)
+    shutil.copytree(other.folder / "cache", log.folder / "cache", dirs_exist_ok=True)
+    other.close()
+    check(log)
+
+
+def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
+    """A cache that came back from a backup is merely older."""
+    cold(log)
+    shutil.copytree(log.folder / "cache", tmp_path / "older")
+    grow(log, 30)
+    cold(log)
+    shutil.rmtree(log.folder / "cache")
+    shutil.copytree(tmp_path / "older", log.folder / "cache")
+    check(log)
+
+
+def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later version may make something else of the same events."""
+    cold(log)
+    monkeypatch.setattr(checkpoints, "_code", lambda: "another")
+    assert read(log, monkeypatch) > BATCHES
+
+
+@pytest.mark.parametrize(
+    ("module", "form"),
+    [
+        ("projections.checkpoint", PLAYBOOK_FORM),
+        ("projections.diff", DEPARTURES_FORM),
+        ("projections.surfaces.standing_kept", STANDING_FORM),
+    ],
+    ids=lambda one: getattr(one, "name", ""),
+)
+def test_all_code_that_a_state_comes_from_is_named(module: str, form: Form[Any]) -> None:
+    """Every module of ours that is loaded along with the fold stands in the list, but those that only read bytes."""
+    probe = f"import sys, ledger.codec, {module}; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
+    bytes_alone = {"ledger.errors", "ledger.light", "ledger.line", "ledger.strict"}
+    packages = {"ledger", "ledger.kinds", "projections", "projections.surfaces"}
+    shown = {"projections.history", "projections.render", "projections.inject"}
+    others = {"ledger.kinds.reflection", "ledger.kinds.scores"}
+    ours = {name for name in loaded if name.startswith(("ledger", "projections"))}
+    assert set() == ours - packages - bytes_alone - shown - others - {*checkpoints.SOURCES, *form.sources}
+
+
+# Other views
+
+
+def plainly(told: Any) -> Any:
+    """Return JSON values as they are behind JSON."""
+    return orjson.loads(orjson.dumps(told))
+
+
+def whole(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:
+    """Return what a view comes to from the first event on, as its form tells it."""
+    return plainly(form.pack(fold_history(form.view, lambda: decode(log.read()), until)))
+
+
+@pytest.mark.parametrize("form", [DEPARTURES_FORM, STANDING_FORM], ids=lambda form: form.name)
+def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form[Any]) -> None:
+    """Its state is the one of the whole of history, at the end as it grows and at each moment."""
+    for more in (0, 1, 12, 1):
+        grow(log, more)
+        for _ in range(2):
+            assert whole(form, log) == plainly(form.pack(checkpoints.folded(form, log)))
+    for seq in [batch.last for batch in log.read()]:
+        assert whole(form, log, seq) == plainly(form.pack(checkpoints.folded(form, log, seq)))
+    assert (log.folder / "cache" / form.name / checkpoints.LATEST).exists()
+
+
+def test_what_last_changed_an_entry_is_told_as_it_was_recorded(log: JsonlLog) -> None:
+    """Blame and graveyard say the same of a state that was kept."""
+    expected = fold_history(STANDING, lambda: decode(log.read()))
+    for _ in range(2):
+        state = checkpoints.folded(STANDING_FORM, log)
+        assert (blame(expected), graveyard(expected)) == (blame(state), graveyard(state))
+    grow(log, 1)
+    assert len(blame(checkpoints.folded(STANDING_FORM, log))) >= len(expected.book.points)
+
+
+# Redactions
+
+
+def project_of(log: JsonlLog) -> Project:
+    """Return the project of a ledger."""
+    return Project(log.folder.parent.parent)
+
+
+def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_none(
+    log: JsonlLog, tmp_path: Path
+) -> None:
+    """Not from those that were there, and not from those that a backup brings back."""
+    cold(log)
+    shutil.copytree(log.folder / "cache", tmp_path / "older")
+    redact.apply(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
+    assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
+    check(log)
+    shutil.rmtree(log.folder / "cache")
+    shutil.copytree(tmp_path / "older", log.folder / "cache")
+    check(log)
+    assert REDACTED == checkpoints.playbook(log, 30).points["kpt_005"].text
+
+
+def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
+    """Its text may still stand in the log, and must not be written anywhere else."""
+    cold(log)
+    shutil.rmtree(log.folder / "cache")
+    owe(log.folder, Owed(("an id",), ("text 4",), "private", HUMAN))
+    checkpoints.playbook(log)
+    checkpoints.playbook(log, 30)
+    assert not (log.folder / "cache").exists()
+
+
+def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: JsonlLog) -> None:
+    """It holds the text, which was searched for in every file meanwhile."""
+    keeper = checkpoints.keeper_of(log, PLAYBOOK_FORM)
+    assert keeper is not None
+    view = attrs.evolve(PLAYBOOK, start=keeper.begin)
+    fold_history(view, lambda: keeper.passing(list(decode(log.read()))))
+    shutil.rmtree(log.folder / "cache", ignore_errors=True)
+    redact.apply(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
+    keeper.keep(checkpoints.LATEST)
+    assert keeper.barred
+    assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
+
+
+# Where nothing can be stored, and damage
+
+
+def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
+    """A file that stands in place of the folder is left where it is."""
+    cache = log.folder / "cache"
+    shutil.rmtree(cache, ignore_errors=True)
+    cache.write_bytes(b"in the way")
+    check(log)
+    assert b"in the way" == cache.read_bytes()
+    cache.unlink()
+
+
+def test_a_held_lock_is_not_waited_for(log: JsonlLog) -> None:
+    """Another process that stores at this moment is left to it."""
+    cold(log)
+    shutil.rmtree(log.folder / "cache" / "playbook")
+    with (log.folder / "cache" / checkpoints.LOCK).open("rb+") as held:
+        assert disk.try_lock(held.fileno())
+        assert wholly(log) == shown(checkpoints.playbook(log))
+    assert {} == kept(log)
+
+
+def test_a_replay_reads_everything_whatever_a_cache_says(log: JsonlLog, run: Any) -> None:
+    """Damage before a checkpoint is found by replay, replay --check and verify; what stands behind is answered."""
+    project = project_of(log)
+    commands.replay(project)
+    data = log.path.read_bytes()
+    log.path.write_bytes(data.replace(b'"text 4"', b'"text 5"'))
+    assert wholly_is_damaged(log)
+    assert [3, 3, 3] == [run(*words).code for words in (("replay",), ("replay", "--check"), ("verify",))]
+    assert 0 == run("show").code
+
+
+def wholly_is_damaged(log: JsonlLog) -> bool:
+    """Say whether the whole of history cannot be read."""
+    try:
+        wholly(log)
+    except DamagedLedgerError:
+        return True
+    return False

@@ -1,0 +1,115 @@
+"""What each alert level notifies: a log, a dashboard, the user, and every gate, as the configuration has it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from projections.scores.summary import logged, standings, values
+from projections.surfaces.scores.box import FRAMED
+from projections.surfaces.scores.pages import alert_lines
+from scored import MEASURED, config, events, folded, noon, plain, say
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Run
+
+LOGGED = "note: low scores: "
+
+
+def told(run: Run) -> tuple[bool, bool, bool, bool]:
+    """Return whether ac09 is in the log, in the feed, at the top of the summary, and closes the gate of another."""
+    summary, gate = run("score"), run("gate", "--component", "ac01")
+    feed = json.loads(run("score", "--feed").out)
+    top = summary.out.partition("Overall")[0]
+    assert (LOGGED in gate.err) == (LOGGED in summary.err)
+    return (
+        LOGGED in gate.err,
+        "ac09" in {one["score"] for one in feed["alerts"]},
+        "! AC-09" in top,
+        "closed" in gate.out,
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "own", "expected"),
+    [
+        (70, "", (False, False, False, False)),
+        (69, "", (True, True, False, False)),
+        (59, "", (True, True, True, False)),
+        (49, "", (True, True, True, True)),
+        (49, "notifications: {warning: [], alert: [], critical: []}", (False, False, False, False)),
+        (69, "notifications: {warning: [user]}", (False, False, True, False)),
+        (69, "notifications: {warning: [dashboard]}", (False, True, False, False)),
+        (69, "notifications: {warning: [log]}", (True, False, False, False)),
+        (69, "notifications: {warning: [block evolution]}", (False, False, False, True)),
+        (49, "notifications: {alert: []}", (True, True, False, True)),
+    ],
+)
+def test_each_level_notifies_what_its_row_says(
+    value: int, own: str, expected: tuple[bool, bool, bool, bool], project: Path, run: Run
+) -> None:
+    """A warning goes to log and dashboard, an alert also to the user, a critical score also to every gate."""
+    if own:
+        file = project / ".claude/config/scoring-config.yaml"
+        file.parent.mkdir(parents=True)
+        file.write_text(f"scoring: {{{own}}}\n", encoding="utf-8")
+    measured: dict[str, Any] = {**MEASURED, **plain(value)}
+    say(project, "s1", events(measured), noon("2026-01-16"))
+    assert expected == told(run)
+
+
+def test_the_log_is_one_line() -> None:
+    """It names the first five and counts the others, each with its level."""
+    low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
+    assert (
+        "low scores: ac03 is 59 (alert), ac05 is 49 (critical), ac09 is 69 (warning), "
+        "session.effectiveness is 59 (alert), session.improvement is 49 (critical) and 2 more"
+    ) == logged(low)
+    assert "" == logged(folded(config()))
+
+
+def test_the_user_is_told_the_worst_first() -> None:
+    """Five of them, and how many more there are; what only warns is none of them."""
+    low = folded(config(), ("s1", noon("2026-01-16"), plain(69) | plain(59, "ac03") | plain(49, "ac05"), ""))
+    assert [
+        "AC-05 Self-Reflection is 49, below 50 (critical).",
+        "Improvement is 49, below 50 (critical).",
+        "Overall is 58, below 60 (alert).",
+        "AC-03 Milestone Review is 59, below 60 (alert).",
+        "Effectiveness is 59, below 60 (alert).",
+    ] == list(alert_lines(standings(low), low.config))
+    all_low = {f"ac0{n}": plain(10, f"ac0{n}")[f"ac0{n}"] for n in (3, 4, 5, 7, 8, 9)}
+    state = folded(config(), ("s1", noon("2026-01-16"), all_low, ""))
+    assert "and 6 more." == list(alert_lines(standings(state), state.config))[-1]
+
+
+def test_what_stood_once_is_no_news(project: Path, run: Run) -> None:
+    """A moment of the past is shown with what the user was told then, and logs nothing."""
+    say(project, "s1", events(plain(40)), noon("2026-01-16"))
+    done = run("score", "--at", "3")
+    assert "! AC-09" in done.out
+    assert LOGGED not in done.err + run("gate", "--at", "3").err
+
+
+@pytest.mark.parametrize("columns", [FRAMED - 1, FRAMED, 200])
+def test_what_is_told_first_is_told_at_every_width(
+    columns: int, project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the box, without it, and in markdown, where it is bold."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    say(project, "s1", events(plain(40)), noon("2026-01-16"))
+    assert "! AC-09 Session Completion is 40, below 50 (critical)." in run("score").out
+    assert "**AC-09 Session Completion is 40, below 50 (critical).**" in run("score", "--export", "-").out
+
+
+def test_scores_stand_alike_however_they_are_asked_for() -> None:
+    """What alerts look at is what the summary shows, of days within a long trend alone."""
+    days = {"2026-01-01": plain(40, "ac03"), "2026-01-30": plain(50, "ac05"), "2026-01-31": plain(60)}
+    state = folded(config(), *((day, noon(day), one, "") for day, one in days.items()))
+    expected = {one.id: one.value for one in standings(state).values() if one.value is not None}
+    assert "ac03" not in expected
+    assert expected == values(state)
