@@ -169,7 +169,7 @@ def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
         document = loads(disk.read_file(project.playbook).decode("utf-8"))
-        if all(map(_is_entry, document["key_points"])):
+        if _are_entries(document["key_points"]):
             entries = document["key_points"]
             seq, _, chain = document[STAMP].partition(":")
             if hook_record.is_current(project, int(seq), chain):
@@ -177,9 +177,9 @@ def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
     return _brought_up(project, entries)
 
 
-def _is_entry(value: Any) -> bool:
-    texts = type(value["name"]) is str and type(value["text"]) is str
-    return texts and type(value["helpful"]) is int and type(value["harmful"]) is int
+def _are_entries(values: Sequence[Any]) -> bool:
+    kinds = {(type(one["name"]), type(one["text"]), type(one["helpful"]), type(one["harmful"])) for one in values}
+    return kinds <= {(str, str, int, int)}
 
 
 def _brought_up(project: Project, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
