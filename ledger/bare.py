@@ -56,10 +56,11 @@ def isabs(place: str) -> bool:
 def join(place: str, *more: str) -> str:
     """Return paths as one; an absolute one begins anew."""
     joined = fspath(place)
-    for one in more:
-        joined = (
-            one if one.startswith("/") or not joined else joined + one if joined.endswith("/") else f"{joined}/{one}"
-        )
+    for one in map(fspath, more):
+        if one.startswith("/") or not joined:
+            joined = one
+        else:
+            joined += one if joined.endswith("/") else f"/{one}"
     return joined
 
 

@@ -38,13 +38,13 @@ else:
             import os
             import stat
     try:
-        # hashlib would load all of OpenSSL for it; it has another name since 3.12.
-        from _sha256 import sha256
-    except ImportError:
-        try:
+        # hashlib would load all of OpenSSL for it.
+        if sys.version_info >= (3, 12):
             from _sha2 import sha256
-        except ImportError:
-            from hashlib import sha256
+        else:
+            from _sha256 import sha256
+    except ImportError:
+        from hashlib import sha256
 
     try:
         # Its module loads five others, and compiles what it makes.

@@ -45,13 +45,11 @@ def main(arguments: Sequence[str] = ()) -> NoReturn:
     Args:
         arguments: What stands behind ``hook`` on the command line.
     """
-    here = __file__.rpartition("/")[0]
-    if here in sys.path:
-        # The settings had this module found there; it is no folder to find any other in.
-        sys.path.remove(here)
-    root = here.removesuffix("/projections/surfaces")
-    if root not in sys.path:
-        sys.path.append(root)
+    here = __file__[: max(__file__.rfind("/"), __file__.rfind("\\"))]
+    root = here[: -len("/projections/surfaces")]
+    if "." not in __name__:
+        # The settings had this module found by itself; where it stands is no folder to find any other in.
+        sys.path[:] = [*(folder for folder in sys.path if folder.rstrip("/") != here), root]
     start(root)
     from projections.surfaces import hook
 
