@@ -142,12 +142,22 @@ def expanduser(place: str) -> str:
     return home.rstrip("/") or "/"
 
 
+_real: dict[str, str] = {}
+
+
 def realpath(place: str) -> str:
-    """Return a path without links, whole."""
+    """Return a path without links, whole; asked again, as it was: a short process has one look at the disk."""
     given = fspath(place)
-    names = (given if given.startswith("/") else f"{getcwd()}/{given}").split("/")[1:]
+    if not given.startswith("/"):
+        return _without_links(f"{getcwd()}/{given}")
+    if given not in _real:
+        _real[given] = _without_links(given)
+    return _real[given]
+
+
+def _without_links(given: str) -> str:
     reached = ""
-    for own in names:
+    for own in given.split("/")[1:]:
         reached += f"/{own}"
         if own in {"", ".", ".."} or _leads_on(reached):
             return str(__getattr__("realpath")(given))

@@ -11,7 +11,6 @@ import sys
 from ledger import clock, disk
 from ledger.errors import TallybookError
 from ledger.light import Place, encoder, loads, os, read_up_to, sha256, suppress
-from ledger.names import STAMP
 from projections.surfaces.hook_payload import AGENTS
 from projections.surfaces.project import Project, located
 
@@ -83,8 +82,8 @@ def handle(payload: Payload) -> str:
     """Do what is to be done at an event, and return the answer, empty where there is none."""
     project = _project_of(payload.folder)
     _read.clear()
-    answers = [_done(does, project, payload) for does in EVENTS.get(payload.event, ()) if _lives(project)]
-    return "".join(answers)
+    to_do = EVENTS.get(payload.event, ())
+    return "".join([_done(does, project, payload) for does in to_do]) if to_do and _lives(project) else ""
 
 
 def _done(does: Callable[[Project, Payload], str], project: Project, payload: Payload) -> str:
@@ -164,6 +163,7 @@ def _digest(text: str) -> str:
 
 def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
     """Return the entries that stand: those of ``playbook.json``, where that is what the ledger says."""
+    from ledger.names import STAMP
     from projections.surfaces import hook_record
 
     entries: Sequence[Mapping[str, Any]] = ()

@@ -21,16 +21,19 @@ PACKAGES = frozenset({"ledger", "ledger.backends", "projections", "projections.s
 
 BEFORE: dict[str, tuple[str, ...]] = {
     "projections.surfaces.hook": (
-        *("ledger", "ledger.bare", "ledger.light", "ledger.clock", "ledger.errors", "ledger.disk", "ledger.names"),
+        *("ledger", "ledger.bare", "ledger.light", "ledger.clock", "ledger.errors", "ledger.disk"),
         *("projections", "projections.surfaces", "projections.surfaces.hook_payload"),
         *("projections.surfaces.worktree", "projections.surfaces.project"),
     ),
     "projections.surfaces.hook_record": (
-        *("ledger.line", "ledger.ends", "ledger.head", "ledger.keys"),
+        *("ledger.names", "ledger.line", "ledger.ends", "ledger.head", "ledger.keys"),
         *("ledger.backends", "ledger.backends.files", "ledger.backends.jsonl"),
     ),
+    "projections.inject": (
+        *("ledger.names", "prompts", "projections.surfaces.settings", "projections.surfaces.hook_worker"),
+    ),
 }
-"""Module → what it loads of ours, each behind what it loads itself; a test compares it with what Python would load."""
+"""Module → what is loaded with it of ours, each behind what it loads itself."""
 
 _known: dict[str, Any] = {}
 # What stands before the code: the version of the format and its kind, then time and size of the source.
