@@ -6,10 +6,9 @@ the append itself.
 
 from __future__ import annotations
 
-import os
 import time
 
-from ledger.light import NamedTuple
+from ledger.light import NamedTuple, os
 
 MICROSECONDS = 1_000_000
 _IDS_DRAWN = 64

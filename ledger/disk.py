@@ -7,12 +7,10 @@ not confirmed (OutcomeUnknownError).
 from __future__ import annotations
 
 import errno
-import os
-import stat
 from time import monotonic, sleep
 
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
-from ledger.light import suppress
+from ledger.light import os, read_up_to, stat, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,8 +169,10 @@ def read_file(path: Path) -> bytes:
     """
     refuse_link(os.path.dirname(path))
     fd = open_file(path, write=False)
-    with os.fdopen(fd, "rb") as file:
-        return file.read()
+    try:
+        return read_up_to(fd)
+    finally:
+        os.close(fd)
 
 
 def make_folder(path: Path, *, durable: bool = True) -> None:

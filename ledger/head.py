@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import binascii
 import errno
-import os
 
 from ledger import disk
+from ledger.ends import read_at
 from ledger.errors import NewerLedgerError
-from ledger.light import NamedTuple
+from ledger.light import NamedTuple, os
 from ledger.line import GENESIS, Mark
-from ledger.scan import read_at
 
 HEAD_BYTES = 192
 _MAGIC = b"tallybook-head"

@@ -10,18 +10,20 @@ from __future__ import annotations
 import binascii
 
 from ledger import disk
+from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError
-from ledger.light import suppress
+from ledger.light import os, suppress
 from ledger.line import CHAIN_CHARS, START, Mark, RawBatch, digest, key_of
-from ledger.scan import fits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
 _OPENING = b"tallybook-keys 1\n"
 _MARK_FIELDS = 4
+# That line has less: two numbers, a chain and a checksum.
+_SPEAKS_BYTES = 128
 _MAX_KEY_CHARS = 200
 # From so many keys on, one pass over all lines is quicker than a search for each.
 _MANY = 8
@@ -88,7 +90,8 @@ def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], fold
     if not fits(fd, start):
         data, start = _OPENING, START
     try:
-        fresh, mark = _read_on(read(start), start)
+        # What was appended last says itself up to where it goes, so that mostly there is nothing to read.
+        fresh, mark = _read_on(read(start), start) if os.fstat(fd).st_size > start.offset else ([], start)
     except DamagedLedgerError:
         if start == START:
             raise
@@ -97,9 +100,40 @@ def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], fold
         fresh, mark = _read_on(read(start), start)
     if mark != start:
         data += b"".join(entry + b"\n" for entry in fresh)
-        data += b"=%d %b %d %08x\n" % (mark.seq, mark.chain.encode(), mark.offset, binascii.crc32(data))
+        data += _speaks_up_to(mark, binascii.crc32(data))
         _store(path, data)
     return _among(data, {digest(key.encode()).encode(): key for key in wanted})
+
+
+def note(folder: Path, begin: Mark, batches: Sequence[RawBatch]) -> None:
+    """Say in the cache what was written just now, so that nobody has to read it for that; to be said under the lock.
+
+    Args:
+        folder: The ledger's folder.
+        begin: The place behind which it was written. A cache that speaks up to another one is left as it is.
+        batches: What was written.
+    """
+    path = folder / "cache" / "keys"
+    with suppress(OSError, ValueError, CannotWriteError):
+        disk.refuse_link(folder / "cache")
+        fd = disk.open_file(path, write=True, append=True)
+        try:
+            last = read_at(fd, _SPEAKS_BYTES, max(os.fstat(fd).st_size - _SPEAKS_BYTES, 0))
+            last = last[last.rfind(b"\n=") + 1 :]
+            fields = last[1:].split()
+            place = b"%b %d" % (begin.chain.encode(), begin.offset)
+            if len(fields) == _MARK_FIELDS and b" ".join(fields[1:3]) == place and last.endswith(b"\n"):
+                fresh, mark = _read_on(iter(batches), begin)
+                entries = b"".join(entry + b"\n" for entry in fresh)
+                # What stands there is proven by whoever reads it, and nothing of it is read for this.
+                os.write(fd, entries + _speaks_up_to(mark, binascii.crc32(last + entries, int(fields[3], 16))))
+        finally:
+            os.close(fd)
+
+
+def _speaks_up_to(mark: Mark, crc: int) -> bytes:
+    """Return the line that says up to where the log was read, and proves every byte before it."""
+    return b"=%d %b %d %08x\n" % (mark.seq, mark.chain.encode(), mark.offset, crc)
 
 
 def _among(data: bytes, wanted: dict[bytes, str]) -> set[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import chain
-import os
 
 from ledger import disk, recover, redact
-from ledger.errors import DamagedLedgerError, NewerLedgerError
-from ledger.line import FORMAT
-from ledger.scan import Scan, fits, read_at
+from ledger.ends import check_format, fits
+from ledger.errors import DamagedLedgerError
+from ledger.light import os
+from ledger.scan import Scan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ledger.head import Head
     from ledger.line import Mark, RawBatch
     from ledger.scan import Run
-
-_OPENING_BYTES = 1024
 
 
 class Reading:
@@ -114,15 +112,3 @@ class Reading:
         if problems := redact.unexplained(lost, known, self._path.name):
             raise DamagedLedgerError(problems)
         return known
-
-
-def check_format(fd: int, path: Path) -> None:
-    """Refuse a ledger whose first line names a format from the future.
-
-    Raises:
-        NewerLedgerError: It does.
-    """
-    line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
-    number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
-    if number.isdigit() and int(number) > FORMAT:
-        raise NewerLedgerError(path.name, int(number), FORMAT)

@@ -6,14 +6,13 @@ Nothing is ever cut off. A bad end that was never acknowledged is copied to quar
 
 from __future__ import annotations
 
-import os
-
 from ledger import disk, redact
+from ledger.ends import read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
-from ledger.light import NamedTuple, suppress
+from ledger.light import NamedTuple, os, suppress
 from ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, START, Draft, Mark, RawBatch, Stamp, frame
-from ledger.scan import Scan, Stop, last_batch_end, line_number, range_digest, read_at
+from ledger.scan import Scan, Stop, last_batch_end, line_number, range_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

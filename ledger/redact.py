@@ -8,11 +8,9 @@ is damage. Standard library only.
 
 from __future__ import annotations
 
-import os
-
 from ledger import disk
 from ledger.errors import CannotWriteError, Problem
-from ledger.light import NamedTuple, suppress
+from ledger.light import NamedTuple, os, suppress
 from ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, dumps, head_field
 
 TYPE_CHECKING = False

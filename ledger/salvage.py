@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from ledger.ends import read_at
 from ledger.line import (
     CHAIN_CHARS,
     CHAIN_MARK,
@@ -21,7 +22,7 @@ from ledger.line import (
     sum_fault,
 )
 from ledger.redact import masked
-from ledger.scan import Scan, Stop, read_at
+from ledger.scan import Scan, Stop
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from io import BytesIO
 from itertools import chain, islice
-import os
 
+from ledger.ends import read_at
 from ledger.errors import Problem
-from ledger.light import NamedTuple, sha256
+from ledger.light import NamedTuple, later, sha256
 from ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
@@ -27,12 +27,15 @@ from ledger.line import (
     line_fault,
     sum_fault,
 )
-from ledger.redact import masked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from hashlib import _Hash as Hash
+
+    from ledger import redact
+else:
+    redact = later("ledger.redact")
 
 # Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
@@ -75,14 +78,6 @@ class Stop(NamedTuple):
     mark: Mark
     problem: Problem
     finished: bool
-
-
-def read_at(fd: int, size: int, offset: int) -> bytes:
-    """Return up to ``size`` bytes from ``offset`` on, fewer only at the end of the file."""
-    if hasattr(os, "pread"):
-        return os.pread(fd, size, offset)
-    os.lseek(fd, offset, os.SEEK_SET)
-    return os.read(fd, size)
 
 
 class Scan:
@@ -203,7 +198,7 @@ class Scan:
         text, mark, behind = found.partition(CHAIN_MARK)
         tail, end, _ = behind.partition(b"\n")
         # A text that is being blotted out is not what is wrong.
-        text = masked(text, self._owed) + mark + tail
+        text = redact.masked(text, self._owed) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
@@ -254,7 +249,7 @@ def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Callable[[by
             break
         if values:
             # A text that is being blotted out may stand in part.
-            data = masked(data, owed) if owed else data
+            data = redact.masked(data, owed) if owed else data
             if digest is not None and sum_fault(data, values, digest) is not None:
                 break
         batches.append(_new(RawBatch, (seq + 1, seq + size, proof.decode(), offset + begin, data, False)))
@@ -309,12 +304,6 @@ def is_blotted(fd: int, begin: int, end: int) -> bool:
             return False
         begin += len(chunk)
     return True
-
-
-def fits(fd: int, mark: Mark) -> bool:
-    """Say whether a batch with this chain value ends at this offset: whether a mark speaks of this log."""
-    tail = mark.chain.encode() + CHAIN_END
-    return not mark.offset or read_at(fd, len(tail), max(mark.offset - len(tail), 0)) == tail
 
 
 def last_batch_end(fd: int, size: int) -> Mark | None:

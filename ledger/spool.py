@@ -5,11 +5,9 @@ Standard library only: a hook spools without loading anything else.
 
 from __future__ import annotations
 
-import os
-
 from ledger import disk
 from ledger.errors import CannotWriteError, Problem
-from ledger.light import NamedTuple, suppress
+from ledger.light import NamedTuple, os, suppress
 from ledger.line import dumps
 
 TYPE_CHECKING = False

@@ -11,13 +11,12 @@ import attrs
 from ledger import clock, disk, recover, redact, strict
 from ledger.backends.files import LOG_NAME
 from ledger.codec import decode
+from ledger.ends import check_format, fits
 from ledger.errors import DamagedLedgerError, Problem
 from ledger.events import EventRedacted, LogRecovered, UnknownEvent
 from ledger.head_form import head_form
 from ledger.line import START, line_fault, lines_of, split_line
-from ledger.reader import check_format
 from ledger.salvage import Gap, survey
-from ledger.scan import fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from math import sqrt
-
 from ledger.light import NamedTuple
 from ledger.names import UNPRINTABLE
 
@@ -35,7 +33,8 @@ def lower_bound(helpful: int, harmful: int) -> float:
         # Worked out, it would be as little as floats can tell from nothing, or nothing.
         return 0.0
     share, square = helpful / number, _Z * _Z
-    spread = _Z * sqrt((share * (1 - share) + square / (4 * number)) / number)
+    # A power and no square root: a hook would load a module for that alone.
+    spread: float = _Z * ((share * (1 - share) + square / (4 * number)) / number) ** 0.5
     return (share + square / (2 * number) - spread) / (1 + square / number)
 
 
@@ -55,13 +54,14 @@ class Choice(NamedTuple):
 
 def one_line(text: str) -> str:
     """Return a text with a blank in the place of everything that a terminal or a model could take for a line's end."""
-    return text.translate(_BLANK)
+    # Whatever is to go is unprintable, and hardly a text has any of that.
+    return text if text.isprintable() else text.translate(_BLANK)
 
 
 def line(entry: Mapping[str, Any]) -> str:
     """Return an entry as the line that a model reads (REQ-SCORE-003); nothing in it can forge another line."""
-    name, text = (one_line(str(entry[field])) for field in ("name", "text"))
-    return f"[{name}] helpful={entry['helpful']} harmful={entry['harmful']} :: {text}"
+    said = f"[{entry['name']}] helpful={entry['helpful']} harmful={entry['harmful']} :: {entry['text']}"
+    return one_line(said)
 
 
 def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
@@ -71,36 +71,62 @@ def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
     rated keep UNTESTED_SHARE of the room for the newest of them; what one kind leaves free goes to the other. A line of
     more than MAX_ENTRY_CHARS is cut.
     """
-    lines = [_cut(line(entry)) for entry in entries]
-    if sum(map(len, lines)) + len(lines) - 1 <= room:
+    lines = _whole(entries, room)
+    if lines is not None:
         return Choice(tuple(entry["name"] for entry in entries), tuple(lines), 0)
-    room -= len(_LEFT_OUT.format(len(lines)))
-    newest = range(len(lines) - 1, -1, -1)
+    room -= len(_LEFT_OUT.format(len(entries)))
+    newest = range(len(entries) - 1, -1, -1)
     untested = [place for place in newest if not (entries[place]["helpful"] or entries[place]["harmful"])]
-    rated = sorted(
-        (place for place in newest if place not in set(untested)),
-        key=lambda place: -lower_bound(entries[place]["helpful"], entries[place]["harmful"]),
-    )
-    kept, left = _fitting(untested, lines, int(room * UNTESTED_SHARE))
-    best, left = _fitting(rated, lines, room - int(room * UNTESTED_SHARE) + left)
-    more, _ = _fitting([place for place in untested if place not in set(kept)], lines, left)
-    told = sorted([*kept, *best, *more])
-    names = tuple(entries[place]["name"] for place in told)
-    out = len(lines) - len(told)
-    return Choice(names, (*(lines[place] for place in told), _LEFT_OUT.format(out)), out)
+    kept, left = _fitting(untested, entries, int(room * UNTESTED_SHARE))
+    best, left = _fitting(_rated(entries, newest), entries, room - int(room * UNTESTED_SHARE) + left)
+    more, _ = _fitting([place for place in untested if place not in kept], entries, left)
+    told = sorted((kept | best | more).items())
+    names = tuple(entries[place]["name"] for place, _ in told)
+    out = len(entries) - len(told)
+    return Choice(names, (*(text for _, text in told), _LEFT_OUT.format(out)), out)
+
+
+def _whole(entries: Iterable[Mapping[str, Any]], room: int) -> list[str] | None:
+    """Return the lines of all entries, None where they need more room."""
+    lines = []
+    # None follows the last, so that its end of a line counts as room.
+    left = room + 1
+    for entry in entries:
+        lines.append(_cut(line(entry)))
+        left -= len(lines[-1]) + 1
+        if left < 0:
+            break
+    return lines if left >= 0 else None
+
+
+def _rated(entries: Sequence[Mapping[str, Any]], newest: Iterable[int]) -> list[int]:
+    """Return the places of the entries that were rated, those that are surest to help first."""
+    bounds: dict[tuple[int, int], float] = {}
+    ranked = []
+    for place in newest:
+        counts = (entries[place]["helpful"], entries[place]["harmful"])
+        if counts[0] or counts[1]:
+            if counts not in bounds:
+                bounds[counts] = -lower_bound(*counts)
+            ranked.append((bounds[counts], place))
+    # A stable sort: the newer of equals comes first.
+    return [place for _, place in sorted(ranked, key=lambda one: one[0])]
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_ENTRY_CHARS else text[: MAX_ENTRY_CHARS - 1] + "…"
 
 
-def _fitting(places: Iterable[int], lines: Sequence[str], room: int) -> tuple[list[int], int]:
-    """Return the places whose lines fit, each taken that still does, and the room that is left."""
-    fitting = []
+def _fitting(places: Iterable[int], entries: Sequence[Mapping[str, Any]], room: int) -> tuple[dict[int, str], int]:
+    """Return the places whose lines fit, each taken that still does, with its line; and the room that is left."""
+    fitting = {}
     for place in places:
-        if len(lines[place]) + 1 <= room:
-            room -= len(lines[place]) + 1
-            fitting.append(place)
+        # A line is longer than its text, unless it is cut: most that do not fit need not be put together.
+        if min(len(entries[place]["text"]), MAX_ENTRY_CHARS) < room:
+            text = _cut(line(entries[place]))
+            if len(text) + 1 <= room:
+                room -= len(text) + 1
+                fitting[place] = text
     return fitting, room
 
 

@@ -25,6 +25,7 @@ STDLIB_ALONE = [
     "ledger.clock",
     "ledger.disk",
     "ledger.head",
+    "ledger.ends",
     "ledger.scan",
     "ledger.recover",
     "ledger.spool",

@@ -11,7 +11,7 @@ import pytest
 from ledger import disk, recover
 from ledger import head as heads
 from ledger.backends import acknowledge
-from ledger.backends.jsonl import JsonlLog
+from ledger.backends.jsonl import JsonlLog, Transaction
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from ledger.head import HEAD_BYTES, Head
 from ledger.line import START
@@ -23,6 +23,8 @@ from test_ledger_log import BY, append, lines, names, rated
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from ledger.backends.files import Files
 
 
 @pytest.fixture
@@ -132,13 +134,13 @@ def test_a_log_that_nobody_else_has_written_to_is_not_looked_at_again(
 ) -> None:
     """A writer remembers the end that it left, and looks again once somebody else has appended."""
     looked: list[int] = []
-    real = recover.find_tail
+    look = Transaction._look
 
-    def find_tail(*known: object) -> recover.Tail:
-        looked.append(log.path.stat().st_size)
-        return real(*known)  # type: ignore[arg-type]
+    def watched(self: Transaction, files: Files, size: int) -> None:
+        looked.append(size)
+        look(self, files, size)
 
-    monkeypatch.setattr(recover, "find_tail", find_tail)
+    monkeypatch.setattr(Transaction, "_look", watched)
     other = JsonlLog(log.folder)
     append(log, "a")
     assert [] == looked
@@ -159,11 +161,13 @@ def test_what_this_writer_has_verified_is_not_read_again(log: JsonlLog, monkeypa
         told.append(known[4:])
         return real(*known)  # type: ignore[arg-type]
 
-    append(JsonlLog(log.folder), "a")
-    left = list(log.read())[1].mark
+    left = log.head()
     monkeypatch.setattr(recover, "find_tail", find_tail)
-    append(log, "b")
-    append(JsonlLog(log.folder), "c")
+    for name, writer in (("a", JsonlLog(log.folder)), ("b", log), ("c", JsonlLog(log.folder))):
+        before = (log.folder / "head").read_bytes()
+        append(writer, name)
+        # As if it had not come to move the head; where that says all, nobody looks any further.
+        (log.folder / "head").write_bytes(before)
     assert [(disk.boot_id(), left), (disk.boot_id(), None)] == told
 
 

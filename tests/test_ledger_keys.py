@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import binascii
 from hashlib import sha256
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
@@ -81,10 +80,12 @@ def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
 
 
 def test_the_cache_is_written_by_the_first_key_that_is_asked_for(log: JsonlLog) -> None:
-    """It speaks up to the batch before that one."""
+    """It speaks up to the batch behind that key, and each that is appended under a key says so itself."""
     lines = cache(log).read_bytes().splitlines()
     assert b"tallybook-keys 1" == lines[0]
-    assert 4 == sum(len(line) == 32 for line in lines)
+    assert 5 == sum(len(line) == 32 for line in lines)
+    end = log.head()
+    assert lines[-1].startswith(b"=%d %b %d " % (end.seq, end.chain.encode(), end.offset))
 
 
 def test_the_cache_asks_the_disk_for_no_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,18 +154,41 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
         asked.append(after)
         return log.read(after)
 
-    ends = [START]
     for number in range(5):
         append(log, "a", key=f"k{number}")
-        ends.append(log.head()._replace(at=""))
         written: list[int] = []
         with log.path.open("rb") as file:
             for key in (f"k{number}", "k0", "other"):
                 assert (key != "other") == keys.known(key, read, log.folder, file.fileno())
                 written.append(cache(log).stat().st_ino)
         assert 1 == len(set(written))
-    # The first to ask hears of the last batch, which the append itself could not know yet.
-    assert [place for before, end in pairwise(ends) for place in (before, end, end)] == asked
+    # What is appended under a key says so itself, but for the first: there was no cache yet.
+    assert [START] == asked
+    said = log.head()._replace(at="")
+    append(log, "b")
+    with log.path.open("rb") as file:
+        assert [True, False] == [keys.known(key, read, log.folder, file.fileno()) for key in ("k4", "other")]
+    assert [START, said] == asked
+
+
+def test_what_is_appended_is_noted_behind_what_the_cache_says_alone(log: JsonlLog) -> None:
+    """A cache that speaks up to another place is left for whoever reads on from there; no torn one is made whole."""
+    whole = cache(log).read_bytes()
+    end = log.head()
+    batch = append(log, "a5", key="k5")
+    assert batch is not None
+    noted = cache(log).read_bytes()
+    assert noted.startswith(whole)
+    for data in (whole[:-1], whole + b"x", whole.replace(b"=", b"-"), OPENING, b"", noted):
+        cache(log).write_bytes(data)
+        keys.note(log.folder, end, [batch])
+        assert data == cache(log).read_bytes()
+    cache(log).write_bytes(whole)
+    keys.note(log.folder, end, [batch])
+    assert noted == cache(log).read_bytes()
+    cache(log).unlink()
+    keys.note(log.folder, end, [batch])
+    assert not cache(log).exists()
 
 
 @pytest.mark.parametrize("window", [1, 7, 33, 34, 100, 1024 * 1024])

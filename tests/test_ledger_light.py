@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import importlib.util
 import json
@@ -173,3 +174,40 @@ def test_a_place_is_a_path_as_far_as_it_goes(path: str) -> None:
     mine, theirs = light.Place(path), Path(path)
     assert (str(theirs / "c"), theirs.name, str(theirs.parent)) == (str(mine / "c"), mine.name, str(mine.parent))
     assert theirs.parent / "x" == Path(mine.parent / "x")
+
+
+def test_a_named_tuple_refuses_what_typing_refuses() -> None:
+    """Fields that it has not, too few values, and a field without a default behind one that has one."""
+    for kind in (Pair, Twin):
+        with pytest.raises(ValueError, match=r"^Got unexpected field names: \['three'\]$"):
+            kind(1)._replace(three=3)  # type: ignore[call-arg]
+        with pytest.raises(TypeError, match=r"^Expected 2 arguments, got 3$"):
+            kind._make([1, "x", 3])
+    assert (Twin(1)._asdict(), copy.copy(Pair(1))) == (Pair(1)._asdict(), Pair(1))
+    with pytest.raises(TypeError, match=r"^Odd: a field without a default stands behind one that has one$"):
+
+        class Odd(NamedTuple):
+            one: int = 1
+            two: int  # type: ignore[misc]
+
+
+def test_a_module_is_loaded_once_something_of_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands for it answers as it does, and what is put into the one stands in the other."""
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
+    stands = light.later("colorsys")
+    assert "colorsys" not in sys.modules
+    assert (0.0, 0.0, 1.0) == stands.rgb_to_hsv(1, 1, 1)
+    monkeypatch.setattr(stands, "hsv_to_rgb", "mine")
+    assert "mine" == sys.modules["colorsys"].hsv_to_rgb
+    with pytest.raises(AttributeError, match="nothing"):
+        stands.nothing()
+
+
+@pytest.mark.parametrize("limit", [0, 1, 65_536, 65_537, 200_000, 300_000])
+def test_a_file_is_read_up_to_a_limit(tmp_path: Path, limit: int) -> None:
+    """Or to its end, whichever comes first, in as many pieces as it takes."""
+    data = bytes(range(250)) * 800
+    (tmp_path / "file").write_bytes(data)
+    with (tmp_path / "file").open("rb") as file:
+        assert data[:limit] == light.read_up_to(file.fileno(), limit)
+        assert data[limit:] == light.read_up_to(file.fileno())

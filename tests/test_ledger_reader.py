@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger import head as heads
-from ledger import reader, redact
+from ledger import redact
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import encode
+from ledger.ends import check_format
 from ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
 from ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from ledger.head import Head
@@ -202,7 +203,7 @@ def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeyp
             looks.append(start)
             super().__init__(fd, start, *rest, **named)
 
-    monkeypatch.setattr(reader, "Scan", Watched)
+    monkeypatch.setattr("ledger.reader.Scan", Watched)
     assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]
     assert [START, BATCHES[1].mark] == looks
 
@@ -260,7 +261,7 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
 )
 def test_only_the_first_line_tells_a_format(tmp_path: Path, opening: bytes) -> None:
     """A log whose first line is no opening of a later format is not called later, whatever it says elsewhere."""
-    reader.check_format(file_of(opening), tmp_path / "events.jsonl")
+    check_format(file_of(opening), tmp_path / "events.jsonl")
 
 
 def test_a_reader_may_begin_behind_any_batch(ledger: Callable[..., JsonlLog]) -> None:

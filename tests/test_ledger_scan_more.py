@@ -10,10 +10,11 @@ import pytest
 
 from ledger import scan
 from ledger.codec import encode
+from ledger.ends import fits, read_at
 from ledger.events import PointRated
 from ledger.line import CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES, START, Draft, Mark, RawBatch
 from ledger.redact import masked
-from ledger.scan import Scan, fits, is_blotted, last_batch_end, line_number, range_digest, read_at
+from ledger.scan import Scan, is_blotted, last_batch_end, line_number, range_digest
 from test_ledger_line import Read, batches_of, file_of, forge, raw, read
 from test_ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 

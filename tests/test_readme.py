@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 import re
 import shlex
+import subprocess
 import tomllib
 
 import pytest
@@ -145,8 +146,9 @@ def test_three_commands_lead_to_a_session_that_is_told(project: Path) -> None:
         done = run(words)
         assert ("tallybook", 0) == (verb, done.returncode), done.stderr
     (hook,) = json.loads((project / ".claude" / "settings.json").read_bytes())["hooks"]["SessionStart"][0]["hooks"]
-    assert "hook" == shlex.split(hook["command"])[-1]
-    told = run(["hook"], {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"})
+    payload = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"})
+    words = ["sh", "-c", hook["command"]]
+    told = subprocess.run(words, input=payload, capture_output=True, text=True, check=True)
     assert "[kpt_001] helpful=0 harmful=0 :: Quote ids as strings." in told.stdout
 
 

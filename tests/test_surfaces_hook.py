@@ -32,7 +32,9 @@ HUMAN = {"rater": "human"}
 HOOK = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "hook"]
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 INSTALLED = ("attr", "attrs", "cattrs", "orjson", "click", "rich", "yaml", "anthropic")
-HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib")
+HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "os", "site", "collections")
+# Of ours, what is for a ledger that is not as it should be.
+MENDING = ("ledger.scan", "ledger.reader", "ledger.recover", "ledger.redact", "ledger.spool")
 
 
 def call(payload: Mapping[str, Any] | bytes, session: str = "s1") -> str:
@@ -267,9 +269,9 @@ def test_a_hostile_entry_is_told_as_data(here: Project, text: str) -> None:
 
 
 def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project) -> None:
-    """Where the file is current and the settings were read before, nothing that is installed or slow is loaded."""
+    """Where the file is current, and settings and keys were read before, nothing installed, slow or idle is loaded."""
     set_to(here, "[playbook]\nbudget_chars = 9000\n[reflection]\non_stop = false\n")
-    call({"hook_event_name": "Stop"})
+    call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_002]"}, "s0")
     code = (
         "import sys; sys.argv[1:] = ['hook']\n"
         "from projections.surfaces.hook import run\n"
@@ -292,8 +294,8 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project) 
             check=True,
         )
         loaded = done.stderr.decode().split()
-        assert [] == [name for name in HEAVY if name in loaded]
-    assert (1, 1, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
+        assert [] == [name for name in (*HEAVY, *MENDING) if name in loaded]
+    assert (1, 2, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
 
 
 def set_to(project: Project, text: str) -> None:

@@ -6,15 +6,17 @@ import json
 import os
 from pathlib import Path
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from ledger import clock
 from projections.reflections import Session
-from projections.surfaces import commands, hook_health
+from projections.surfaces import commands, hook_health, hook_start
 from projections.surfaces.findings import Patient
 from projections.surfaces.install import settings
+from projections.surfaces.install.command import hook_command
 from projections.surfaces.project import Project
 from projections.surfaces.reflection import bootstrap
 from test_surfaces_bad_disk import run
@@ -164,7 +166,27 @@ def test_a_program_that_is_not_there_is_bad(here: Project, on_path: Path) -> Non
     on_path.unlink()
     (bad,) = [one for one in found(here) if one[0] == "bad"]
     assert f"{path}: tallybook, which the hooks name, is not there or not on PATH" == bad[1]
-    assert bad[2].startswith("put its folder on PATH; or `tallybook uninstall`, then `tallybook init`")
+    assert "put its folder on PATH; or `tallybook init` names one that is" == bad[2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
+@pytest.mark.parametrize("gone", ["python3", "hook_start.py"])
+def test_a_python_that_is_not_there_is_named(here: Project, on_path: Path, tmp_path: Path, gone: str) -> None:
+    """With what is called in its place; where that is gone as well, hooks do nothing."""
+    python, start = tmp_path / "python3", tmp_path / "hook_start.py"
+    for path in (python, start):
+        path.write_text("")
+    trust(here.root)
+    line = hook_command().replace(sys.executable, str(python))
+    line = line.replace(str(Path(hook_start.__file__).parent), str(tmp_path))
+    path = install(here.root, settings.install(None, line, "settings"))
+    assert ["ok", "ok"] == [level for level, _ in said(here)]
+    (tmp_path / gone).unlink()
+    note = f"{path}: {tmp_path / gone}, which the hooks start, is gone; they call `tallybook`, which is slower"
+    assert ("note", note, "`tallybook init` names one that is") in found(here)
+    on_path.unlink()
+    bad = f"{path}: neither {tmp_path / gone} nor tallybook, which the hooks name, is there, so they do nothing"
+    assert ("bad", bad, "`tallybook init` names one that is") in found(here)
 
 
 @pytest.mark.parametrize(

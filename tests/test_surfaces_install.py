@@ -17,6 +17,7 @@ import pytest
 
 from projections.surfaces import cli, commands
 from projections.surfaces.install import plan, settings
+from projections.surfaces.install.command import hook_command
 from projections.surfaces.project import Project
 from test_surfaces_hook import START, call, told
 from test_surfaces_install_settings import files, odd, parsed
@@ -58,7 +59,7 @@ def test_an_empty_project_is_ready_for_the_next_session(claude: Path, run: Calla
     answer = run("init")
     assert (0, "") == (answer.code, answer.err)
     assert OURS == list(tree(claude))
-    group = {"hooks": [{"type": "command", "command": "tallybook hook", "timeout": 10}]}
+    group = {"hooks": [{"type": "command", "command": hook_command(), "timeout": 10}]}
     assert {"hooks": {event: [group] for event in settings.EVENTS}} == json.loads(
         (claude / "settings.json").read_bytes()
     )
@@ -147,6 +148,25 @@ def test_settings_of_any_layout_come_back(new_project: Callable[[], Path], data:
         assert [] == settings.own_commands((claude / "settings.json").read_bytes(), "settings.json")
 
 
+@pytest.mark.parametrize("before", [None, THEIRS])
+def test_an_older_installation_is_brought_up_to_date(
+    claude: Path, run: Callable[..., Answer], before: bytes | None
+) -> None:
+    """Its command line is replaced and shown, no backup of it is made, and it is taken back as ever."""
+    if before is not None:
+        (claude / "settings.json").write_bytes(before)
+    run("init")
+    now = (claude / "settings.json").read_bytes()
+    old = now.replace(json.dumps(hook_command()).encode(), b'"tallybook hook"')
+    (claude / "settings.json").write_bytes(old)
+    answer = run("init")
+    assert (now, True) == ((claude / "settings.json").read_bytes(), '"tallybook hook"' in answer.out)
+    assert (before is not None) == (claude / plan.BACKUP).exists()
+    assert "Nothing to change" in run("init").out
+    run("uninstall")
+    assert ({} if before is None else {"settings.json": before}) == tree(claude)
+
+
 def test_what_others_changed_meanwhile_stays(claude: Path, run: Callable[..., Answer]) -> None:
     """Then our hooks alone are taken out, and the backup is left, which is said."""
     (claude / "settings.json").write_bytes(THEIRS)
@@ -190,13 +210,14 @@ def test_without_the_command_on_path_its_own_path_is_written(
     on_path.rename(program)
     monkeypatch.setattr(sys, "argv", [str(program), "init"])
     answer = run("init")
-    assert f"note: `tallybook` is not on PATH: the hooks name {program}, and slash" in answer.err
-    command = f"{shlex.quote(str(program))} hook"
+    assert "note: `tallybook` is not on PATH: slash commands work once it is\n" == answer.err
     installed = (claude / "settings.json").read_bytes()
-    assert [command] * len(settings.EVENTS) == settings.own_commands(installed, "")
+    (line,) = set(settings.own_commands(installed, ""))
+    assert line.endswith(f" || {shlex.quote(str(program))} hook || :")
     program.rename(on_path)
-    assert f"note: the hooks name {program}, which is not there" in run("init").err
-    assert installed == (claude / "settings.json").read_bytes()
+    assert "changed" in run("init").out
+    (line,) = set(settings.own_commands((claude / "settings.json").read_bytes(), ""))
+    assert line.endswith(" || tallybook hook || :")
     run("uninstall")
     assert {} == tree(claude)
 
@@ -204,9 +225,9 @@ def test_without_the_command_on_path_its_own_path_is_written(
 def test_without_any_program_the_plain_name_is_written(
     claude: Path, run: Callable[..., Answer], on_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A note says that the hooks work once it is on PATH."""
+    """Where the interpreter is no Python either, as in a frozen program; a note says that it must be on PATH."""
     on_path.unlink()
-    monkeypatch.setattr(sys, "executable", str(on_path.with_name("python")))
+    monkeypatch.setattr(sys, "executable", str(on_path.with_name("frozen")))
     monkeypatch.setattr(sys, "argv", ["-c"])
     assert "note: `tallybook` is not on PATH: hooks and slash commands work once it is\n" == run("init").err
     installed = (claude / "settings.json").read_bytes()

@@ -6,6 +6,7 @@ import copy
 from itertools import cycle
 import json
 import re
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import example, given
@@ -13,15 +14,32 @@ from hypothesis import strategies as st
 import pytest
 
 from ledger.errors import BadInputError
-from projections.surfaces.install import json_text, settings
+from projections.surfaces.install import command, json_text, settings
+from projections.surfaces.install.command import hook_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-COMMAND = "tallybook hook"
+COMMAND = hook_command()
+PLAIN = (
+    "tallybook hook",
+    "'/opt/my tools/tallybook' hook",
+    shlex.join(["/gone/bin/python3", *command._OPTIONS, command._CODE, "/gone/my lib"]) + " || tallybook hook || :",
+)
+"""What earlier versions and other installations wrote."""
 EVENTS = (*settings.EVENTS, "PreToolUse", "Notification")
-OURS = (COMMAND, "'/opt/my tools/tallybook' hook", "PYTHONUTF8=1 nice tallybook hook")
-OTHERS = ("echo done", "tallybook show", "tallybook hooks", "sh -c 'tallybook hook'", "echo 'open", "hook", "")
+KEPT = (COMMAND, "PYTHONUTF8=1 nice tallybook hook", f"nice {COMMAND}")
+OURS = (*KEPT, *PLAIN)
+OTHERS = (
+    "echo done",
+    "tallybook hook || true",
+    "tallybook show",
+    "tallybook hooks",
+    "sh -c 'tallybook hook'",
+    "echo 'open",
+    "hook",
+    "",
+)
 
 plain = st.recursive(
     st.none()
@@ -59,6 +77,7 @@ def documents(group: st.SearchStrategy[Any], smallest: int) -> st.SearchStrategy
 
 
 odd = documents(groups((*OURS, *OTHERS)) | plain, 0)
+kept = documents(groups((*KEPT, *OTHERS)) | plain, 0)
 others = documents(groups(OTHERS), 1)
 
 GAPS = ("", "", " ", "\n", "\t", "\r\n  ", "\n\n")
@@ -108,22 +127,26 @@ def parsed(data: bytes) -> dict[str, Any]:
     return document
 
 
+def commands_in(groups: Any) -> list[dict[str, Any]]:
+    """Return the hooks that stand in the list of an event, with a command each."""
+    lists = [group["hooks"] for group in groups if isinstance(group, dict) and isinstance(group.get("hooks"), list)]
+    return [one for hooks in lists for one in hooks if isinstance(one, dict) and isinstance(one.get("command"), str)]
+
+
 def has_ours(groups: Any) -> bool:
     """Say whether one of OURS stands in the list of an event."""
-    return any(
-        isinstance(group, dict)
-        and isinstance(group.get("hooks"), list)
-        and any(isinstance(one, dict) and one.get("command") in OURS for one in group["hooks"])
-        for group in groups
-    )
+    return any(one["command"] in OURS for one in commands_in(groups))
 
 
 @given(files(odd))
 def test_an_installation_adds_what_is_missing_and_nothing_else(data: bytes) -> None:
-    """Behind what stands, one group of ours for each event that does not call us yet; a second time adds nothing."""
+    """One group of ours for each event that does not call us yet, and this line for an older; then nothing more."""
     expected = copy.deepcopy(parsed(data))
     hooks = expected.setdefault("hooks", {})
     for event in settings.EVENTS:
+        for one in commands_in(hooks.get(event, [])):
+            if one["command"] in PLAIN:
+                one["command"] = COMMAND
         if not has_ours(hooks.setdefault(event, [])):
             hooks[event].append({"hooks": [{"type": "command", "command": COMMAND, "timeout": 10}]})
     done = install(data)
@@ -131,7 +154,7 @@ def test_an_installation_adds_what_is_missing_and_nothing_else(data: bytes) -> N
     assert done == install(done)
 
 
-@given(files(odd))
+@given(files(kept))
 def test_an_installation_takes_no_byte_away(data: bytes) -> None:
     """What stood there stands there still, in its order, but for white space in what was empty."""
     rest = iter(install(data).decode())
@@ -177,10 +200,12 @@ def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, 
     assert {"theirs": 1} | before | {"hooks": hooks} == done
 
 
-@pytest.mark.parametrize("command", ["cd /x && tallybook hook", "mine; tallybook hook", "mine\ntallybook hook"])
-def test_a_command_line_that_does_more_is_not_taken_out(command: str) -> None:
+@pytest.mark.parametrize(
+    "line", ["cd /x && tallybook hook", "mine; tallybook hook", "mine\ntallybook hook", f"mine && {COMMAND}"]
+)
+def test_a_command_line_that_does_more_is_not_taken_out(line: str) -> None:
     """It counts as installed, and taking it out would take somebody else's command."""
-    data = json.dumps({"hooks": {event: [settings.group(command)] for event in settings.EVENTS}}).encode()
+    data = json.dumps({"hooks": {event: [settings.group(line)] for event in settings.EVENTS}}).encode()
     assert data == install(data)
     assert data == remove(data)
 

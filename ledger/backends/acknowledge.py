@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from ledger import disk
 from ledger import head as heads
+from ledger.ends import read_at
 from ledger.errors import OutcomeUnknownError
 from ledger.head import HEAD_BYTES, Head
-from ledger.scan import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

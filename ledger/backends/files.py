@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
-
-from ledger import disk, recover
+from ledger import disk
 from ledger import head as heads
+from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError
-from ledger.light import suppress
+from ledger.light import later, os, suppress
 from ledger.line import first_seq
-from ledger.scan import fits, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ledger import recover
     from ledger.head import Head
     from ledger.line import Mark
+else:
+    recover = later("ledger.recover")
 
 LOG_NAME = "events.jsonl"
 

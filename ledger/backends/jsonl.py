@@ -7,18 +7,15 @@ only: hooks append through this module.
 
 from __future__ import annotations
 
-import os
-
-from ledger import clock, disk, keys, recover
+from ledger import clock, disk, keys
 from ledger import head as heads
 from ledger.backends import acknowledge
 from ledger.backends.files import LOG_NAME, Files
+from ledger.ends import check_format, read_at
 from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
-from ledger.light import suppress
+from ledger.light import later, os, suppress
 from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
-from ledger.reader import Reading, check_format
-from ledger.scan import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +24,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from ledger import reader, recover
     from ledger.clock import Now
+else:
+    # A hook on a ledger that is as it should be needs neither.
+    reader, recover = later("ledger.reader"), later("ledger.recover")
 
 _CHUNK_BYTES = 1024 * 1024
 SYSTEM = {"rater": "tallybook"}
@@ -74,9 +75,9 @@ class JsonlLog:
         finally:
             os.close(fd)
 
-    def scan(self, after: Mark = START, *, proven: bool = True) -> Reading:
+    def scan(self, after: Mark = START, *, proven: bool = True) -> reader.Reading:
         """Open the log for reading behind a place; never writes, needs no lock."""
-        return Reading(self.path, self.read_head(), after, proven=proven)
+        return reader.Reading(self.path, self.read_head(), after, proven=proven)
 
     def read(self, after: Mark = START, *, proven: bool = True) -> Iterator[RawBatch]:
         """Yield every batch behind a place, each verified.
@@ -190,13 +191,17 @@ class Transaction:
         head, seen = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.path)
-        known = files.noted(head, size) or files.tail
-        tail = recover.find_tail(files.log, log.path, size, head, files.boot, known)
-        self.mark = tail.mark
-        if tail.stop is not None:
-            batch = self._seal(files, tail, size)
-            self.mark, size = batch.mark, batch.end
-            self._flush_owed = True
+        if head is not None and head.suspect < 0 and head.mark.offset == size:
+            # All of it is acknowledged, and there is nothing else.
+            self.mark = head.mark
+        else:
+            known = files.noted(head, size) or files.tail
+            tail = recover.find_tail(files.log, log.path, size, head, files.boot, known)
+            self.mark = tail.mark
+            if tail.stop is not None:
+                batch = self._seal(files, tail, size)
+                self.mark, size = batch.mark, batch.end
+                self._flush_owed = True
         if head is not None and head.suspect >= 0:
             head = self._mend(files, head, size)
             # What stands now is on disk, whoever wrote it, so the head may say so.
@@ -311,6 +316,8 @@ class Transaction:
             if kind is None and self._pending:
                 files.tail = None
                 self._write(files)
+                if self._asked:
+                    keys.note(self._log.folder, self._opened, self._pending)
         finally:
             files.release()
         if kind is None and (self._pending or self._flush_owed):

@@ -10,9 +10,9 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from ledger import disk
+from ledger.ends import read_at
 from ledger.errors import CannotWriteError
 from ledger.line import dumps
-from ledger.scan import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

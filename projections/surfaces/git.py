@@ -14,8 +14,8 @@ import attrs
 from ledger import recover, redact
 from ledger.backends.files import LOG_NAME
 from ledger.clock import MICROSECONDS
+from ledger.ends import check_format
 from ledger.line import START
-from ledger.reader import check_format
 from ledger.scan import Scan
 
 if TYPE_CHECKING:

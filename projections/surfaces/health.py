@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 from ledger import clock, disk, recover, redact, spool
 from ledger.codec import decode, texts_of
+from ledger.ends import fits, read_at
 from ledger.errors import BadInputError
 from ledger.events import LogRecovered
 from ledger.line import START, head_field
-from ledger.scan import Scan, fits, read_at
+from ledger.scan import Scan
 from ledger.seeds import read_legacy
 from ledger.verify import salvage, verify
 from projections.history import kind_of

@@ -6,22 +6,21 @@ slow is loaded only where ``playbook.json`` is not what the ledger says.
 
 from __future__ import annotations
 
-import os
+import sys
 
 from ledger import clock, disk
 from ledger.errors import TallybookError
-from ledger.light import Place, encoder, loads, sha256, suppress
-from ledger.names import STAMP
+from ledger.light import Place, encoder, loads, os, read_up_to, sha256, suppress
 from projections.surfaces.hook_payload import AGENTS
 from projections.surfaces.project import Project, located
-import prompts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, NoReturn
 
     from projections.surfaces.hook_payload import Payload
+    from projections.surfaces.settings import Settings
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
 TEMPLATE = "playbook.txt"
@@ -29,6 +28,7 @@ NOTE = "hook-error"
 """File in the ledger's folder that holds the last thing that went wrong."""
 INSIDE = "TALLYBOOK_REFLECTING"
 """Set in the environment of a model that reflects: what fires there is no session of anybody's."""
+_read: dict[Project, Settings] = {}
 # A compaction has no id; two hooks of the same one fire together.
 _COMPACTION_US = 60 * clock.MICROSECONDS
 
@@ -55,13 +55,14 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
+def main(arguments: Sequence[str]) -> NoReturn:
+    """Do that, and end this process at once: nothing is left to be written, closed or cleared away."""
+    run(arguments)
+    os._exit(0)  # noqa: SLF001 - its name, public as it is
+
+
 def _standard_input() -> str:
-    pieces = []
-    left = MAX_PAYLOAD_BYTES
-    while left > 0 and (piece := os.read(0, min(left, 1024 * 1024))):
-        pieces.append(piece)
-        left -= len(piece)
-    return b"".join(pieces).decode("utf-8", "replace")
+    return read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace")
 
 
 def _say(answer: str) -> None:
@@ -80,8 +81,9 @@ def note(project: Project, error: Exception) -> None:
 def handle(payload: Payload) -> str:
     """Do what is to be done at an event, and return the answer, empty where there is none."""
     project = _project_of(payload.folder)
-    answers = [_done(does, project, payload) for does in EVENTS.get(payload.event, ()) if _lives(project)]
-    return "".join(answers)
+    _read.clear()
+    to_do = EVENTS.get(payload.event, ())
+    return "".join([_done(does, project, payload) for does in to_do]) if to_do and _lives(project) else ""
 
 
 def _done(does: Callable[[Project, Payload], str], project: Project, payload: Payload) -> str:
@@ -104,6 +106,15 @@ def _lives(project: Project) -> bool:
     return os.path.exists(project.playbook) or os.path.exists(project.ledger)
 
 
+def _settings(project: Project) -> Settings:
+    """Return what counts in a project; what is done at one event goes by the same."""
+    if project not in _read:
+        from projections.surfaces import settings
+
+        _read[project] = settings.read(project)
+    return _read[project]
+
+
 def _by(payload: Payload) -> dict[str, str]:
     by = {"rater": "tallybook", "session": payload.session, "agent": payload.subagent}
     return {field: value for field, value in by.items() if value}
@@ -122,9 +133,9 @@ def tell_playbook(project: Project, payload: Payload) -> str:
         return ""
     # Behind the questions that most calls end with: their process loads no more than it needs.
     from projections import inject
-    from projections.surfaces import hook_record, settings
+    from projections.surfaces import hook_record
 
-    budget_chars = settings.read(project).budget_chars
+    budget_chars = _settings(project).budget_chars
     template = _template() or inject.PLACEHOLDER
     choice = inject.choose(_entries(project), budget_chars - len(template)) if budget_chars else None
     if choice is None or not choice.names:
@@ -139,9 +150,9 @@ def tell_playbook(project: Project, payload: Payload) -> str:
         note(project, error)
         new = payload.event == "SessionStart"
     # It saves asking the ledger; and where that could not take the event, nothing else says that the session was told.
-    with suppress(TallybookError):
+    with suppress(OSError, TallybookError):
         disk.make_folder(marker.parent, durable=False)
-        disk.store(marker, b"")
+        os.close(disk.create_file(marker))
     context = {"hookEventName": payload.event, "additionalContext": text}
     return encoder()({"hookSpecificOutput": context}) if new else ""
 
@@ -152,12 +163,13 @@ def _digest(text: str) -> str:
 
 def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
     """Return the entries that stand: those of ``playbook.json``, where that is what the ledger says."""
+    from ledger.names import STAMP
     from projections.surfaces import hook_record
 
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
         document = loads(disk.read_file(project.playbook).decode("utf-8"))
-        if all(map(_is_entry, document["key_points"])):
+        if _are_entries(document["key_points"]):
             entries = document["key_points"]
             seq, _, chain = document[STAMP].partition(":")
             if hook_record.is_current(project, int(seq), chain):
@@ -165,15 +177,22 @@ def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
     return _brought_up(project, entries)
 
 
-def _is_entry(value: Any) -> bool:
-    texts, counts = (value["name"], value["text"]), (value["helpful"], value["harmful"])
-    return set(map(type, texts)) == {str} and set(map(type, counts)) == {int}
+def _are_entries(values: Sequence[Any]) -> bool:
+    kinds = {(type(one["name"]), type(one["text"]), type(one["helpful"]), type(one["harmful"])) for one in values}
+    return kinds <= {(str, str, int, int)}
 
 
 def _brought_up(project: Project, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Bring ``playbook.json`` up to date, and return its entries; as it stands where that cannot be done."""
+    import gc
     from pathlib import Path
 
+    # What follows is no short process any more, and needs what is installed.
+    gc.enable()
+    if sys.flags.no_site:
+        import site
+
+        site.main()
     from projections.render import playbook_dict
     from projections.surfaces import record
 
@@ -190,6 +209,8 @@ def _brought_up(project: Project, entries: Sequence[Mapping[str, Any]]) -> Seque
 
 def _template() -> str:
     """Return the text around the entries: the user's own, else the packaged one."""
+    import prompts
+
     for folder in (Place(os.path.expanduser("~")) / ".claude" / "prompts", Place(prompts.__file__).parent):
         with suppress(OSError):
             return disk.read_file(folder / TEMPLATE).decode("utf-8", "replace")
@@ -237,18 +258,16 @@ def owe_reflection(project: Project, payload: Payload) -> str:
 
 def take_up(project: Project, payload: Payload) -> str:
     """Let somebody see to what was asked for earlier and did not get done; it answers nothing."""
-    from projections.surfaces import hook_worker, settings
+    from projections.surfaces import hook_worker
 
-    if not payload.subagent and not hook_worker.is_settled(project, settings.read(project).rater):
+    if not payload.subagent and not hook_worker.is_settled(project, _settings(project).rater):
         hook_worker.start(project)
     return ""
 
 
 def owe_at_stop(project: Project, payload: Payload) -> str:
     """Record the same at a stop, where the settings say so; it answers nothing."""
-    from projections.surfaces import settings
-
-    return owe_reflection(project, payload) if settings.read(project).on_stop else ""
+    return owe_reflection(project, payload) if _settings(project).on_stop else ""
 
 
 EVENTS: dict[str, tuple[Callable[[Project, Payload], str], ...]] = {

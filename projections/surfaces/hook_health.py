@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from shlex import quote
-import shutil
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger import clock, disk
@@ -15,7 +14,8 @@ from projections.surfaces import hook, hook_runs, hook_setup, screen, worktree
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted
 from projections.surfaces.hook_runs import CANCELLED, FAILED, RAN
 from projections.surfaces.install import places
-from projections.surfaces.install.settings import EVENTS, TIMEOUT_S, program_of
+from projections.surfaces.install.command import call_of, is_there
+from projections.surfaces.install.settings import EVENTS, TIMEOUT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from projections.surfaces.findings import Patient
     from projections.surfaces.hook_runs import Run, Seen
     from projections.surfaces.hook_setup import Setup
+    from projections.surfaces.install.command import Call
 
 _INSTALL: Final = "`tallybook init` lets Claude Code use it"
 _SAID_CHARS: Final = 200
@@ -108,11 +109,9 @@ def _installed(setup: Setup) -> Iterator[Finding]:
     twice = ", where each is called twice and counts once" if len(calls) > len({event for event, _ in calls}) else ""
     if not missing:
         yield Finding(OK, f"installed in {where}{twice}")
-    for program in dict.fromkeys(program_of(command) for _, command in calls):
-        if not _is_there(program):
-            what = f"{where}: {program}, which the hooks name, is not there or not on PATH"
-            again = f"`tallybook uninstall{_scope(setup)}`, then `tallybook init{_scope(setup)}`, names one that is"
-            yield Finding(BAD, what, f"put its folder on PATH; or {again}")
+    for call in dict.fromkeys(call_of(command) for _, command in calls):
+        if call is not None:
+            yield from _callable(call, where, _scope(setup))
     if setup.disabled_in is not None:
         what = f'{setup.disabled_in}: "disableAllHooks" is true, so the agent calls none'
         yield Finding(NOTE, what, "take it out, and hooks are called again")
@@ -123,10 +122,24 @@ def _scope(setup: Setup) -> str:
     return " --user" if all(file.path.parent == places.users_folder() for file in setup.installed) else ""
 
 
-def _is_there(program: str) -> bool:
-    """Say whether a shell finds a program; what only the agent's own variables lead to is believed."""
-    path = os.path.expandvars(os.path.expanduser(program))
-    return "$" in path or shutil.which(path) is not None
+def _callable(call: Call, where: str, scope: str) -> Iterator[Finding]:
+    """Say what of that which a command line names is not there."""
+    again = f"`tallybook init{scope}` names one that is"
+    if not call.is_plain:
+        again = f"`tallybook uninstall{scope}`, then {again}"
+    if not call.python:
+        if not is_there(call.program):
+            what = f"{where}: {call.program}, which the hooks name, is not there or not on PATH"
+            yield Finding(BAD, what, f"put its folder on PATH; or {again}")
+        return
+    started = (call.python, os.path.join(call.folder, "hook_start.py"))
+    missing = [path for path in started if not os.path.isfile(path)]
+    if missing and is_there(call.program):
+        what = f"{where}: {missing[0]}, which the hooks start, is gone; they call `{call.program}`, which is slower"
+        yield Finding(NOTE, what, again)
+    elif missing:
+        what = f"{where}: neither {missing[0]} nor {call.program}, which the hooks name, is there, so they do nothing"
+        yield Finding(BAD, what, again)
 
 
 def _trusted(setup: Setup, seen: Seen, *, fired: bool) -> Iterator[Finding]:

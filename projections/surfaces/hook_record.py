@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
-
-from ledger import clock, disk, spool
+from ledger import clock, disk
 from ledger.backends.jsonl import JsonlLog
+from ledger.ends import read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, NewerLedgerError
+from ledger.light import later, os
 from ledger.line import Draft, first_seq
-from ledger.scan import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ledger import spool
     from projections.surfaces.project import Project
+else:
+    spool = later("ledger.spool")
 
 HOOK_WAIT_MS = disk.LOCK_WAIT_MS
-_WINDOW_BYTES = 64 * 1024
+# Mostly the last few lines tell; each window is twice as large as the one before it.
+_WINDOW_BYTES = 4 * 1024
 _LOOKED_AT_BYTES = 1024 * 1024
 
 BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
@@ -85,10 +88,10 @@ def is_current(project: Project, seq: int, chain: str) -> bool:
 
 def _reaches(fd: int, end: int, seq: int) -> bool:
     """Say whether, read backwards from its end, a log says nothing of the playbook up to a line of this number."""
-    rest = b""
-    for begin in range(end - _WINDOW_BYTES, end - _LOOKED_AT_BYTES, -_WINDOW_BYTES):
-        at = max(begin, 0)
-        text = read_at(fd, _WINDOW_BYTES + min(begin, 0), at) + rest
+    begin, window, rest = end, _WINDOW_BYTES, b""
+    while begin > 0 and end - begin < _LOOKED_AT_BYTES:
+        at = max(begin - window, 0)
+        text = read_at(fd, begin - at, at) + rest
         rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
         for line in reversed(list(filter(None, whole.split(b"\n")))):
             found = first_seq(line)
@@ -96,8 +99,7 @@ def _reaches(fd: int, end: int, seq: int) -> bool:
                 return True
             if kind_of(line) not in BESIDE:
                 return False
-        if at == 0:
-            break
+        begin, window = at, 2 * window
     return False
 
 

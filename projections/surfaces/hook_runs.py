@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ledger import disk
+from ledger.ends import read_at
 from ledger.errors import CannotWriteError
 from ledger.light import suppress
-from ledger.scan import read_at
 from projections.surfaces.install.settings import calls_us
 
 if TYPE_CHECKING:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from ledger import clock, disk
 from ledger.errors import TallybookError
-from ledger.light import suppress
+from ledger.light import os, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-
 from ledger.errors import BadInputError, CannotWriteError
-from ledger.light import NamedTuple, Place
+from ledger.light import NamedTuple, Place, os
 from projections.surfaces import worktree
 
 TYPE_CHECKING = False

@@ -6,11 +6,9 @@ a hook reads what was found before from the cache, and loads no TOML reader.
 
 from __future__ import annotations
 
-import os
-
 from ledger import disk
 from ledger.errors import CannotWriteError, Problem, TallybookError
-from ledger.light import NamedTuple, Place, encoder, loads, sha256, suppress
+from ledger.light import NamedTuple, Place, encoder, loads, os, sha256, suppress
 from projections.surfaces import worktree
 from projections.surfaces.project import CLAUDE, Project
 

@@ -5,12 +5,9 @@ What an unpacked archive or another user left in place of those files leads nowh
 
 from __future__ import annotations
 
-import os
-import stat
-
 from ledger import disk
 from ledger.errors import TallybookError
-from ledger.light import suppress
+from ledger.light import os, read_up_to, stat, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +37,10 @@ def read_small(path: Path | str, limit: int) -> bytes:
         OSError: It is not there, or cannot be read.
     """
     fd = disk.open_file(path, write=False)
-    with os.fdopen(fd, "rb") as file:
-        data = file.read(limit + 1)
+    try:
+        data = read_up_to(fd, limit + 1)
+    finally:
+        os.close(fd)
     if len(data) > limit:
         raise ValueError(f"it holds more than {limit:,} bytes")
     return data

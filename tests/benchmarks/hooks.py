@@ -4,52 +4,86 @@ from __future__ import annotations
 
 from itertools import count
 import json
-import os
-from pathlib import Path
+import shlex
+import shutil
 import subprocess
 import sys
 from time import perf_counter, sleep
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from benchmarks import data
+from benchmarks.commands import environment, installed
+from benchmarks.rivals import OLD_HOOK
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
 from projections.reflections import NO_RATER
 from projections.surfaces import commands, hook_worker
+from projections.surfaces.install.command import hook_command
 from projections.surfaces.project import Project
 from projections.surfaces.reflection import due, worker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
-PAIRS = 25
+PAIRS: Final = 25
 SHORT, LONG = 10, 100_000
 WAIT_S, WAITS = 0.05, 200
-MILLISECONDS = 1_000
-BARE = [sys.executable, "-c", "pass"]
+MILLISECONDS: Final = 1_000
+BARE: Final = shlex.join([sys.executable, "-c", "pass"])
+
+TOLD: Final = "injection"
+CITED: Final = "a citation"
+PAYLOADS: Final[dict[str, dict[str, Any]]] = {
+    TOLD: {"hook_event_name": "SessionStart", "source": "startup"},
+    CITED: {"hook_event_name": "Stop", "last_assistant_message": "as [kpt_007] says"},
+    "work owed": {"hook_event_name": "SessionEnd"},
+    "nothing to do": {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}},
+}
+"""Hook → what an agent sends it; the session is another each time, and its transcript the project's."""
+
+_numbers = count()
 
 
-def _process(command: list[str], environment: dict[str, str], given: Callable[[], bytes]) -> Callable[[], float]:
-    """Return what runs a command and says how many seconds it took, from before its start to behind its end."""
+def _lines() -> dict[str, str]:
+    """Return the command lines of a hook: what ``init`` writes, and the command as an installer leaves it."""
+    return {
+        "the line that init writes": hook_command(),
+        "the tallybook command": shlex.join([str(installed()), "hook"]),
+    }
+
+
+def _process(line: str, project: Project, given: Callable[[], bytes]) -> Callable[[], float]:
+    """Return what runs a command line as an agent does, by a shell, and says how many seconds that took."""
+    # The agent's own folder is the project's here: nothing of whoever measures is read.
+    here = dict(environment()) | {"CLAUDE_PROJECT_DIR": str(project.root), "CLAUDE_CONFIG_DIR": str(project.claude)}
 
     def run() -> float:
         stdin = given()
         begin = perf_counter()
-        done = subprocess.run(command, input=stdin, capture_output=True, env=environment, check=True)
+        done = subprocess.run(["sh", "-c", line], input=stdin, capture_output=True, env=here, check=True)
         taken = perf_counter() - begin
         if done.stderr:
-            raise NoRivalError(f"{command}: {done.stderr.decode()}")
+            raise NoRivalError(f"{line}: {done.stderr.decode()}")
         return taken
 
+    run()
     return run
 
 
-def _project(folder: Path, events: int) -> Project:
-    """Return a project with 200 entries and a ledger of so many events, in which nothing is owed."""
+def _project(folder: Path, kind: str, events: int) -> Project:
+    """Return a project with a ledger of so many events, in which nothing is owed."""
     project = Project(folder)
-    data.build(project.ledger, "alike", events)
+    data.build(project.ledger, kind, events)
     commands.replay(project)
+    transcript = _transcript(project)
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n", encoding="utf-8")
     worker.work(project, due.Plan())
     return project
+
+
+def _transcript(project: Project) -> Path:
+    return project.claude / "projects" / "p" / "transcript.jsonl"
 
 
 def _wait_for_worker(project: Project) -> None:
@@ -62,42 +96,49 @@ def _wait_for_worker(project: Project) -> None:
     sleep(10 * WAIT_S)
 
 
-def _payloads(project: Project) -> dict[str, dict[str, Any]]:
-    """Return for each hook what an agent sends it; the session is another each time."""
-    transcript = project.root / ".claude" / "projects" / "p" / "transcript.jsonl"
-    transcript.parent.mkdir(parents=True, exist_ok=True)
-    transcript.write_text("{}\n", encoding="utf-8")
-    return {
-        "injection of 200 entries": {"hook_event_name": "SessionStart", "source": "startup"},
-        "a citation": {"hook_event_name": "Stop", "last_assistant_message": "as [kpt_007] says"},
-        "work owed": {"hook_event_name": "SessionEnd", "transcript_path": str(transcript)},
-        "nothing to do": {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}},
-    }
+def _payload(project: Project, what: str) -> Callable[[], bytes]:
+    """Return what gives the next payload, once nothing runs beside it."""
+
+    def given() -> bytes:
+        _wait_for_worker(project)
+        common = {"session_id": f"s{next(_numbers)}", "transcript_path": str(_transcript(project))}
+        return json.dumps(common | PAYLOADS[what]).encode()
+
+    return given
+
+
+def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[str, str]) -> Row:
+    """Measure a hook beside a rival, given as what it is called and its command line."""
+    ours = _process(_lines()[how], project, _payload(project, what))
+    theirs = _process(rival[1], project, lambda: b"{}")
+    taken = alternate(ours, theirs, setting.pairs(PAIRS))
+    entries = len(commands.show(project)["key_points"])
+    told = f"{what}, {how}, {entries:,} entries and {commands.now(project).seq:,} events"
+    return Row("hook", told, rival[0], faster(taken), *medians(taken, MILLISECONDS), "ms", "each started by a shell")
 
 
 def rows(setting: Setting) -> Iterator[Row]:
-    """Measure each hook on a short ledger and on a long one."""
-    installed = Path(sys.executable).with_name("tallybook")
-    if not installed.exists():
-        raise NoRivalError("hook: the command is not installed beside this Python")
-    numbers = count()
+    """Measure each hook on a short ledger and on a long one, then two of them beside processes that do as of old.
+
+    Raises:
+        NoRivalError: There is no shell, or the command is not installed.
+    """
+    if not shutil.which("sh"):
+        raise NoRivalError("hook: this system has no shell")
     for events in (SHORT, LONG):
-        project = _project(setting.folder / f"hook-{events}", events)
-        # An agent has no reason to keep Python from remembering what it compiled.
-        kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-        # The agent's own folder is the project's here: nothing of whoever measures is read.
-        environment = kept | {"CLAUDE_PROJECT_DIR": str(project.root), "CLAUDE_CONFIG_DIR": str(project.claude)}
-        for what, payload in _payloads(project).items():
-
-            def given(payload: dict[str, Any] = payload, project: Project = project) -> bytes:
-                _wait_for_worker(project)
-                return json.dumps({"session_id": f"s{next(numbers)}", **payload}).encode()
-
-            ours = _process([str(installed), "hook"], environment, given)
-            theirs = _process(BARE, environment, lambda: b"")
-            ours()
-            theirs()
-            taken = alternate(ours, theirs, setting.pairs(PAIRS))
-            against = "python -c pass"
-            what = f"{what}, whole process, ledger of {events:,} events"  # noqa: PLW2901 - told as the row has it
-            yield Row("hook", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
+        project = _project(setting.folder / f"hook-{events}", "alike", events)
+        for what in PAYLOADS:
+            for how in _lines():
+                yield _row(setting, project, what, how, ("python -c pass", BARE))
+    how = next(iter(_lines()))
+    for kind in ("alike", "wide"):
+        project = _project(setting.folder / f"hook-{kind}", kind, SHORT)
+        old = project.root / "old.json"
+        points = [
+            {"name": f"kpt_{n:03d}", "text": data.text_of(n), "helpful": 0, "harmful": 0}
+            for n in range(1, data.WIDE + 1)
+        ]
+        old.write_text(json.dumps({"key_points": points}, indent=2), encoding="utf-8")
+        for what in (TOLD, CITED):
+            line = shlex.join([sys.executable, "-c", OLD_HOOK, str(old), what])
+            yield _row(setting, project, what, how, (f"loading, changing and rewriting {data.WIDE:,} entries", line))

@@ -1,4 +1,4 @@
-"""Row ``eventsourcing``: rebuilding from a recorder of that library against a replay, event for event."""
+"""Row ``eventsourcing``: rebuilding from a recorder of that library against a replay; and a hook as of old."""
 
 from __future__ import annotations
 
@@ -18,6 +18,24 @@ PATIENCE_S = 5
 # It rebuilds some 30,000 events a second and writes them no faster; a million would take minutes.
 MAX_EVENTS = 100_000
 MICROSECONDS = 1_000_000
+
+OLD_HOOK = """
+import json, os, sys
+path, what = sys.argv[1:]
+payload = json.load(sys.stdin)
+with open(path, encoding="utf-8") as file:
+    playbook = json.load(file)
+if what == "injection":
+    lines = ["[{name}] helpful={helpful} harmful={harmful} :: {text}".format(**one) for one in playbook["key_points"]]
+    print(json.dumps({"hookSpecificOutput": {"additionalContext": "\\n".join(lines)[:8000]}}))
+playbook["key_points"][6]["helpful"] += 1
+with open(path + ".tmp", "w", encoding="utf-8") as file:
+    json.dump(playbook, file, indent=2)
+    file.flush()
+    os.fsync(file.fileno())
+os.replace(path + ".tmp", path)
+"""
+"""A hook as playbook tools have it: load all of ``playbook.json``, count, and write all of it."""
 
 
 @cache

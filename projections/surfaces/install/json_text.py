@@ -1,4 +1,4 @@
-"""A text editor for JSON: an item more or an item less, and every other byte of a file that people keep stays.
+"""A text editor for JSON: an item more or less, or another text, and every other byte of a file that people keep stays.
 
 It is handed valid JSON without a byte order mark. A value is found by its path: keys of objects, indices of arrays.
 """
@@ -98,6 +98,12 @@ def insert(text: str, path: Path, key: str | None, value: Any) -> str:
         at, until = node.start + 1, node.end - 1
     label = "" if key is None else json.dumps(key, ensure_ascii=False) + style.colon
     return text[:at] + gap + label + _laid_out(value, style, base) + closing + text[until:]
+
+
+def replace(text: str, path: Path, value: str) -> str:
+    """Put a text in the place of the one at a path."""
+    node, _ = _find(text, _parse(text), path)
+    return text[: node.start] + json.dumps(value, ensure_ascii=False) + text[node.end :]
 
 
 def remove(text: str, path: Path) -> str:

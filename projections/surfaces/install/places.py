@@ -1,22 +1,18 @@
-"""Where things are installed: the folder that an agent reads its settings from, and the command that it is told."""
+"""Where things are installed: the folder that an agent reads its settings from."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
-import shlex
-import shutil
 import stat
-import sys
 from typing import Final
 
 import attrs
 
 from ledger.errors import BadInputError, CannotWriteError
-from projections.surfaces.install.settings import UNCHANGED, program_of
+from projections.surfaces.install.settings import UNCHANGED
 from projections.surfaces.project import CLAUDE, Project, find_project
 
-COMMAND: Final = "tallybook"
 FOLDER: Final = "CLAUDE_PROJECT_DIR"
 """Names, in a hook's environment, the folder in which the agent was started."""
 
@@ -135,24 +131,3 @@ def settings_file(place: Target) -> Path:
     if os.path.lexists(path) and not (real.exists() and stat.S_ISREG(real.stat().st_mode)):
         raise CannotWriteError(path, "is no regular file", f"move it away; {UNCHANGED}")
     return real if path.is_symlink() else path
-
-
-def hook_command() -> str:
-    """Return the command line of the hook, the same after every upgrade: by its path only where PATH has it not."""
-    if not shutil.which(COMMAND):
-        for path in (Path(sys.argv[0]).absolute(), Path(sys.executable).with_name(COMMAND)):
-            if path.stem == COMMAND and path.is_file() and str(path).isprintable():
-                return f"{shlex.quote(str(path))} hook"
-    return f"{COMMAND} hook"
-
-
-def remark(command: str) -> str:
-    """Return what a person should know of a command line that calls our hook, empty where it is as it should be."""
-    program = program_of(command)
-    if program != COMMAND and not shutil.which(program):
-        return f"the hooks name {program}, which is not there: `uninstall`, then `init`, names the one that is"
-    if shutil.which(COMMAND):
-        return ""
-    works = "slash commands work once it is"
-    told = f"the hooks name {program}, and {works}" if program != COMMAND else f"hooks and {works}"
-    return f"`{COMMAND}` is not on PATH: {told}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ledger.errors import BadInputError, CannotWriteError
-from projections.surfaces.install import places, settings, steps
+from projections.surfaces.install import command, places, settings, steps
 from projections.surfaces.install.settings import UNCHANGED
 from projections.surfaces.install.steps import LEFT, Step
 from projections.surfaces.record import open_log, write
@@ -30,19 +30,21 @@ _CHANGED: Final = "not as this version writes it, so it is yours"
 _VERB = re.compile(rb"Bash\(tallybook ([a-z-]+)")
 
 
-def install(place: Target, command: str, verbs: Collection[str]) -> tuple[Step, ...]:
+def install(place: Target, line: str, verbs: Collection[str]) -> tuple[Step, ...]:
     """Return the steps of an installation, the settings' own last: the agent is told once the rest stands.
 
     Args:
         place: What is installed into.
-        command: The command line of the hook.
+        line: The command line of the hook.
         verbs: Those that the command line has: a slash command that runs another is not installed.
     """
     path = places.settings_file(place)
     before = steps.read(path)
-    after = settings.install(before, command, str(path))
+    after = settings.install(before, line, str(path))
     found = [_packaged(place.claude / name, data) for name, data in _files(verbs).items()]
-    saved = [_backup(place, before)] if before is not None and before != after else []
+    # What has our hooks already, and changes in their command lines alone, is not what it was before us.
+    fresh = before is not None and before != after and not settings.calls_everywhere(before, str(path))
+    saved = [_backup(place, before)] if before is not None and fresh else []
     why = "has the hooks already" if before == after else ""
     return *found, *saved, attrs.evolve(steps.write(path, before, after, why), shown=True)
 
@@ -50,7 +52,7 @@ def install(place: Target, command: str, verbs: Collection[str]) -> tuple[Step, 
 def remarks(planned: Sequence[Step]) -> tuple[str, ...]:
     """Return what a person should know of the hooks that an installation ends with, a line each."""
     path, after = planned[-1].path, planned[-1].after or b""
-    return tuple(filter(None, map(places.remark, dict.fromkeys(settings.own_commands(after, str(path))))))
+    return tuple(filter(None, map(command.remark, dict.fromkeys(settings.own_commands(after, str(path))))))
 
 
 def _backup(place: Target, before: bytes) -> Step:
@@ -100,7 +102,7 @@ def _without_hooks(place: Target, path: Path, before: bytes) -> Iterator[Step]:
     own = settings.own_commands(before, str(path))
     if not own:
         yield from [gone] if kept == before else ()
-    elif any(_installed(kept, command, str(backup)) == before for command in dict.fromkeys(own)):
+    elif any(_installed(kept, line, str(backup)) == before for line in dict.fromkeys(own)):
         yield Step(path, "deleted" if kept is None else "restored", "as it was before", before, kept, shown=True)
         yield from [gone] if kept is not None else ()
     else:
@@ -113,11 +115,11 @@ def _without_hooks(place: Target, path: Path, before: bytes) -> Iterator[Step]:
             yield Step(backup, LEFT, "not put back, as more than our hooks would change")
 
 
-def _installed(data: bytes | None, command: str, source: str) -> bytes | None:
+def _installed(data: bytes | None, line: str, source: str) -> bytes | None:
     """Return what an installation makes of settings; None where it refuses them, or where they had hooks of ours."""
     try:
         by_hand = data is not None and settings.remove(data, source) != data
-        return None if by_hand else settings.install(data, command, source)
+        return None if by_hand else settings.install(data, line, source)
     except BadInputError:
         return None
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import PurePath
-import shlex
 from typing import TYPE_CHECKING, Any, Final
 
 from ledger import strict
 from ledger.errors import BadInputError
 from projections.surfaces.install import json_text
+from projections.surfaces.install.command import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,8 +20,6 @@ TIMEOUT_S: Final = 10
 UNCHANGED: Final = "nothing was changed"
 
 _MARK = "\ufeff"
-_NAMES = frozenset({"tallybook", "tallybook.exe"})
-_OPERATORS = frozenset("();<>|&")
 _EMPTY = b"{}\n"
 
 
@@ -32,7 +29,10 @@ def group(command: str) -> dict[str, Any]:
 
 
 def install(data: bytes | None, command: str, source: str) -> bytes:
-    """Return settings in which every event of EVENTS calls us; those that do so already are left alone.
+    """Return settings in which every event of EVENTS calls us, once where ``init`` wrote it.
+
+    What calls us already is left alone, but for a command line that an earlier version wrote, or another installation:
+    this one's takes its place.
 
     Args:
         data: The file, None where there is none.
@@ -44,6 +44,10 @@ def install(data: bytes | None, command: str, source: str) -> bytes:
     """
     mark, text, document = _read(_EMPTY if data is None else data, source)
     for event in EVENTS:
+        for (_, index, number), _, one in _commands({event: document.get("hooks", {}).get(event)}):
+            call = call_of(one)
+            if call is not None and call.is_plain and one != command:
+                text = json_text.replace(text, ("hooks", event, index, "hooks", number, "command"), command)
         hooks = document.get("hooks", {})
         if any(calls_us(one) for _, _, one in _commands({event: hooks.get(event)})):
             continue
@@ -72,6 +76,15 @@ def remove(data: bytes, source: str) -> bytes:
     return (mark + text).encode()
 
 
+def calls_everywhere(data: bytes, source: str) -> bool:
+    """Say whether every event of EVENTS calls us already.
+
+    Raises:
+        BadInputError: It is no JSON, or no settings.
+    """
+    return {event for event, _ in own_calls(_read(data, source)[2])}.issuperset(EVENTS)
+
+
 def own_commands(data: bytes, source: str) -> list[str]:
     """Return the command lines that call us, in the order in which they stand.
 
@@ -90,29 +103,7 @@ def own_calls(document: object) -> tuple[tuple[str, str], ...]:
 
 def calls_us(command: str) -> bool:
     """Say whether a command line ends by calling our hook."""
-    return bool(program_of(command))
-
-
-def program_of(command: str) -> str:
-    """Return the program, by name or path, that is called as our hook at the end of a command line; else nothing."""
-    words = _words(command)
-    ours = len(words) > 1 and words[-1] == "hook" and PurePath(words[-2]).name in _NAMES
-    return words[-2] if ours else ""
-
-
-def does_more(command: str) -> bool:
-    """Say whether a command line is more than one command: somebody else's, which ours was put behind."""
-    return "\n" in command or any(word and _OPERATORS.issuperset(word) for word in _words(command))
-
-
-def _words(command: str) -> list[str]:
-    try:
-        words = shlex.shlex(command, posix=True, punctuation_chars=True)
-        words.whitespace_split = True
-        words.commenters = ""
-        return list(words)
-    except ValueError:  # A quotation that is not closed.
-        return []
+    return call_of(command) is not None
 
 
 def _read(data: bytes, source: str) -> tuple[str, str, dict[str, Any]]:
@@ -147,7 +138,8 @@ def _first(document: dict[str, Any]) -> tuple[str | int, ...] | None:
     """Return the path of what is to be taken out first: a hook of ours, or the largest thing that holds it alone."""
     hooks = document.get("hooks", {})
     for (event, index, number), one, command in _commands(hooks):
-        if not calls_us(command) or does_more(command):
+        call = call_of(command)
+        if call is None or call.does_more:
             continue
         if len(one["hooks"]) > 1:
             return "hooks", event, index, "hooks", number

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from projections.surfaces.answers import answer, note, say
-from projections.surfaces.install import places, plan, steps
+from projections.surfaces.install import command, places, plan, steps
 from projections.surfaces.options import as_json
 
 if TYPE_CHECKING:
@@ -36,12 +36,13 @@ def _scope(command: Command) -> Command:
 def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool) -> None:
     """Let an agent use Tallybook: its hooks, slash commands and settings, and a ledger to begin with.
 
-    Run again, it changes nothing; what others have in the agent's settings stays as it is.
+    Run again, it changes nothing but a command line that another version, or another installation, wrote for the
+    hooks; what others have in the agent's settings stays as it is.
     """
     root = context.find_root()
     place = places.target(root.params["folder"], user=user)
     verbs = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
-    planned = plan.install(place, places.hook_command(), verbs)
+    planned = plan.install(place, command.hook_command(), verbs)
     begun = () if place.project is None else (plan.ledger(place.project),)
     odd: tuple[str, ...] = ()
     if not dry_run:

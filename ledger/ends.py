@@ -1,0 +1,44 @@
+"""The two ends of a log, as a writer looks at them first: what its first line says, and which chain ends where.
+
+Standard library only: hooks do without the rest of reading.
+"""
+
+from __future__ import annotations
+
+from ledger.errors import NewerLedgerError
+from ledger.light import os
+from ledger.line import CHAIN_END, FORMAT
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from ledger.line import Mark
+
+_OPENING_BYTES = 1024
+
+
+def read_at(fd: int, size: int, offset: int) -> bytes:
+    """Return up to ``size`` bytes from ``offset`` on, fewer only at the end of the file."""
+    if hasattr(os, "pread"):
+        return os.pread(fd, size, offset)
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.read(fd, size)
+
+
+def check_format(fd: int, path: Path) -> None:
+    """Refuse a ledger whose first line names a format from the future.
+
+    Raises:
+        NewerLedgerError: It does.
+    """
+    line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
+    number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
+    if number.isdigit() and int(number) > FORMAT:
+        raise NewerLedgerError(path.name, int(number), FORMAT)
+
+
+def fits(fd: int, mark: Mark) -> bool:
+    """Say whether a batch with this chain value ends at this offset: whether a mark speaks of this log."""
+    tail = mark.chain.encode() + CHAIN_END
+    return not mark.offset or read_at(fd, len(tail), max(mark.offset - len(tail), 0)) == tail

@@ -1,0 +1,83 @@
+"""The hook's command line: what ``init`` writes, and what is taken for a call of our hook, whoever wrote it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import shlex
+import shutil
+import sys
+
+import pytest
+
+from projections.surfaces import hook_start
+from projections.surfaces.install.command import Call, call_of, hook_command, remark
+
+FOLDER = str(Path(hook_start.__file__).parent)
+DIRECT = f"/x/python3 -I -S -X utf8 -c '{shlex.split(hook_command())[6]}' '/my lib/surfaces' || tallybook hook || :"
+CALLS = {
+    "tallybook hook": Call("tallybook", is_plain=True),
+    "'/my bin/tallybook' hook": Call("/my bin/tallybook", is_plain=True),
+    "tallybook.exe hook": Call("tallybook.exe", is_plain=True),
+    "tallybook hook || :": Call("tallybook"),
+    "nice -n 5 tallybook hook": Call("tallybook"),
+    "mine && tallybook hook": Call("tallybook", does_more=True),
+    "mine\ntallybook hook": Call("tallybook", does_more=True),
+    DIRECT: Call("tallybook", "/x/python3", "/my lib/surfaces", is_plain=True),
+    f"nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib/surfaces"),
+    f"mine; nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib/surfaces", does_more=True),
+    DIRECT.replace("tallybook hook", "'/my bin/tallybook' hook"): Call(
+        "/my bin/tallybook", "/x/python3", "/my lib/surfaces", is_plain=True
+    ),
+    DIRECT.replace(" -I -S -X utf8", ""): Call("tallybook", "/x/python3", "/my lib/surfaces", is_plain=True),
+    DIRECT.replace("hook_start.main()", "mine()"): Call("tallybook", does_more=True),
+}
+"""Command line → how it calls our hook."""
+
+
+@pytest.mark.parametrize("line", CALLS)
+def test_a_call_is_known_again(line: str) -> None:
+    """Plain or behind something else, by its name, its path or the interpreter's, now and in earlier versions."""
+    assert CALLS[line] == call_of(line)
+
+
+@pytest.mark.parametrize(
+    "line", ["", "hook", "tallybook", "tallybook show", "sh -c 'tallybook hook'", "tallybook hook || true", "|| :", "'"]
+)
+def test_what_calls_something_else_is_no_call(line: str) -> None:
+    """Nor what calls us in the middle of something."""
+    assert call_of(line) is None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
+def test_what_is_written_is_known_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """It starts this interpreter on this very module, whatever their paths have in them."""
+    python = tmp_path / 'it\'s $HOME `x` \\ "py"' / "python3"
+    monkeypatch.setattr(sys, "executable", str(python))
+    call = call_of(hook_command())
+    assert call is not None
+    assert (str(python), FOLDER, True) == (call.python, call.folder, call.is_plain)
+
+
+def test_a_program_that_has_python_within_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It takes no options of the interpreter's."""
+    monkeypatch.setattr(sys, "executable", "/opt/tallybook")
+    call = call_of(hook_command())
+    assert call is not None
+    assert ("", True) == (call.python, call.is_plain)
+
+
+def test_what_a_person_should_know_of_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whether what it names is there, and whether slash commands find the program."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    direct = DIRECT.replace("/x/python3", sys.executable)
+    works = "`tallybook` is not on PATH: {}slash commands work once it is"
+    assert works.format("") == remark(direct)
+    assert works.format("hooks and ") == remark("tallybook hook") == remark(DIRECT)
+    assert remark("nice /x/tallybook hook").startswith("the hooks name /x/tallybook, which is not there: ")
+    program = tmp_path / "here" / "tallybook"
+    program.parent.mkdir()
+    program.write_text("")
+    program.chmod(0o755)
+    assert works.format(f"the hooks name {program}, and ") == remark(f"{program} hook")
+    shutil.copy(program, tmp_path)
+    assert ["", "", "", ""] == [remark(line) for line in (direct, DIRECT, "tallybook hook", "mine")]
