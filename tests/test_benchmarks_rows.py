@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 LINES = {
     "append": 1,
     "append-batch": 1,
+    "append-many": 1,
     "many": 12,
     "rewrite": 1,
     "replay": 1,

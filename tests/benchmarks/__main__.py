@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "append": append.rows,
     "append-batch": append.batch,
+    "append-many": append.together,
     "many": crowd.rows,
     "rewrite": append.rewrite,
     "replay": replay.rows,

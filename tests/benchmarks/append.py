@@ -1,4 +1,4 @@
-"""Rows ``append``, ``append-batch`` and ``rewrite``: what it costs until a rating is durable."""
+"""Rows ``append``, ``append-batch``, ``append-many`` and ``rewrite``: what it costs until a rating is durable."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ PAIRS = 15
 BLOCK = 200
 REWRITE_BLOCK = 20
 OLD_ENTRIES = 2_000
+TOGETHER = 100
 MICROSECONDS = 1_000_000
+MILLISECONDS = 1_000
 
 
 def _block(step: Callable[[], object], times: int) -> Callable[[], float]:
@@ -73,6 +75,25 @@ def rows(setting: Setting) -> Iterator[Row]:
 def batch(setting: Setting) -> Iterator[Row]:
     """Measure an update: five ratings and what closes them."""
     yield from _against_bare(setting, "append-batch", "a batch of six events, likewise", next(alike()))
+
+
+def together(setting: Setting) -> Iterator[Row]:
+    """Measure many batches in one transaction, which flushes once, against a transaction for each."""
+    with closing(JsonlLog(setting.folder / "append-many")) as log:
+
+        def at_once() -> None:
+            with log.transaction() as tx:
+                for _ in range(TOGETHER):
+                    tx.append([RATING], BY)
+
+        def one_by_one() -> None:
+            for _ in range(TOGETHER):
+                _append(log, [RATING])
+
+        at_once()
+        taken = alternate(_block(at_once, 1), _block(one_by_one, 1), setting.pairs(PAIRS))
+    what = f"{TOGETHER} ratings, each a batch of its own, in one transaction"
+    yield Row("append-many", what, "a transaction for each", faster(taken), *medians(taken, MILLISECONDS), "ms")
 
 
 def _rewriting(path: Path) -> Callable[[], None]:
