@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import partial
 from importlib.util import find_spec
 import json
+from multiprocessing import get_context
 import os
 from pathlib import Path
 import subprocess
@@ -119,12 +120,13 @@ RIVALS = {
 """Name of a rival → what it does, and the module that it needs."""
 
 
-def _write(name: str, ratings: int, folder: Path, gate: int, out: int) -> None:
+def _write(name: str, ratings: int, folder: Path, gate: tuple[int, int], out: int) -> None:
     """Open, wait until the gate is shut, append, and tell how long each took."""
+    os.close(gate[1])
     step = WRITERS[name](folder)
     step()
     os.write(out, b"ready\n")
-    os.read(gate, 1)
+    os.read(gate[0], 1)
     taken = []
     for _ in range(ratings):
         begin = perf_counter()
@@ -133,30 +135,37 @@ def _write(name: str, ratings: int, folder: Path, gate: int, out: int) -> None:
     os.write(out, json.dumps(taken).encode() + b"\n")
 
 
-def _start(name: str, ratings: int, folder: Path, gate: tuple[int, int]) -> int:
-    """Start one writer, and return where it is heard."""
-    heard, out = os.pipe()
-    if os.fork() == 0:
-        os.close(gate[1])
-        try:
-            _write(name, ratings, folder, gate[0], out)
-        finally:
-            os._exit(0)
-    os.close(out)
-    return heard
+def _begin(name: str, folder: Path) -> None:
+    """Make the files, and one rating durable."""
+    WRITERS[name](folder)()
 
 
 def crowd(name: str, writers: int, ratings: int, folder: Path) -> dict[str, Any]:
-    """Let so many writers append at once; return the seconds until the last was done, and those of each rating."""
-    WRITERS[name](folder)()
+    """Let so many writers append at once; return the seconds until the last was done, and those of each rating.
+
+    Raises:
+        ChildProcessError: A writer ended early; it has printed why.
+    """
+    fork = get_context("fork")
+    # A database that was open must not be taken along, so the first to open it is a process of its own too.
+    first = fork.Process(target=_begin, args=(name, folder))
+    first.start()
+    first.join()
     gate = os.pipe()
-    heard = [os.fdopen(_start(name, ratings, folder, gate)) for _ in range(writers)]
-    for one in heard:
-        one.readline()
+    heard = []
+    for _ in range(writers):
+        ear, out = os.pipe()
+        # Forked, so that sixty-four of them need not load what one has loaded.
+        fork.Process(target=_write, args=(name, ratings, folder, gate, out)).start()
+        os.close(out)
+        heard.append(os.fdopen(ear))
+    ready = [one.readline() for one in heard]
     begin = perf_counter()
     os.close(gate[1])
     told = [one.readline() for one in heard]
     seconds = perf_counter() - begin
+    if not all([*ready, *told]):
+        raise ChildProcessError(f"a writer of {name} ended early")
     return {"seconds": seconds, "taken": [each for one in told for each in json.loads(one)]}
 
 
