@@ -7,7 +7,6 @@ they do not know; so every leaf has a strict hook here, and kinds are looked up 
 from __future__ import annotations
 
 from functools import lru_cache
-from io import BytesIO
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +19,7 @@ from ledger import strict
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, Numbers, UnknownEvent
 from ledger.forms import event_of
+from ledger.found import Batches, Run, found_of
 from ledger.head_form import head_form
 from ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
 from ledger.recorded import Batch, By, Recorded
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from ledger.events import Event
     from ledger.forms import Forms
+    from ledger.found import Found
     from ledger.head_form import HeadForm
     from ledger.line import RawBatch
 
@@ -244,26 +245,39 @@ def _event(line: _Parsed) -> Event:
     return event
 
 
-def _fault(raw: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
+def _fault(raw: Found | RawBatch, index: int, error: Exception) -> DamagedLedgerError:
     seq = raw.first + index
     message = f"its chain fits, but no Tallybook wrote this: {_told(error, '$.body')}"
     return DamagedLedgerError([Problem(f"seq {seq}", message, seq)])
 
 
-def _read(raw: RawBatch, whats: Sequence[bytes], memo: dict[bytes, Event], forms: Forms) -> list[Event]:
-    """Return the events of a batch, continued lines joined, and remember those that may come again.
+def _read(raw: Found, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event], forms: Forms) -> list[Event]:
+    """Return the events of a batch, and remember those that may come again.
 
     Args:
         raw: The batch.
         whats: What each of its lines says, up to and with its end.
+        events: The event of each line that was said before, None for the others; it is changed.
         memo: What was said before.
         forms: The forms of the kinds that were met before.
     """
+    for index, event in enumerate(events):
+        if event is None:
+            what = whats[index]
+            events[index] = said = event_of(what, forms)
+            if said is None:
+                return _read_at_length(raw, whats, memo, forms)
+            if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
+                memo[what] = said
+    return events
+
+
+def _read_at_length(raw: Found, whats: Sequence[bytes], memo: dict[bytes, Event], forms: Forms) -> list[Event]:
+    """Return the events of a batch of which not all lines have the form of their kind, continued lines joined."""
     begun: list[tuple[int, Event | _Parsed]] = []
     for index, what in enumerate(whats):
         event = memo.get(what) or event_of(what, forms)
         if event is not None:
-            _remember(what, event, memo)
             begun.append((index, event))
             continue
         try:
@@ -277,7 +291,7 @@ def _read(raw: RawBatch, whats: Sequence[bytes], memo: dict[bytes, Event], forms
     return [_finished(raw, index, whats[index], said, memo) for index, said in begun]
 
 
-def _finished(raw: RawBatch, index: int, what: bytes, said: Event | _Parsed, memo: dict[bytes, Event]) -> Event:
+def _finished(raw: Found, index: int, what: bytes, said: Event | _Parsed, memo: dict[bytes, Event]) -> Event:
     """Return the event of a line, made now if it had not the form of its kind."""
     if not isinstance(said, _Parsed):
         return said
@@ -285,14 +299,9 @@ def _finished(raw: RawBatch, index: int, what: bytes, said: Event | _Parsed, mem
         event = _event(said)
     except REFUSALS as error:
         raise _fault(raw, index, error) from error
-    _remember(what, event, memo)
-    return event
-
-
-def _remember(what: bytes, event: Event, memo: dict[bytes, Event]) -> None:
-    """Remember an event that may come again."""
     if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
         memo[what] = event
+    return event
 
 
 def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
@@ -337,14 +346,19 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
     """
     memo: dict[bytes, Event] = {}
     forms: Forms = {}
-    misses = 0
-    for raw in batches:
-        whats = [line.partition(b"\t")[2] for line in BytesIO(raw.data + b"}\n")]
-        # Most batches hold nothing but what was seen before, and a look into the memo proves and decodes it.
-        events: Sequence[Any] = list(map(memo.get, whats))
-        if not all(events):
-            events = _read(raw, whats, memo, forms)
-            misses += 1
-            if misses % MEMO_MISSES == 0:
-                memo.clear()
-        yield Batch(raw.last, raw.chain, events, _records, raw)
+    known, misses = memo.get, 0
+    for run in batches.runs if isinstance(batches, Batches) else map(_alone, batches):
+        for found in run.found:
+            whats = [line.partition(b"\t")[2] for line in found.lines]
+            # Most batches hold nothing but what was seen before, and a look into the memo proves and decodes it.
+            events: list[Any] = list(map(known, whats))
+            if not all(events):
+                events = _read(found, whats, events, memo, forms)
+                misses += 1
+                if misses % MEMO_MISSES == 0:
+                    memo.clear()
+            yield Batch(found.last, found.chain, events, _records, found)
+
+
+def _alone(raw: RawBatch) -> Run:
+    return Run([found_of(raw)])

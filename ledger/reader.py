@@ -7,6 +7,7 @@ from itertools import chain
 from ledger import disk, recover, redact
 from ledger.ends import check_format, fits
 from ledger.errors import DamagedLedgerError
+from ledger.found import Batches
 from ledger.light import os
 from ledger.scan import Scan
 
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
+    from ledger.found import Run
     from ledger.head import Head
     from ledger.line import Mark, RawBatch
-    from ledger.scan import Run
 
 
 class Reading:
@@ -57,7 +58,7 @@ class Reading:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        return chain.from_iterable(run.batches for run in self.runs())
+        return Batches(self.runs())
 
     def runs(self) -> Iterator[Run]:
         """Yield the batches, as many at once as were read at once; raises as iterating over it does."""
@@ -69,9 +70,9 @@ class Reading:
         check_format(self._fd, self._path)
         known: Collection[str] = frozenset()
         for run in self._scanned(self._after, size):
-            for batch in () if run.plain else run.batches:
-                if redact.GONE in batch.data or batch.blotted:
-                    known = self._explained(batch, known)
+            for found in run.found if run.gone else ():
+                if redact.GONE in found.data or found.blotted:
+                    known = self._explained(found.batch, known)
             yield run
         if self._head is not None and not fits(self._fd, self._head.mark):
             # All of it proves itself, and is not what was acknowledged: another log in its place.
@@ -106,9 +107,8 @@ class Reading:
         if any(id_ not in known for _, id_ in lost):
             # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
             owed = redact.owed_ids(self._path.parent)
-            behind = self._scanned(batch.mark, os.fstat(self._fd).st_size)
-            batches = chain([batch], chain.from_iterable(run.batches for run in behind))
-            known = {*owed, *(id_ for one in batches for id_ in redact.redacted_by(one))}
+            behind = Batches(self._scanned(batch.mark, os.fstat(self._fd).st_size))
+            known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redact.redacted_by(one))}
         if problems := redact.unexplained(lost, known, self._path.name):
             raise DamagedLedgerError(problems)
         return known

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from ledger.events import Event
+    from ledger.found import Found
     from ledger.line import RawBatch
 
 
@@ -76,7 +77,7 @@ class Batch:
         chain: str,
         events: Sequence[Event],
         recover: Callable[[Any, Sequence[Event]], Sequence[Recorded]],
-        raw: RawBatch | None = None,
+        raw: RawBatch | Found | None = None,
     ) -> None:
         """Keep the events; ``recover`` gives the records, from the bytes and the events, when they are asked for."""
         self.last = last

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from io import BytesIO
-from itertools import chain, islice
+from itertools import islice
 
 from ledger.ends import read_at
 from ledger.errors import Problem
+from ledger.found import LINE_END, Batches, Found, Run, found_of, lines_within
 from ledger.light import NamedTuple, later, sha256
 from ledger.line import (
     CHAIN_CHARS,
@@ -31,7 +32,9 @@ from ledger.line import (
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
-    from hashlib import _Hash as Hash
+    from hashlib import _Hash
+
+    Digest = Callable[[bytes], _Hash]
 
     from ledger import redact
 else:
@@ -52,18 +55,6 @@ _LONG_BYTES = 2 * 1024 * 1024
 # Quicker than the class, whose own __new__ is written in Python.
 _new = tuple.__new__
 _SEAL = b'"kind":"log.recovered"'
-
-
-class Run(NamedTuple):
-    """Batches that follow one another, and were read at once.
-
-    Attributes:
-        batches: They, in order.
-        plain: Whether they hold no free text at all.
-    """
-
-    batches: list[RawBatch]
-    plain: bool
 
 
 class Stop(NamedTuple):
@@ -105,7 +96,7 @@ class Scan:
         """
         self._proven = proven
         self._start = start
-        self._last: RawBatch | None = None
+        self._last: Found | RawBatch | None = None
         self.stop: Stop | None = None
         self.sealed: list[tuple[int, int]] = []
         self._fd = fd
@@ -121,7 +112,7 @@ class Scan:
 
     def __iter__(self) -> Iterator[RawBatch]:
         """Yield the batches; look at ``stop`` afterwards."""
-        return chain.from_iterable(run.batches for run in self.runs())
+        return Batches(self.runs())
 
     def runs(self) -> Iterator[Run]:
         """Yield the batches, as many at once as were read at once; look at ``stop`` afterwards."""
@@ -135,7 +126,7 @@ class Scan:
                 return
             self.sealed.append((self.mark.offset, sealed.offset))
             self._last = sealed
-            yield Run([sealed], plain=False)
+            yield Run([found_of(sealed)], gone=True)
 
     def _good(self) -> Iterator[Run]:
         """Yield batches up to the first that is not whole and right."""
@@ -149,8 +140,8 @@ class Scan:
             position += len(chunk)
             buffer += chunk
             run = _run(buffer, self.mark, self._owed, digest)
-            if run.batches:
-                self._last = run.batches[-1]
+            if run.found:
+                self._last = run.found[-1]
                 yield run
                 buffer = buffer[len(buffer) - (position - self._last.end) :]
             if _is_over(buffer):
@@ -179,10 +170,10 @@ class Scan:
         start = around.rfind(b"\n", 0, offset - low) + 1
         data, mark, tail = around[start:].partition(CHAIN_MARK)
         whole = data + mark + tail[:CHAIN_TAIL_BYTES]
-        found = _run(whole, self.mark._replace(offset=low + start), (), sha256).batches
+        found = _run(whole, self.mark._replace(offset=low + start), (), sha256).found
         if not found or found[0].offset <= self.mark.offset:
             return None
-        batch = found[0]
+        batch = found[0].batch
         begin, end = self.mark.offset, batch.offset
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, end)
         owed = head_field(data, b"id") in self._owed
@@ -206,7 +197,7 @@ class Scan:
         return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
 
 
-def _digest(size: int) -> Callable[[bytes], Hash]:
+def _digest(size: int) -> Digest:
     """Return what digests so many bytes soonest: OpenSSL is five times as quick, and takes milliseconds to load."""
     if size < _LONG_BYTES:
         return sha256
@@ -215,47 +206,68 @@ def _digest(size: int) -> Callable[[bytes], Hash]:
     return hashlib.sha256
 
 
-def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Callable[[bytes], Hash] | None) -> Run:
-    """Return the batches at the beginning of some bytes of the file, up to the first that is not whole and right.
+def _cut(buffer: bytes, after: Mark) -> tuple[list[Found], int]:
+    """Return the batches at the beginning of some bytes of the file that have the form of the ones due, and their end.
 
-    This is where a replay spends its time: it is chain_of() written out, and the commonest case, no free text at all,
-    is taken the short way. Without a digest nothing is proven: each batch has the lines and the seq that are due.
+    This is where a replay spends its time: each has as many lines as it says, the seq that is due, and a chain value.
     """
-    seq, offset = after.seq, after.offset
-    begin, proof = 0, after.chain.encode()
+    seq, begin = after.seq, after.offset
     part, place, size = b"\n\n", 0, 0
-    plain = (digest is None and not owed) or FREE_MARK not in buffer
-    batches: list[RawBatch] = []
-    lines = BytesIO(buffer)
-    for line in lines:
+    cut: list[Found] = []
+    rest = BytesIO(buffer)
+    for line in rest:
         # Most batches have as many lines as the one before.
         if not line.startswith(part, place):
             place, size = _part(line)
             part = b"%b%d]," % (_FIRST, size)
             if not size:
                 break
-        others = list(islice(lines, size - 1))
-        last = others[-1] if others else line
-        end = lines.tell()
-        if len(others) < size - 1 or end - begin > MAX_BATCH_BYTES + _FRAME_BYTES:
+        lines = [line]
+        lines += islice(rest, size - 1)
+        last = lines[-1]
+        if not (last.endswith(CHAIN_END) and last.startswith(CHAIN_MARK, -_FRAME_BYTES) and len(lines) == size):
             break
-        data = buffer[begin : end - _FRAME_BYTES]
-        values = () if plain else free_values(data)
-        if digest is None:
-            proof = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)]
-        else:
-            proof = digest(proof + (covered(data, values) if values else data)).hexdigest()[:CHAIN_CHARS].encode()
-        if not (last.endswith(CHAIN_MARK + proof + CHAIN_END) and line.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES)):
+        end = after.offset + rest.tell()
+        if not line.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES) or end - begin > MAX_BATCH_BYTES + _FRAME_BYTES:
             break
-        if values:
-            # A text that is being blotted out may stand in part.
-            data = redact.masked(data, owed) if owed else data
-            if digest is not None and sum_fault(data, values, digest) is not None:
-                break
-        batches.append(_new(RawBatch, (seq + 1, seq + size, proof.decode(), offset + begin, data, False)))
+        chain = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
+        lines[-1] = last[:-_FRAME_BYTES] + LINE_END
+        cut.append(_new(Found, (seq + 1, seq + size, chain, begin, lines, False)))
         seq += size
         begin = end
-    return Run(batches, plain)
+    return cut, begin
+
+
+def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Digest | None) -> Run:
+    """Return the batches at the beginning of some bytes of the file, up to the first that is not whole and right.
+
+    Where there is a digest, each is proven: that is chain_of() written out, and the commonest case, no free text at
+    all, is taken the short way.
+    """
+    cut, end = _cut(buffer, after)
+    if digest is None and not owed:
+        return Run(cut)
+    run, proof, gone = [], after.chain, False
+    plain = FREE_MARK not in buffer
+    ends = [*(found.offset for found in cut), end][1:]
+    for each, behind in zip(cut, ends, strict=True):
+        found = each
+        data = buffer[found.offset - after.offset : behind - after.offset - _FRAME_BYTES]
+        values = () if plain else free_values(data)
+        if digest is not None:
+            proof = digest(proof.encode() + (covered(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
+            if proof != found.chain:
+                break
+        if values and owed:
+            # A text that is being blotted out may stand in part.
+            data = redact.masked(data, owed)
+            found = found._replace(lines=lines_within(data))
+        if values and digest is not None and sum_fault(data, values, digest) is not None:
+            break
+        for begin, _ in values:
+            gone = gone or data.startswith(redact.NULL, begin)
+        run.append(found)
+    return Run(run, gone)
 
 
 def _part(line: bytes) -> tuple[int, int]:

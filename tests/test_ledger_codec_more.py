@@ -150,9 +150,9 @@ def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
 
 
 def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that say the same share their event, up to a length and a number of them."""
-    batch = rated("kpt_001", "kpt_001", "kpt_002", "kpt_001")
-    whats = [line.partition(SECTION)[2] + b"\n" for line in lines_of(batch.data)]
+    """Batches that say the same share their events, up to a length and a number of them."""
+    batches = [rated("kpt_001"), rated("kpt_001"), rated("kpt_002"), rated("kpt_001")]
+    whats = [lines_of(batch.data)[0].partition(SECTION)[2] + b"\n" for batch in batches]
     decoded_ones: list[bytes] = []
 
     def noted(what: bytes, forms: Forms) -> Event | None:
@@ -163,7 +163,8 @@ def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPat
 
     def decodings() -> list[bytes]:
         decoded_ones.clear()
-        assert [PointRated(f"kpt_00{n}", "helpful") for n in (1, 1, 2, 1)] == list(next(decode([batch])).events)
+        told = [event for batch in decode(batches) for event in batch.events]
+        assert [PointRated(f"kpt_00{n}", "helpful") for n in (1, 1, 2, 1)] == told
         return list(decoded_ones)
 
     assert [whats[0], whats[2]] == decodings()

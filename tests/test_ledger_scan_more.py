@@ -12,6 +12,7 @@ from ledger import scan
 from ledger.codec import encode
 from ledger.ends import fits, read_at
 from ledger.events import PointRated
+from ledger.found import found_of
 from ledger.line import CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES, START, Draft, Mark, RawBatch
 from ledger.redact import masked
 from ledger.scan import Scan, is_blotted, last_batch_end, line_number, range_digest
@@ -310,3 +311,28 @@ def test_an_end_behind_many_bytes_is_found() -> None:
     """A last line that is longer than the first look tells its end behind any number of other lines."""
     batches = batches_of(GROUPS[1], *[GROUPS[0]] * 9, [Draft("point.removed", 1, {"name": "n" * 2000})])
     assert batches[-1].mark == end_of(raw(batches))
+
+
+def test_batches_come_one_by_one_or_as_they_were_read() -> None:
+    """A run is as many as were read at once; taken by lines or as bytes, a batch tells the same of itself."""
+    (run,) = Scan(file_of(LOG), START, len(LOG)).runs()
+    assert BATCHES == [found.batch for found in run.found]
+    for batch, found in zip(BATCHES, run.found, strict=True):
+        assert found == found_of(batch)
+        assert (batch.data, batch.end, batch.mark) == (found.data, found.end, found.mark)
+    each = iter(Scan(file_of(LOG), START, len(LOG)))
+    assert BATCHES[0] == next(each)
+    assert BATCHES[1:] == list(each)
+
+
+def test_a_run_says_whether_a_text_may_be_gone() -> None:
+    """One that was blotted out, one that is owed, or a sealed range: of all other runs nobody need ask."""
+
+    def may_be(data: bytes, owed: str = "") -> list[bool]:
+        return [run.gone for run in Scan(file_of(data), START, len(data), owed={owed} - {""}).runs()]
+
+    assert [False] == may_be(LOG)
+    assert [True] == may_be(masked(LOG[: ENDS[2]], {"id-2"}) + LOG[ENDS[2] :])
+    assert [True] == may_be(LOG, "id-2")
+    assert [False] == may_be(LOG, "id-3")
+    assert [False, True, False] == may_be(sealed_log(b"torn").data)

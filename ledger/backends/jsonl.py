@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ledger import reader, recover
+    from ledger import found, reader, recover
     from ledger.clock import Now
 else:
-    # A hook on a ledger that is as it should be needs neither.
-    reader, recover = later("ledger.reader"), later("ledger.recover")
+    # A hook on a ledger that is as it should be needs none of them.
+    found, reader, recover = map(later, ("ledger.found", "ledger.reader", "ledger.recover"))
 
 _CHUNK_BYTES = 1024 * 1024
 SYSTEM = {"rater": "tallybook"}
@@ -92,8 +92,11 @@ class JsonlLog:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
+        return found.Batches(self._runs(after, proven=proven))
+
+    def _runs(self, after: Mark, *, proven: bool) -> Iterator[found.Run]:
         with self.scan(after, proven=proven) as reading:
-            yield from reading
+            yield from reading.runs()
 
     def may_hold(self, needle: bytes) -> bool:
         """Say whether bytes stand anywhere in the log, proven or not: far quicker than reading, and no proof of any."""

@@ -52,6 +52,7 @@ SOURCES: Final = (
     "ledger.codec",
     "ledger.events",
     "ledger.forms",
+    "ledger.found",
     "ledger.head_form",
     "ledger.kinds.agent",
     "ledger.kinds.curation",
