@@ -30,7 +30,7 @@ from ledger.events import (
 )
 from ledger.names import number_of
 from projections.fold import State, View
-from projections.points import Points, Tally, evolve, rated
+from projections.points import REDACTED, Points, Tally, evolve, rated
 from projections.prune import SPEC_POLICY, Policy
 from projections.voids import Voided
 
@@ -154,11 +154,16 @@ def _judge(state: Playbook, point: KeyPoint | Tally) -> None:
 def _enter(state: Playbook, point: KeyPoint) -> None:
     """Let an entry stand that may be new."""
     _place(state, point)
-    state.gone.pop(point.name, None)
-    state.pruned.pop(point.name, None)
+    _come(state, point.name)
+
+
+def _come(state: Playbook, name: str) -> None:
+    """Note that an entry stands that may be new."""
+    state.gone.pop(name, None)
+    state.pruned.pop(name, None)
     # One that went into another and was set by a hand again stands for itself.
-    state.merged.pop(point.name, None)
-    _use(state, point.name)
+    state.merged.pop(name, None)
+    _use(state, name)
 
 
 def _use(state: Playbook, name: str) -> None:
@@ -196,6 +201,14 @@ def _keep(state: Playbook, event: Any, _: Batch) -> None:
         _enter(state, point)
 
 
+def _add(state: Playbook, event: PointAdded, _: Batch) -> None:
+    # The second commonest: one that stands stays as it is, and a new one has no counts to be judged by.
+    if event.name not in state.tallies:
+        text = REDACTED if event.text is None else event.text
+        state.tallies[event.name] = Tally(event.name, text, 0, 0)
+        _come(state, event.name)
+
+
 def _set(state: Playbook, event: PointEdited, batch: Batch) -> None:
     before = state.points.get(event.name)
     if before is not None and (before.helpful, before.harmful) != (event.helpful, event.harmful):
@@ -215,7 +228,7 @@ def _rate(state: Playbook, event: PointRated, _: Batch) -> None:
     elif event.rating == "helpful":
         tally.helpful += 1
         tally.shown = None
-        if tally.name in state.due:
+        if state.due and tally.name in state.due:
             _judge(state, tally)
     elif event.rating == "harmful":
         tally.harmful += 1
@@ -339,7 +352,7 @@ def settle(state: Playbook, batch: Batch) -> None:
 CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
     PointRated: _rate,
     PlaybookUpdated: _update,
-    PointAdded: _keep,
+    PointAdded: _add,
     PointSeeded: _keep,
     PointEdited: _set,
     PointRemoved: _keep,
