@@ -24,8 +24,10 @@ LINES = {
     "rewrite": 1,
     "replay": 1,
     "replay-different": 1,
+    "replay-form": 2,
+    "sql": 1,
     "memory": 2,
-    "eventsourcing": 2,
+    "eventsourcing": 4,
     "formats": 3,
     "questions": 9,
     "forecast": 13,
@@ -35,7 +37,13 @@ LINES = {
     "size": 1,
 }
 """Row → how many lines of the table it has."""
-RIVALS = {"many": "fcntl", "memory": "resource", "scores": "resource", "eventsourcing": "eventsourcing"}
+RIVALS = {
+    "many": "fcntl",
+    "memory": "resource",
+    "scores": "resource",
+    "eventsourcing": "eventsourcing",
+    "sql": "duckdb",
+}
 """Row → the module without which it has no rival or no measure."""
 
 

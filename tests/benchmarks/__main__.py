@@ -10,7 +10,20 @@ import sys
 import tempfile
 from typing import TYPE_CHECKING
 
-from benchmarks import append, crowd, forecast, formats, hooks, lengths, questions, readme, replay, rivals, scores
+from benchmarks import (
+    append,
+    crowd,
+    decoders,
+    forecast,
+    formats,
+    hooks,
+    lengths,
+    questions,
+    readme,
+    replay,
+    rivals,
+    scores,
+)
 from benchmarks.table import NoRivalError, Row, Setting, render, together
 
 if TYPE_CHECKING:
@@ -24,6 +37,8 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
     "rewrite": append.rewrite,
     "replay": replay.rows,
     "replay-different": replay.different,
+    "replay-form": decoders.rows,
+    "sql": decoders.sql,
     "memory": replay.memory,
     "eventsourcing": rivals.rows,
     "load": lengths.load,

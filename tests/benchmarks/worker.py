@@ -70,6 +70,17 @@ def _replay(folder: str) -> Job:
     return _timed(lambda: fold(PLAYBOOK, decode(JsonlLog(Path(folder)).read())).seq)
 
 
+def _replay_form(folder: str) -> Job:
+    return _timed(lambda: fold(PLAYBOOK, decode(JsonlLog(Path(folder)).read(proven=False))).seq)
+
+
+def _library(name: str, path: str) -> Job:
+    # It takes its own rows from here.
+    from benchmarks import decoders  # noqa: PLC0415 - see above
+
+    return _timed(decoders.JOBS[name](Path(path)))
+
+
 def _measured(folder: str, sessions: str) -> Job:
     def build() -> int:
         measured.build(Path(folder), int(sessions))
@@ -114,8 +125,10 @@ JOBS: dict[str, Callable[..., Job]] = {
     "eventsourcing": _eventsourcing,
     "json-bytes": _json_bytes,
     "json-text": _json_text,
+    "library": _library,
     "measured": _measured,
     "replay": _replay,
+    "replay-form": _replay_form,
     "scores": _scores,
 }
 """Name of a job → what prepares it from its arguments."""
