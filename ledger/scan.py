@@ -248,25 +248,24 @@ def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Digest | Non
     if digest is None and not owed:
         return Run(cut)
     run, proof, gone = [], after.chain, False
-    plain = FREE_MARK not in buffer
+    plain = buffer.rfind(FREE_MARK) < 0
     ends = [*(found.offset for found in cut), end][1:]
-    for each, behind in zip(cut, ends, strict=True):
-        found = each
+    for found, behind in zip(cut, ends, strict=True):
         data = buffer[found.offset - after.offset : behind - after.offset - _FRAME_BYTES]
         values = () if plain else free_values(data)
         if digest is not None:
             proof = digest(proof.encode() + (covered(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
             if proof != found.chain:
                 break
-        if values and owed:
-            # A text that is being blotted out may stand in part.
-            data = redact.masked(data, owed)
-            found = found._replace(lines=lines_within(data))
-        if values and digest is not None and sum_fault(data, values, digest) is not None:
+        if not values:
+            run.append(found)
+            continue
+        # A text that is being blotted out may stand in part.
+        data = redact.masked(data, owed) if owed else data
+        if digest is not None and sum_fault(data, values, digest) is not None:
             break
-        for begin, _ in values:
-            gone = gone or data.startswith(redact.NULL, begin)
-        run.append(found)
+        gone = gone or any(data.startswith(redact.NULL, begin) for begin, _ in values)
+        run.append(found._replace(lines=lines_within(data)) if owed else found)
     return Run(run, gone)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from hypothesis import given
+from hypothesis import strategies as st
 import pytest
 
 from ledger.codec import encode
@@ -10,9 +12,12 @@ from ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
 from ledger.line import (
     CHAIN_MARK,
     FREE_CHARS,
+    FREE_MARK,
     Draft,
+    covered,
     diagnose,
     frame,
+    free_values,
     head_field,
     key_of,
     lengthen,
@@ -124,6 +129,21 @@ def test_a_batch_that_does_not_verify_names_its_faulty_line() -> None:
     moved = "has seq 2 where 3 is due: lines were moved, repeated, removed or added"
     assert (2, moved) == diagnose([one, two, two], 1)
     assert (0, NO_CHAIN) == diagnose([one, two, three], 1)
+
+
+PIECES = st.sampled_from([FREE_MARK, b"\n", b"}", b"{}", b"null", b"x", b",\t", b'"free":', CHAIN_MARK])
+
+
+@given(st.lists(PIECES, max_size=12).map(b"".join))
+def test_a_line_has_one_free_value_whatever_it_holds(data: bytes) -> None:
+    """It begins behind the first mark of the line and ends before its last byte; the last line's, at its end."""
+    lines = data.split(b"\n")
+    expected = []
+    for index, line in enumerate(lines):
+        kept, mark, free = line.partition(FREE_MARK)
+        expected.append(kept + mark + (free[-1:] if index < len(lines) - 1 else b""))
+    assert b"\n".join(expected) == covered(data)
+    assert sum(FREE_MARK in line for line in lines) == len(free_values(data))
 
 
 def test_a_body_is_not_searched_for_the_key() -> None:
