@@ -21,7 +21,7 @@ name = "posix"
 sep = "/"
 curdir = "."
 devnull = "/dev/null"
-SEEK_SET = 0
+SEEK_SET, SEEK_CUR = 0, 1
 path = sys.modules[__name__]
 """Paths stand beside the calls, under names that no call has."""
 _SYSTEMS = frozenset({"O_BINARY", "fdatasync", "posix_spawn", "pread", "pwrite", "register_at_fork"})

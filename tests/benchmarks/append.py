@@ -88,7 +88,7 @@ def together(setting: Setting) -> Iterator[Row]:
 
         def one_by_one() -> None:
             for _ in range(TOGETHER):
-                _append(log, [RATING])
+                appended(log, [RATING])
 
         at_once()
         taken = alternate(_block(at_once, 1), _block(one_by_one, 1), setting.pairs(PAIRS))
