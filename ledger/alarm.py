@@ -7,6 +7,7 @@ alarm nobody else uses waits within the system's call, and the alarm ends that. 
 from __future__ import annotations
 
 import _thread
+import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -90,5 +91,11 @@ def lock(fd: int, seconds: float) -> None:
         import fcntl  # noqa: PLC0415 - not on Windows
     except ImportError:
         return
-    if is_free():
+    if not is_free():
+        return
+    # Mostly its holder is about to give it back, and wants nothing but the processor for it.
+    os.sched_yield()
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         within(seconds, lambda: fcntl.flock(fd, fcntl.LOCK_EX))

@@ -141,12 +141,27 @@ def test_another_thread_has_no_alarm() -> None:
 
 
 def test_an_alarm_that_nobody_uses_is_free(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then the system is asked for the lock, exclusive, and to wait."""
+    """Then the holder is let go on for a moment, and where that was not enough the system is asked to wait."""
     asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(fcntl, "flock", lambda *words: asked.append(words))
+
+    def flock(file: int, how: int) -> None:
+        asked.append((file, how))
+        if how & fcntl.LOCK_NB:
+            refuse(errno.EWOULDBLOCK)()
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    monkeypatch.setattr(os, "sched_yield", lambda: asked.append((-1, 0)))
     assert alarm.is_free()
     alarm.lock(fd, LONG_S)
-    assert [(fd, fcntl.LOCK_EX)] == asked
+    assert [(-1, 0), (fd, fcntl.LOCK_EX | fcntl.LOCK_NB), (fd, fcntl.LOCK_EX)] == asked
+
+
+def test_a_lock_that_was_about_to_be_given_back_is_not_waited_for(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is had at once, without an alarm."""
+    asked: list[float] = []
+    monkeypatch.setattr(alarm, "within", lambda seconds, _: asked.append(seconds))
+    alarm.lock(fd, LONG_S)
+    assert [] == asked
 
 
 @pytest.fixture(params=["threads", "handler", "timer", "mask", "windows"])

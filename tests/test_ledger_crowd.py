@@ -1,4 +1,4 @@
-"""Writers that come while others flush: the note that they leave one another, and whom a flush speaks for."""
+"""Writers that come while others flush: the note that they leave one another, and how far the head goes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ledger import disk, recover, scan
 from ledger import head as heads
 from ledger.backends import acknowledge
 from ledger.backends.jsonl import JsonlLog
-from ledger.errors import DamagedLedgerError, OutcomeUnknownError
+from ledger.errors import DamagedLedgerError
 from ledger.head import HEAD_BYTES, Head
 from ledger.verify import verify
-from test_ledger_head import Flushes, Killed, append_failing, die, fail, head_of
-from test_ledger_log import BY, append, names, rated
+from test_ledger_head import Flushes, Killed, append_failing, die, fail
+from test_ledger_log import append, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
@@ -208,31 +208,8 @@ def test_a_note_that_the_disk_refuses_costs_nothing(log: JsonlLog, monkeypatch: 
     assert list("abc") == names(log)[1:]
 
 
-def append_followed_by(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, follow: Callable[[], object]) -> None:
-    """Append a rating; between its lock given back and its flush something else happens."""
-    real = disk.unlock
-
-    def unlock(fd: int) -> None:
-        real(fd)
-        monkeypatch.setattr(disk, "unlock", real)
-        follow()
-
-    with log.transaction() as tx:
-        tx.append(rated("a"), BY)
-        monkeypatch.setattr(disk, "unlock", unlock)
-
-
-def test_a_flush_speaks_for_all_that_was_written_before_it(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The head goes as far as was noted when the flush began, also behind the flushing writer's own end."""
-    abandon(log, monkeypatch, "before")
-    append_followed_by(log, monkeypatch, lambda: abandon(log, monkeypatch, "behind"))
-    assert ["first", "before", "a", "behind"] == names(log)
-    assert log.path.stat().st_size == log.head().offset
-    assert list(log.read())[-1].mark == log.head()
-
-
 def test_a_flush_does_not_speak_for_what_is_written_during_it(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk may have been asked before that was there."""
+    """The disk may have been asked before that was there, so the head goes to the flushing writer's own end."""
     abandon(log, monkeypatch, "before")
     own: list[int] = []
 
@@ -244,41 +221,6 @@ def test_a_flush_does_not_speak_for_what_is_written_during_it(log: JsonlLog, mon
     append(log, "a")
     assert ["first", "before", "a", "behind"] == names(log)
     assert own == [log.head().offset]
-
-
-def test_a_flush_does_not_speak_for_another_file(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is noted of a log that took this one's place meanwhile was not flushed with it."""
-    abandon(log, monkeypatch, "before")
-
-    end: list[int] = []
-
-    def replace() -> None:
-        end.append(log.path.stat().st_size)
-        copy = log.folder / "copy"
-        copy.write_bytes(log.path.read_bytes())
-        copy.replace(log.path)
-        abandon(log, monkeypatch, "behind")
-
-    append_followed_by(log, monkeypatch, replace)
-    assert end == [log.head().offset]
-    assert ["first", "before", "a", "behind"] == names(JsonlLog(log.folder))
-
-
-def test_a_flush_does_not_speak_for_whom_another_failure_was_told(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A note that counts more failures than a writer knows of is not its head, and nothing is acknowledged."""
-    abandon(log, monkeypatch, "before")
-    head = log.head()
-
-    def fail_and_go_on() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(disk, "flush_data", Flushes(fail))
-            append_failing(JsonlLog(log.folder), "failed")
-
-    with pytest.raises(OutcomeUnknownError, match="another writer's flush failed meanwhile"):
-        append_followed_by(log, monkeypatch, fail_and_go_on)
-    assert (head, 1) == (log.head(), head_of(log).failures)
 
 
 def test_a_head_that_is_past_a_writer_is_not_locked(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:

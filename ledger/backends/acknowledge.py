@@ -1,7 +1,7 @@
 """Behind the write: the flush, and the head that says that it was done. Standard library only.
 
-The lock is free by now. Whoever flushes speaks for all that was written before his flush began, so of many writers
-that the kernel lets go at once the first moves the head for most of the others.
+The lock is free by now, and others write and flush at the same time: the kernel groups their flushes, and whoever
+finds the head past himself leaves it there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def confirm(files: Files, mark: Mark, begin: int, opened: Mark, noted: bytes) ->
         OutcomeUnknownError: The disk would not confirm it, or not to somebody else meanwhile.
     """
     # Made before the flush: behind it all that runs runs cold.
-    fresh = files.newer(noted, mark) if noted else told(files, mark)
+    fresh = noted or told(files, mark)
     try:
         disk.flush(files.log, files.path)
     except OutcomeUnknownError:

@@ -89,33 +89,25 @@ class Files:
             with suppress(OSError):
                 heads.write(self.lock, data)
 
-    def _note(self) -> tuple[Head | None, bytes]:
-        """Return what was noted, and its bytes; None unless it is of this boot, and the log has that batch there."""
-        with suppress(OSError, NewerLedgerError):
-            data = read_at(self.lock, heads.HEAD_BYTES, 0)
-            note = heads.decode(data)
-            if note is not None and self.boot and note.boot == self.boot and fits(self.log, note.mark):
-                return note, data
-        return None, b""
-
     def noted(self, head: Head | None, size: int) -> Mark | None:
         """Return the end of a batch that was written whole and in its place, None where nobody can say.
 
-        To be asked under the lock: then it is the last one's, unless its writer died before he noted it.
+        To be asked under the lock: then it is the last one's, unless its writer died before he noted it. A note counts
+        if it is of this boot, whose cache holds what was written, and the log has that batch there.
 
         Args:
             head: How far the log is acknowledged.
             size: Its size.
         """
-        if head is None or head.boot != self.boot or head.suspect >= 0 or head.mark.offset >= size:
+        if head is None or not self.boot or head.boot != self.boot or head.suspect >= 0 or head.mark.offset >= size:
             return None
-        note, _ = self._note()
-        return note.mark if note is not None and head.mark.offset < note.mark.offset <= size else None
-
-    def newer(self, own: bytes, mark: Mark) -> bytes:
-        """Return the head that a flush which begins now can speak for: another's note behind ``mark``, else ``own``."""
-        note, data = self._note()
-        return data if note is not None and note.failures == self.failures and note.mark.seq > mark.seq else own
+        try:
+            note = heads.decode(read_at(self.lock, heads.HEAD_BYTES, 0))
+        except (OSError, NewerLedgerError):
+            return None
+        if note is None or note.boot != self.boot or not head.mark.offset < note.mark.offset <= size:
+            return None
+        return note.mark if fits(self.log, note.mark) else None
 
     def release(self) -> None:
         """Give the lock back."""
