@@ -7,7 +7,8 @@ alarm nobody else uses waits within the system's call, and the alarm ends that. 
 from __future__ import annotations
 
 import _thread
-import os
+
+from ledger.light import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def lock(fd: int, seconds: float) -> None:
     if not is_free():
         return
     # Mostly its holder is about to give it back, and wants nothing but the processor for it.
-    os.sched_yield()
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
