@@ -243,6 +243,8 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
     for number, plant in enumerate(plants):
         for name in names:
             plant(bare.ledger / name)
+        # Where it stands a key is added to it, and nothing is made anew.
+        (bare.ledger / "cache" / "keys").unlink(missing_ok=True)
         commands.add(bare, f"more {number}", HUMAN, f"key {number}")
         assert [] == list(bare.ledger.rglob(".*.tmp"))
         commands.check(bare)

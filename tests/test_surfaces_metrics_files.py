@@ -209,6 +209,14 @@ def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch:
     assert ["./f:1", "./f:2: has more than 100 bytes; it is kept nowhere", "./f:3"] == told(file)
 
 
+@pytest.mark.parametrize("text", ["[", "[\n", "]\n]"])
+def test_an_array_that_never_comes_to_an_object_is_a_problem(tmp_path: Path, text: str) -> None:
+    """A file that was cut off behind its first byte is not taken for one that was read."""
+    file = tmp_path / "f"
+    file.write_text(text, encoding="utf-8")
+    assert ["./f: is no JSON object; it is kept nowhere"] == told(file)
+
+
 def test_numbers_that_readers_disagree_about_are_texts(tmp_path: Path) -> None:
     """So the rest of their object counts, and what was written can be kept."""
     file = tmp_path / "f"
