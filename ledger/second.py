@@ -55,6 +55,14 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 
+def load() -> float:
+    """Return how many processes wanted a core in the last minute, 0 where the system does not say."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return 0.0
+
+
 def _is_alone() -> bool:
     """Say whether this process has one thread: of several, a fork could copy a lock that another holds."""
     threading = sys.modules.get("threading")
@@ -62,8 +70,9 @@ def _is_alone() -> bool:
 
 
 def beside(runs: Iterable[Run]) -> Second | None:
-    """Go through runs in another process; None where there is no second core, or no second process."""
-    if cores() < 2 or not hasattr(os, "fork") or not _is_alone():  # noqa: PLR2004 - the second core
+    """Go through runs in another process; None where there is no second core to spare, or no second process."""
+    # On a busy machine the two would wait for one another.
+    if cores() < 2 or load() >= cores() or not hasattr(os, "fork") or not _is_alone():  # noqa: PLR2004 - the second core
         return None
     try:
         reader, writer = os.pipe()

@@ -48,6 +48,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Second | None]:
 
     monkeypatch.setattr(scan, "_SHARED_BYTES", 0)
     monkeypatch.setattr(second, "cores", lambda: 2)
+    monkeypatch.setattr(second, "load", lambda: 1.9)
     monkeypatch.setattr(second, "_is_alone", lambda: True)
     monkeypatch.setattr(second, "beside", noted)
     return begun
@@ -147,10 +148,14 @@ def next_descriptor() -> int:
 
 
 def test_without_a_second_core_or_process_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One core, several threads, a system without fork, or one that refuses: the log is proven here."""
+    """One core, none to spare, several threads, no fork, or a system that refuses: the log is proven here."""
+    monkeypatch.setattr(second, "load", lambda: 0.0)
     monkeypatch.setattr(second, "cores", lambda: 1)
     assert None is second.beside([])
     monkeypatch.setattr(second, "cores", lambda: 2)
+    monkeypatch.setattr(second, "load", lambda: 2.0)
+    assert None is second.beside([])
+    monkeypatch.setattr(second, "load", lambda: 0.0)
     monkeypatch.setattr(second, "_is_alone", lambda: False)
     assert None is second.beside([])
     monkeypatch.setattr(second, "_is_alone", lambda: True)
@@ -174,6 +179,20 @@ def test_cores_are_those_that_this_process_may_use(monkeypatch: pytest.MonkeyPat
         assert second.cores() == len(os.sched_getaffinity(0))
         monkeypatch.delattr(os, "sched_getaffinity")
     assert 1 == second.cores()
+
+
+def test_a_system_that_does_not_say_is_taken_for_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some have no such figure, and some cannot tell it."""
+
+    def refuse() -> None:
+        raise OSError
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.5, 0.5, 0.25), raising=False)
+    assert 1.5 == second.load()
+    monkeypatch.setattr(os, "getloadavg", refuse)
+    assert 0.0 == second.load()
+    monkeypatch.delattr(os, "getloadavg")
+    assert 0.0 == second.load()
 
 
 def test_a_process_with_threads_is_not_alone() -> None:
