@@ -101,7 +101,9 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Pr
         place = f"{name}[{index}]" if len(values) > 1 else name
         yield from _spread(value, place, file, sum(len(line) for _, line in begun) // len(values))
     if not values:
-        found = (one for number, line in chain(begun, numbered) for one in _line(line.strip(), f"{name}:{number}", file))
+        found = (
+            one for number, line in chain(begun, numbered) for one in _line(line.strip(), f"{name}:{number}", file)
+        )
         # What begins an array and never comes to an object is no object either.
         yield next(found, Problem(name, _NO_OBJECT))
         yield from found
