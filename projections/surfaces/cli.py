@@ -169,8 +169,10 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
         commands.replay(project)
         begun = os.path.lexists(project.playbook)
         what, beside = ("written", "") if begun else ("not begun", ", the ledger says nothing of a playbook")
+        # All of it before the answer: what fails behind that would be an error beside a yes.
+        lines = list(score.rebuilt(project))
         told_path(project.playbook, what, as_json=as_json, beside=beside)
-        for line in score.rebuilt(project):
+        for line in lines:
             note(line)
 
 

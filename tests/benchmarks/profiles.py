@@ -8,6 +8,7 @@ import cProfile
 import json
 from pathlib import Path
 import pstats
+import shlex
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from ledger.codec import decode
 from projections.fold import fold
 from projections.playbook import PLAYBOOK
 from projections.surfaces import checkpoints, commands
+from projections.surfaces.install.command import hook_command
 from projections.surfaces.project import Project
 
 if TYPE_CHECKING:
@@ -64,20 +66,28 @@ def _show(project: Project, events: int) -> None:
 def _start(project: Project, events: int) -> None:
     data.build(project.ledger, "alike", events)
     commands.replay(project)
-    _traced(project, [str(installed()), "--project", str(project.root), "show", "--json"], "")
+    _traced(project, [sys.executable, str(installed()), "--project", str(project.root), "show", "--json"], "")
 
 
 def _hook(project: Project, events: int) -> None:
     data.build(project.ledger, "alike", events)
     commands.replay(project)
-    _traced(project, [str(installed()), "hook"], json.dumps(HOOK))
+    # As an agent starts it, but for the shell and for what is done where this fails.
+    line = shlex.split(hook_command().partition(" || ")[0])
+    _traced(project, line if len(line) > 2 else [sys.executable, *line], json.dumps(HOOK))
 
 
 def _traced(project: Project, command: list[str], given: str) -> None:
-    """Print what a command imports, slowest last, and which system calls it makes where strace is there."""
+    """Print what a command imports, slowest last, and which system calls it makes where strace is there.
+
+    Args:
+        project: Where it runs.
+        command: The interpreter, and what it is given.
+        given: What is sent on its standard input.
+    """
     here = dict(environment()) | {"CLAUDE_PROJECT_DIR": str(project.root), "CLAUDE_CONFIG_DIR": str(project.claude)}
     told = subprocess.run(
-        [sys.executable, "-X", "importtime", *command],
+        [command[0], "-X", "importtime", *command[1:]],
         input=given,
         env=here,
         capture_output=True,
