@@ -56,6 +56,8 @@ _SIZE_DIGITS = 9
 _LONG_BYTES = 2 * 1024 * 1024
 # Some 170,000 ratings, a fifth of a second of proving: a second process takes a few milliseconds to begin.
 _SHARED_BYTES = 48 * 1024 * 1024
+# Whoever asks for a moment reads no further than from one checkpoint to the next.
+_ALONE_BYTES = 8 * 1024 * 1024
 # Quicker than the class, whose own __new__ is written in Python.
 _new = tuple.__new__
 _SEAL = b'"kind":"log.recovered"'
@@ -140,6 +142,12 @@ class Scan:
         if digest is not None and size >= _SHARED_BYTES:
             from ledger.second import beside  # noqa: PLC0415 - only a long log pays for it
 
+            begin, alone = self.mark.offset, self._read(digest, None)
+            while self.mark.offset - begin < _ALONE_BYTES:
+                run = next(alone, None)
+                if run is None:
+                    return
+                yield run
             second = beside(self._read(digest, None))
         try:
             yield from self._read(digest, second)

@@ -47,6 +47,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[Second | None]:
         return begun[-1]
 
     monkeypatch.setattr(scan, "_SHARED_BYTES", 0)
+    monkeypatch.setattr(scan, "_ALONE_BYTES", 0)
     monkeypatch.setattr(second, "cores", lambda: 2)
     monkeypatch.setattr(second, "load", lambda: 1.9)
     monkeypatch.setattr(second, "_is_alone", lambda: True)
@@ -207,3 +208,18 @@ def test_a_process_with_threads_is_not_alone() -> None:
         release.set()
         other.join()
     assert (before == 1) == second._is_alone()
+
+
+def test_whoever_reads_a_little_begins_no_process(
+    monkeypatch: pytest.MonkeyPatch, started: list[Second | None]
+) -> None:
+    """One is begun for what lies further on, and the answer is the same."""
+    monkeypatch.setattr(scan, "CHUNK_BYTES", 600)
+    monkeypatch.setattr(scan, "_ALONE_BYTES", 600)
+    data = LOGS["long"]
+    batches = iter(Scan(file_of(data), START, len(data)))
+    first = next(batches)
+    assert [] == started
+    assert read(data).batches == [first, *batches]
+    assert any(started)
+    assert are_gone(started)

@@ -39,9 +39,9 @@ S = TypeVar("S", bound=State)
 
 LATEST: Final = "latest"
 LOCK: Final = "checkpoints.lock"
-APART_BYTES: Final = 4 * 1024 * 1024
+APART_BYTES: Final = 2 * 1024 * 1024
 """Of the ledger, at least, between two checkpoints on the way: a few hundredths of a second of folding."""
-TIMES: Final = 16
+TIMES: Final = 8
 """So many times its own size lies between a checkpoint and the one before it, so all of them stay a small part."""
 TAIL_BYTES: Final = 64 * 1024
 """Behind ``latest``, at least, before it is written anew: a millisecond or two of folding."""

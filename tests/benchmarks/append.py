@@ -63,8 +63,16 @@ def _against_bare(setting: Setting, name: str, what: str, drafts: Sequence[Draft
         ours()
         theirs()
         taken = alternate(ours, theirs, setting.pairs(PAIRS))
-    against = f"os.write of as many bytes ({len(line):,}) and {flush_data.__name__}"
-    yield Row(name, what, against, faster(taken), *medians(taken, MICROSECONDS), "µs", f"blocks of {BLOCK}")
+    against = f"os.write of as many bytes and {flush_data.__name__}"
+    yield Row(
+        name,
+        what,
+        against,
+        faster(taken),
+        *medians(taken, MICROSECONDS),
+        "µs",
+        f"{len(line):,} bytes, blocks of {BLOCK}",
+    )
 
 
 def rows(setting: Setting) -> Iterator[Row]:
