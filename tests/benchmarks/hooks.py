@@ -76,7 +76,7 @@ def _project(folder: Path, kind: str, events: int) -> Project:
     data.build(project.ledger, kind, events)
     commands.replay(project)
     transcript = _transcript(project)
-    transcript.parent.mkdir(parents=True)
+    transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.write_text("{}\n", encoding="utf-8")
     worker.work(project, due.Plan())
     return project
