@@ -88,6 +88,11 @@ class Batch:
         self._records: Sequence[Recorded] | None = None
 
     @property
+    def begin(self) -> int:
+        """Return the offset of its first byte in its file, 0 where it comes from none: sooner told than its end."""
+        return 0 if self._raw is None else self._raw.offset
+
+    @property
     def end(self) -> int:
         """Return the offset of the byte behind it in its file, 0 where it comes from none."""
         return 0 if self._raw is None else self._raw.end

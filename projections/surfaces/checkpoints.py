@@ -109,7 +109,7 @@ class Keeper:
         seen: What was acknowledged when the reading began.
         barred: Whether nothing may be stored: a redaction is not finished, or the disk refuses.
         state: What is being folded.
-        before: The place before the batch folded last.
+        before: The place before the batch folded last, or the batch that ends there.
         voided: The last undoing that this telling of history knows from the beginning: behind a later one it is told
             anew.
         kept: Offset behind the last checkpoint on the way.
@@ -121,7 +121,7 @@ class Keeper:
     seen: Mark
     barred: bool
     state: Any
-    before: Mark = START
+    before: Mark | Batch = START
     voided: int = 0
     kept: int = 0
     due: int = APART_BYTES
@@ -149,21 +149,23 @@ class Keeper:
         """Pass batches on behind the last one folded; whoever asks for the next has folded the one before."""
         for batch in batches:
             if last is not None:
-                if last.end >= self.due and self.form.on_the_way:
+                # Of each batch no more is asked than where it begins: this lies in the way of every fold.
+                if batch.begin >= self.due and self.form.on_the_way:
                     self.keep(str(last.last))
-                self.before = Mark(last.last, last.chain, last.end)
+                self.before = last
             yield batch
             last = batch
 
-    def keep(self, name: str) -> int:
-        """Store the state as it is, unless no reader could go on from it; return how large it is."""
-        state = self.state
+    def keep(self, name: str) -> None:
+        """Store the state as it is, unless no reader could go on from it."""
+        state, before = self.state, self.before
         if self.barred or self.book.voided != self.voided:
-            return 0
+            return
         try:
+            place = before if isinstance(before, Mark) else Mark(before.last, before.chain, before.end)
             kept = self.kept if name == LATEST else state.end
             code, told = _code(*self.form.sources), self.form.pack(state)
-            data = orjson.dumps([code, tuple(self.before), self.seen.seq, kept, told])
+            data = orjson.dumps([code, tuple(place), self.seen.seq, kept, told])
             apart = max(APART_BYTES, TIMES * len(data))
             if name == LATEST or kept - self.kept >= apart:
                 self._store(name, data)
@@ -171,8 +173,6 @@ class Keeper:
             self.due = self.kept + apart
         except _FAULTS:
             self.barred = True
-            return 0
-        return len(data)
 
     def _store(self, name: str, data: bytes) -> None:
         """Write a checkpoint, unless a text in it may be one that a redaction takes out of every file meanwhile.
