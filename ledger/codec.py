@@ -1,26 +1,24 @@
-"""Events to bodies and back: strict in both directions, and the one place with cattrs.
+"""Events to bodies and back: strict in both directions.
 
-cattrs turns ``None`` into ``"None"`` and ``2.9`` into ``2`` unless told otherwise, and its tagged unions lose kinds
-they do not know; so every leaf has a strict hook here, and kinds are looked up in EVENT_TYPES by hand.
+Kinds are looked up in EVENT_TYPES by hand, so that one that is not known is kept; their fields are taken by ``exact``,
+and ``wire`` with cattrs, which takes longer to load than a short ledger to fold, says where they do not fit.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+import json
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
-from cattrs import BaseValidationError, ForbiddenExtraKeysError, transform_error
-from cattrs.preconf.orjson import OrjsonConverter, make_converter
-import orjson
 
-from ledger import strict
+from ledger import exact, strict
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
-from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, Numbers, UnknownEvent
+from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, UnknownEvent
 from ledger.forms import event_of
 from ledger.found import Batches, Run, found_of
 from ledger.head_form import head_form
+from ledger.light import NamedTuple, later
 from ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
 from ledger.recorded import Batch, By, Recorded
 
@@ -33,8 +31,9 @@ if TYPE_CHECKING:
     from ledger.head_form import HeadForm
     from ledger.line import RawBatch
 
-MAX_INT = 2**53
-"""Beyond it JSON readers disagree on a number."""
+    T = TypeVar("T")
+
+wire = later("ledger.wire")
 
 # A rating's what-section is some 80 bytes and there are few different ones; long ones are not worth remembering.
 MEMO_ENTRIES = 16_384
@@ -50,58 +49,8 @@ UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
 """(kind, old version) → what lifts its fields to the next version; applied until the version is today's."""
 
 
-def _strict_int(value: Any, _: type) -> int:
-    if type(value) is not int or abs(value) > MAX_INT:
-        raise TypeError
-    return value
-
-
-def _strict_str(value: Any, _: Any = str) -> str:
-    if type(value) is not str:
-        raise TypeError(f"expected str, got {type(value).__name__}")
-    return value
-
-
-def _texts(value: Any, _: Any) -> tuple[str, ...]:
-    # A tuple is how our own classes hold it, a list how JSON gives it.
-    if type(value) not in {list, tuple}:
-        raise TypeError
-    return tuple(map(_strict_str, value))
-
-
-def _strict_float(value: Any, _: type) -> float:
-    if type(value) not in {int, float} or not isfinite(value) or abs(value) > MAX_INT:
-        raise TypeError(f"expected a number, got {type(value).__name__}")
-    number: float = value
-    return number
-
-
-def _numbers(value: Any, _: type) -> Numbers:
-    # How our own class holds them, or how JSON gives them.
-    if type(value) not in {Numbers, dict}:
-        raise TypeError(f"expected numbers by name, got {type(value).__name__}")
-    return Numbers(value)
-
-
-def _strict(*, detailed: bool) -> OrjsonConverter:
-    converter = make_converter(forbid_extra_keys=True, detailed_validation=detailed)
-    converter.register_structure_hook(int, _strict_int)
-    converter.register_structure_hook(str, _strict_str)
-    converter.register_structure_hook(float, _strict_float)
-    converter.register_structure_hook(Numbers, _numbers)
-    converter.register_structure_hook_func(lambda hint: hint == tuple[str, ...], _texts)
-    return converter
-
-
-# The quick one says no, the slow one says why: it is asked only for the message.
-_converter = _strict(detailed=False)
-_explainer = _strict(detailed=True)
-REFUSALS = (BaseValidationError, ForbiddenExtraKeysError, ValueError, TypeError, KeyError, AttributeError)
+REFUSALS = (ValueError, TypeError, KeyError, AttributeError)
 """What ``structure`` raises where fields do not fit their kind."""
-
-for _cls, _ in EVENT_TYPES.values():
-    attrs.resolve_types(_cls)
-attrs.resolve_types(By)
 
 FREE_FIELDS = {
     cls: tuple(field.name for field in attrs.fields(cls) if FREE in field.metadata) for cls, _ in EVENT_TYPES.values()
@@ -120,7 +69,7 @@ def encode(event: Event, when: str | None = None) -> Draft:
     kind = KIND_OF[cls]
     try:
         fields = attrs.asdict(event, recurse=False)
-        _structure_as(fields, cls)
+        _taken(fields, cls)
     except REFUSALS as error:
         raise BadInputError(kind, _told(error, "$")) from error
     names = FREE_FIELDS[cls]
@@ -128,22 +77,20 @@ def encode(event: Event, when: str | None = None) -> Draft:
     return Draft(kind, EVENT_TYPES[kind][1], fields, text if names else None, when)
 
 
-def _structure_as(fields: dict[str, Any], cls: type[Any]) -> Any:
+def _taken(fields: dict[str, Any], cls: type[T]) -> T:
     """Return the value of these fields, or raise what says where they do not fit."""
-    try:
-        return _converter.structure(fields, cls)
-    except REFUSALS:
-        return _explainer.structure(fields, cls)
+    taken: T | None = exact.made(fields, cls)
+    return wire.structured(fields, cls) if taken is None else taken
 
 
 def _told(error: Exception, path: str) -> str:
-    return transform_error(error, path=path)[0] if isinstance(error, BaseValidationError) else str(error)
+    return error.told(path) if isinstance(error, exact.UnfitError) else str(error)
 
 
 def texts_of(event: Event) -> dict[str, str]:
     """Return the free texts of an event by field, without those that are empty or were redacted."""
     if isinstance(event, UnknownEvent):
-        said: dict[str, Any] = orjson.loads(event.free or "{}")
+        said: dict[str, Any] = json.loads(event.free or "{}")
     else:
         said = {field: getattr(event, field) for field in FREE_FIELDS[type(event)]}
     return {field: text for field, text in said.items() if isinstance(text, str) and text}
@@ -153,12 +100,12 @@ def structure(kind: str, version: int, fields: dict[str, Any]) -> Event:
     """Return the event of these fields, lifted to today's version.
 
     Raises:
-        ValueError, TypeError, KeyError, BaseValidationError: They are not those of the kind.
+        ValueError, TypeError, KeyError: They are not those of the kind.
     """
     cls, today = EVENT_TYPES[kind]
     for old in range(version, today):
         fields = UPCASTS[kind, old](fields)
-    event: Event = _structure_as(fields, cls)
+    event: Event = _taken(fields, cls)
     return event
 
 
@@ -172,13 +119,19 @@ class _Parsed(NamedTuple):
     redacted: bool
 
 
-def _loads(text: bytes) -> Any:
+def _loads(data: bytes) -> Any:
     """Return what JSON says that is written as the ledger writes it: anything else some readers read otherwise.
 
-    What orjson writes back as it stood is canonical but for numbers beyond 2^53, which no known kind can hold.
+    What is written back as it stood is canonical but for numbers beyond 2^53 and deep nesting, which no known kind can
+    hold.
     """
-    loaded = orjson.loads(text)
-    if orjson.dumps(loaded) != text and not strict.is_canonical(text):
+    said = data.decode()
+    try:
+        loaded = json.loads(said)
+        canonical = dumps(loaded) == said
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not canonical:
         raise ValueError("it is not canonical JSON")
     return loaded
 
@@ -194,11 +147,11 @@ def _parse(said: bytes) -> _Parsed:
     texts = None
     if free is not None and free != b"null":
         texts = _loads(free)
-        _strict_str(texts.pop("salt"))
+        exact.text(texts.pop("salt"))
     if kind != CONTINUED and not _is_known(kind, version):
         # Nothing else looks into it.
-        for text in (what, free):
-            if text is not None and not strict.is_canonical(text):
+        for part in (what, free):
+            if part is not None and not strict.is_canonical(part):
                 raise ValueError("it is not canonical JSON")
     return _Parsed(kind, version, body, texts, free == b"null")
 
@@ -222,7 +175,7 @@ def _continue(begun: list[tuple[int, Event | _Parsed]], whats: Sequence[bytes], 
     if not added.keys() <= texts.keys():
         raise ValueError("it continues a text that is not there")
     for field, more in added.items():
-        texts[field] = _strict_str(texts[field]) + _strict_str(more)
+        texts[field] = exact.text(texts[field]) + exact.text(more)
 
 
 def _event(line: _Parsed) -> Event:
@@ -325,8 +278,7 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
 @lru_cache(maxsize=1024)
 def _by(said: bytes) -> By:
     """Return who says so; a session says it again and again."""
-    by: By = _structure_as(_loads(said), By)
-    return by
+    return _taken(_loads(said), By)
 
 
 def _head(head: bytes, raw: RawBatch, index: int) -> HeadForm:

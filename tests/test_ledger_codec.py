@@ -55,6 +55,8 @@ BAD: dict[Any, list[Any]] = {
 }
 
 CONTINUATION = '"kind":"text.continued","v":1,"body":{}'
+for _cls, _ in EVENT_TYPES.values():
+    attrs.resolve_types(_cls)
 FIELDS = [(kind, field.name) for kind, (cls, _) in EVENT_TYPES.items() for field in attrs.fields(cls)]
 WRONG = [
     (kind, field.name, value)
@@ -148,9 +150,7 @@ def test_a_count_below_zero_is_not_encoded(kind: str, field: str) -> None:
 @pytest.mark.parametrize(("kind", "field", "value"), WRONG)
 def test_a_wrong_value_on_a_line_is_damage(kind: str, field: str, value: Any) -> None:
     """Nothing is coerced on the way out: the damage names the seq and the field, although every proof fits."""
-    # What no 64 bits hold is read as a fraction, and so told by the line.
-    told = "it is not canonical JSON" if value == 2**70 else f" @ $.body.{field}"
-    assert told in damage_in_the_second(split(kind, {field: value}))
+    assert f" @ $.body.{field}" in damage_in_the_second(split(kind, {field: value}))
 
 
 @pytest.mark.parametrize(("kind", "field"), FIELDS)

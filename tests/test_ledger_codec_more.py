@@ -134,8 +134,8 @@ def test_a_well_formed_line_takes_the_short_way(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_a_line_is_encoded_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What asks at length is there for what is refused."""
-    monkeypatch.setattr(codec, "_explainer", None)
+    """What tells why is there for what is refused."""
+    monkeypatch.setattr(codec, "wire", None)
     assert {"name": "kpt_001", "rating": "helpful"} == encode(PointRated("kpt_001", "helpful")).body
 
 

@@ -57,7 +57,7 @@ def test_every_old_version_can_be_lifted(kind: str) -> None:
 def test_a_free_text_may_be_gone(cls: type[Any]) -> None:
     """Every free field is a text or, once redacted, None; the class, or its base, says what each field means."""
     said = "".join(inspect.getdoc(base) or "" for base in cls.__mro__)
-    for field in attrs.fields(cls):
+    for field in attrs.fields(attrs.resolve_types(cls)):
         assert (str | None) == field.type or FREE not in field.metadata
         assert f"\n    {field.name}: " in said
 
