@@ -16,7 +16,7 @@ from ledger.codec import decode
 from ledger.events import PointAdded, PointNoted, PointRated, ReflectionCompleted, ReflectionStarted, TranscriptRead
 from projections.surfaces import commands, record
 from projections.surfaces.project import Project
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.reflection import due, raters, worker
 from transcripts import Script, answer, ask_again, asked_for, kept, run, said
 

@@ -11,7 +11,7 @@ import pytest
 from ledger.codec import decode
 from ledger.events import PointNoted, PointRated, ReflectionFailed, TranscriptRead
 from projections.surfaces import commands, hook_worker
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.reflection import due, raters, transcript, worker
 from transcripts import Script, answer, ask_again, asked_for, kept, run, said
 

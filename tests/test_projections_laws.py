@@ -59,7 +59,7 @@ from projections.fold import State, View, fold
 from projections.playbook import PLAYBOOK
 from projections.scores.configured import overlaid, read_config
 from projections.standing import Place
-from projections.surfaces import record
+from projections.surfaces import reading, record
 from projections.surfaces.requests import Import, Request, Update
 from projections.surfaces.scores import configuration
 from projections.voids import Voided, fold_history
@@ -306,7 +306,7 @@ def test_reading_on_from_a_mark_is_reading_at_once(
     for what in sent:
         deliver(log, what, None)
         states = [
-            fold(view, decode(log.read(record.mark_of(state))), state)
+            fold(view, decode(log.read(reading.mark_of(state))), state)
             for view, state in zip(views, states, strict=True)
         ]
         assert [plain(fold(view, decode(log.read()))) for view in views] == [plain(state) for state in states]

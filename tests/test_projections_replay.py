@@ -20,7 +20,7 @@ from ledger.log import BACKENDS
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.render import playbook_bytes, playbook_dict
-from projections.surfaces import commands, record
+from projections.surfaces import commands, reading, record
 from projections.surfaces.project import Project
 from projections.surfaces.requests import Import, Request, Update
 from reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
@@ -114,10 +114,10 @@ def test_a_replay_goes_on_from_every_prefix(
 ) -> None:
     """Whatever moment a replay was stopped at, reading on from there ends at the same bytes as a replay at once."""
     scribe = written(backend, Path(tempfile.mkdtemp(dir=tmp_path)), legacy, updates)
-    at_once = playbook_bytes(record.current(scribe.log))
+    at_once = playbook_bytes(reading.current(scribe.log))
     for seq in scribe.moments:
-        stopped = record.current(scribe.log, seq)
-        gone_on = fold(PLAYBOOK, decode(scribe.log.read(record.mark_of(stopped))), stopped)
+        stopped = reading.current(scribe.log, seq)
+        gone_on = fold(PLAYBOOK, decode(scribe.log.read(reading.mark_of(stopped))), stopped)
         assert at_once == playbook_bytes(gone_on)
     scribe.log.close()
 
@@ -168,7 +168,7 @@ def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
 def test_the_date_is_the_adopted_one_until_something_changes(backend: str, tmp_path: Path) -> None:
     """A legacy file keeps its last_updated; the first update behind it brings the ledger's own time."""
     scribe = written(backend, tmp_path, book(point(), last_updated="2025-01-02"), [{}])
-    adopted, updated = (record.current(scribe.log, seq) for seq in scribe.moments)
+    adopted, updated = (reading.current(scribe.log, seq) for seq in scribe.moments)
     assert "2025-01-02" == adopted.last_updated
     assert scribe.log.head().at == updated.last_updated
     scribe.log.close()

@@ -26,7 +26,7 @@ from ledger.recorded import Batch, By, Recorded, batch_of
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.render import playbook_dict
-from projections.surfaces import record
+from projections.surfaces import reading, record
 from projections.surfaces.requests import Request, Undo, Update
 from projections.voids import VOIDABLE, Voided, fold_history, voids_of
 from projections.voids import history as retold
@@ -288,5 +288,5 @@ def test_a_session_gone_wrong_leaves_what_the_specification_says(
     send(Undo((), "wrong"), {"rater": "human"})
     for brought in after:
         update(brought)
-    told = playbook_dict(record.current(log))
+    told = playbook_dict(reading.current(log))
     assert model.playbook["key_points"] == told["key_points"]

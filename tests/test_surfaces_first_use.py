@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger.events import PlaybookEdited, PointEdited, PointRemoved
-from projections.surfaces import commands, playbook_file, record
+from projections.surfaces import commands, playbook_file, reading
 from projections.surfaces.project import Project
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def test_what_is_set_aside_never_takes_anothers_place(project: Path) -> None:
     """Two unreadable files of one second are both kept."""
     here = legacy(project, NAMED)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    at = record.open_log(here).now().at
+    at = reading.open_log(here).now().at
     for data in (b"{1", b"{2"):
         here.playbook.unlink()
         here.playbook.write_bytes(data)

@@ -12,7 +12,7 @@ from ledger.curate import Wish
 from ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
 from ledger.events import EventsVoided
 from projections.points import REDACTED
-from projections.surfaces import commands, compat, curate, entry, record
+from projections.surfaces import commands, compat, curate, entry, reading, record
 from projections.surfaces.project import Project
 from reference_model import book, extraction, point
 from test_projections_laws import told
@@ -190,13 +190,13 @@ def test_an_undone_session_can_speak_again(here: Project) -> None:
 
 def test_a_state_of_before_is_caught_up(here: Project) -> None:
     """A process that had folded what another one undid goes on without it, and with what was brought back."""
-    log = record.open_log(here)
-    before = record.current(log)
+    log = reading.open_log(here)
+    before = reading.current(log)
     curate.undo(here, *NOBODY)
     curate.undo(here, "10", None, "", HUMAN)
     curate.undo(here, "11", None, "", HUMAN)
     rate(here, ("kpt_001", "helpful"))
-    assert told(record.current(log)) == told(record.caught_up(log.read, before))
+    assert told(reading.current(log)) == told(reading.caught_up(log.read, before))
     assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
 
 
@@ -240,7 +240,7 @@ def test_an_old_file_brings_no_redacted_text_back_whatever_was_undone(here: Proj
         curate.undo(here, *NOBODY)
     old = read(here)
     undoings = tuple(row["id"] for row in commands.log(here) if row["kind"] == "events.voided")
-    with record.open_log(here).transaction() as tx:
+    with reading.open_log(here).transaction() as tx:
         tx.append([encode(EventsVoided(undoings, None, ""))], HUMAN)
     assert 0 == entry.run(["redact", "4", "--reason", "a name"])
     edit(here, old, kpt_002={"helpful": 5})

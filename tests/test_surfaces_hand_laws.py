@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ledger.errors import BadInputError, NothingToDoError, UnknownPointError
-from projections.surfaces import commands, compat, curate, record
+from projections.surfaces import commands, compat, curate, reading
 from projections.surfaces.project import Project
 from reference_model import extraction
 from test_surfaces_hand import HUMAN, edit, rate, read, wish
@@ -85,7 +85,7 @@ def test_whatever_people_do_every_moment_keeps_what_it_showed(
             step(here)
         commands.replay(here)
         commands.check(here)
-        state = record.current(record.open_log(here))
+        state = reading.current(reading.open_log(here))
         moments[state.seq] = commands.show(here)
         assert commands.show(here)["key_points"] == compat.load_playbook()["key_points"]
         assert state.due.keys() <= state.points.keys() - state.pinned

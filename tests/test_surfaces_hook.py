@@ -19,7 +19,7 @@ from projections.playbook import CHANGES
 from projections.surfaces import commands
 from projections.surfaces.hook_record import BESIDE, BODIES
 from projections.surfaces.project import Project
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.settings import Settings
 from reference_model import extraction
 from test_surfaces_spool import held, spooled

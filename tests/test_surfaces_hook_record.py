@@ -9,7 +9,7 @@ import pytest
 from projections.surfaces import commands, hook_record
 from projections.surfaces.hook_record import draft, is_current, kind_of, record
 from projections.surfaces.project import Project
-from projections.surfaces.record import current, open_log
+from projections.surfaces.reading import current, open_log
 from test_surfaces_spool import spooled
 
 if TYPE_CHECKING:

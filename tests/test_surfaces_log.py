@@ -18,7 +18,7 @@ from ledger.codec import decode, encode
 from ledger.errors import UnknownPointError
 from ledger.events import PointAdded, PointRated
 from projections.history import Wanted
-from projections.surfaces import commands, curate, listing, record
+from projections.surfaces import commands, curate, listing, reading
 from projections.surfaces.project import Project
 from reference_model import extraction
 from test_projections_laws import KNOWN
@@ -207,7 +207,7 @@ def test_a_script_sees_what_was_undone(here: Project, run: Run) -> None:
 
 def test_a_log_that_grows_is_read_on(here: Project) -> None:
     """Each stretch begins behind the one before, whatever was filtered out of that, and the end is the listener's."""
-    made = record.open_log(here)
+    made = reading.open_log(here)
     told: list[list[int]] = []
 
     def wait() -> bool:
@@ -228,7 +228,7 @@ def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
         commands.add(place, "one", HUMAN)
         return not seen
 
-    for _, records in listing.stretches(record.open_log(place), Wanted("kpt_001"), wait):
+    for _, records in listing.stretches(reading.open_log(place), Wanted("kpt_001"), wait):
         seen += records
     assert [2] == [one.seq for one in seen]
 
@@ -239,7 +239,7 @@ def test_what_has_an_end_is_not_followed(here: Project) -> None:
     def wait() -> bool:
         raise AssertionError
 
-    stretches = listing.stretches(record.open_log(here), Wanted(until=3), wait)
+    stretches = listing.stretches(reading.open_log(here), Wanted(until=3), wait)
     assert [[1, 2, 3]] == [[one.seq for one in records] for _, records in stretches]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces import commands, record
+from projections.surfaces import commands, reading
 from projections.surfaces.project import Project
 from reference_model import book, point
 
@@ -184,4 +184,4 @@ def test_a_crowd_beside_a_hand_edit_takes_it_in_once(started: Project) -> None:
     edits = rows_of(started, "point.edited")
     assert [("kpt_003", "changed by hand")] == [(row["body"]["name"], row["free"]["text"]) for row in edits]
     assert 40 == rated_sessions(started).total()
-    assert "changed by hand" == record.current(record.open_log(started)).points["kpt_003"].text
+    assert "changed by hand" == reading.current(reading.open_log(started)).points["kpt_003"].text

@@ -10,7 +10,7 @@ import pytest
 from ledger import disk
 from ledger.codec import decode
 from ledger.errors import BadInputError, CannotWriteError
-from projections.surfaces import commands, compat, playbook_file, record
+from projections.surfaces import commands, compat, playbook_file, reading, record
 from projections.surfaces.project import Project
 from projections.surfaces.requests import Import, Request, Update
 from reference_model import book, extraction, point
@@ -171,36 +171,36 @@ def test_what_cannot_be_rendered_is_recorded_all_the_same(here: Project, monkeyp
 def test_a_rendering_never_goes_back(here: Project) -> None:
     """A writer that was slow to render leaves the later playbook of another in place."""
     write(here, extraction(new=["a"]))
-    log = record.open_log(here)
-    slow = record.current(log)
+    log = reading.open_log(here)
+    slow = reading.current(log)
     write(here, extraction(new=["b"]))
     late = here.playbook.read_bytes()
-    assert playbook_file.render(here, slow, playbook_file.Found(), log.now().at, lambda _: record.current(log))
+    assert playbook_file.render(here, slow, playbook_file.Found(), log.now().at, lambda _: reading.current(log))
     assert late == here.playbook.read_bytes()
 
 
 def test_a_rendering_shows_what_was_appended_meanwhile(here: Project) -> None:
     """Whoever renders looks at the ledger once more, for those who could not wait to render themselves."""
     write(here, extraction(new=["a"]))
-    log = record.open_log(here)
-    state = record.current(log)
+    log = reading.open_log(here)
+    state = reading.current(log)
     with log.transaction() as tx:
-        under_lock = record.current(log)
+        under_lock = reading.current(log)
         record.perform(tx, under_lock, [Request(Update(extraction(new=["b"])), HUMAN)])
     log.close()
     record.write(here, [])
-    assert state.seq < record.current(record.open_log(here)).seq
+    assert state.seq < reading.current(reading.open_log(here)).seq
     assert ["a", "b"] == [kp["text"] for kp in read(here)["key_points"]]
 
 
 def test_a_state_reads_on_from_where_it_ended(here: Project) -> None:
     """The place behind a state is where reading goes on; behind the beginning it is the beginning."""
-    log = record.open_log(here)
-    assert [] == list(log.read(record.mark_of(record.current(log))))
+    log = reading.open_log(here)
+    assert [] == list(log.read(reading.mark_of(reading.current(log))))
     write(here, extraction(new=["a"]))
-    before = record.current(log)
+    before = reading.current(log)
     write(here, extraction(new=["b"]))
-    assert [5] == [batch.last for batch in decode(log.read(record.mark_of(before)))]
+    assert [5] == [batch.last for batch in decode(log.read(reading.mark_of(before)))]
 
 
 def test_a_folder_in_the_place_of_the_file_is_set_aside(here: Project) -> None:

@@ -20,7 +20,7 @@ from ledger.redact import OWED, Owed
 from projections.points import REDACTED
 from projections.surfaces import blot, cli, commands, compat, erase
 from projections.surfaces.project import Project
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.redact import NothingToRedactError, Redacted, Target, apply
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from ledger.events import (
 )
 from projections.surfaces import commands, compat
 from projections.surfaces.cli import run as run_here
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.reflection.raters import RaterError
 from transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, kept, run, said
 

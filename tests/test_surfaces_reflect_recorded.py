@@ -26,7 +26,7 @@ from ledger.events import (
 )
 from projections.surfaces import commands
 from projections.surfaces.project import Project
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from transcripts import COMMAND, RECORDED, ROOT, Script, answer, run
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import pytest
 
 from ledger.codec import decode
 from projections.history import row
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.reflection.due import Plan
 from projections.surfaces.reflection.worker import DONE, Came, work
 from transcripts import Script, answer, asked_for, kept, said

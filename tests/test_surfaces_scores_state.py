@@ -33,7 +33,7 @@ from projections.scores import view
 from projections.scores.configured import overlaid, read_config
 from projections.scores.inputs import Session
 from projections.surfaces.project import Project
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.scores import configuration, kept, store
 from projections.surfaces.scores.state import state_of
 from projections.voids import fold_history

@@ -14,7 +14,7 @@ from ledger.errors import LockHeldError
 from ledger.events import PointAdded, PointRated
 from projections.surfaces import commands, compat
 from projections.surfaces.project import Project
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ from ledger.events import PointAdded, PointEdited, PointRemoved, PointSeeded
 from projections.surfaces import commands, playbook_file
 from projections.surfaces import when as moments
 from projections.surfaces.answers import note
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -8,20 +8,20 @@ changes no answer; only that what lies before a checkpoint is not read again, so
 from __future__ import annotations
 
 from functools import cache
-from hashlib import sha256
+import json
 import os
 from pathlib import Path
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
-import orjson
 
 from ledger import disk, redact
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.errors import DamagedLedgerError, TallybookError
-from ledger.line import START, Mark
+from ledger.light import sha256
+from ledger.line import START, Mark, dumps
 from projections.checkpoint import PLAYBOOK_FORM
 from projections.fold import State, fold
 from projections.voids import fold_history
@@ -51,6 +51,7 @@ _FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, Attr
 SOURCES: Final = (
     "ledger.codec",
     "ledger.events",
+    "ledger.exact",
     "ledger.forms",
     "ledger.found",
     "ledger.head_form",
@@ -165,7 +166,7 @@ class Keeper:
             place = before if isinstance(before, Mark) else Mark(before.last, before.chain, before.end)
             kept = self.kept if name == LATEST else state.end
             code, told = _code(*self.form.sources), self.form.pack(state)
-            data = orjson.dumps([code, tuple(place), self.seen.seq, kept, told])
+            data = dumps([code, tuple(place), self.seen.seq, kept, told]).encode()
             apart = max(APART_BYTES, TIMES * len(data))
             if name == LATEST or kept - self.kept >= apart:
                 self._store(name, data)
@@ -324,7 +325,7 @@ def _load(keeper: Keeper, name: str) -> Checkpoint | None:
         told = data[_SUM_CHARS:]
         if sha256(told).hexdigest()[:_SUM_CHARS].encode() != data[:_SUM_CHARS]:
             return None
-        code, before, seen, kept, state = orjson.loads(told)
+        code, before, seen, kept, state = json.loads(told)
         if code != _code(*keeper.form.sources):
             return None
         return Checkpoint(Mark(*before), seen, kept, len(told), keeper.form.unpack(state))

@@ -11,8 +11,6 @@ import attrs
 
 from ledger import disk, spool
 from ledger.codec import decode
-from ledger.curate import reason_fault
-from ledger.decide import rating_fault, text_fault
 from ledger.errors import (
     EXIT_NO,
     BadInputError,
@@ -22,28 +20,36 @@ from ledger.errors import (
     UnknownPointError,
 )
 from ledger.events import PointNoted
+from ledger.light import later
 from projections.checkpoint import PLAYBOOK_FORM
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
-from projections.surfaces import playbook_file
-from projections.surfaces import record as recording
-from projections.surfaces.requests import Import, Request, Update
-from projections.surfaces.stood import stands, stood
+from projections.surfaces import playbook_file, reading
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from ledger import curate, decide
     from ledger.recorded import Batch
     from ledger.verify import Verdict
     from projections.audit import Story
     from projections.playbook import Playbook
     from projections.standing import Standing
+    from projections.surfaces import record as recording
+    from projections.surfaces import requests
+    from projections.surfaces import stood as standings
     from projections.surfaces.project import Project
     from projections.surfaces.record import Outcome, Report
+    from projections.surfaces.requests import Request
     from projections.surfaces.stood import Stood
     from projections.surfaces.when import Moment
+else:
+    curate, decide = later("ledger.curate"), later("ledger.decide")
+    recording = later("projections.surfaces.record")
+    requests = later("projections.surfaces.requests")
+    standings = later("projections.surfaces.stood")
 
 RATINGS = ("helpful", "harmful", "neutral")
 
@@ -80,7 +86,7 @@ def import_file(project: Project, data: bytes, source: str) -> Imported:
     from ledger.seeds import read_legacy
 
     legacy = read_legacy(data, source)
-    report = recording.write(project, [Request(Import(data, source), {"rater": "import"})])
+    report = recording.write(project, [requests.Request(requests.Import(data, source), {"rater": "import"})])
     (outcome,) = report.outcomes
     problems = tuple({"source": one.source, "message": one.message} for one in legacy.problems)
     skipped = len(legacy.items) + len(legacy.skipped) - len(outcome.added)
@@ -89,10 +95,10 @@ def import_file(project: Project, data: bytes, source: str) -> Imported:
 
 def add(project: Project, text: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Add a new key point."""
-    fault = text_fault(text)
+    fault = decide.text_fault(text)
     if fault is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
-    return _one(recording.write(project, [Request(Update({"new_key_points": [text]}), by, key)]))
+    return _one(recording.write(project, [requests.Request(requests.Update({"new_key_points": [text]}), by, key)]))
 
 
 @attrs.frozen
@@ -124,24 +130,24 @@ def rate_all(project: Project, given: Rating, by: Mapping[str, str], key: str | 
     """
     evaluations = [{"name": name, "rating": given.rating} for name in dict.fromkeys(given.names)]
     for evaluation in evaluations:
-        if (fault := rating_fault(evaluation)) is not None:
+        if (fault := decide.rating_fault(evaluation)) is not None:
             raise BadInputError("NAME RATING", fault, "nothing was recorded")
     if given.rating not in RATINGS:
         raise BadInputError(repr(given.rating), "is no rating", f"give one of {', '.join(RATINGS)}")
-    if given.reason and (fault := reason_fault(given.reason)) is not None:
+    if given.reason and (fault := curate.reason_fault(given.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
     used = now(project).used
     for name in given.names:
         if name not in used:
             raise UnknownPointError(name)
     noted = [PointNoted(one["name"], f"{given.rating}: {given.reason}") for one in evaluations if given.reason]
-    update = Update({"evaluations": evaluations}, beside=tuple(noted))
-    return _one(recording.write(project, [Request(update, by, key)]))
+    update = requests.Update({"evaluations": evaluations}, beside=tuple(noted))
+    return _one(recording.write(project, [requests.Request(update, by, key)]))
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Record an extraction result as one batch."""
-    return _one(recording.write(project, [Request(Update(payload), by, key)]))
+    return _one(recording.write(project, [requests.Request(requests.Update(payload), by, key)]))
 
 
 def recorded(project: Project, request: Request) -> Outcome:
@@ -161,8 +167,8 @@ def _one(report: Report) -> Outcome:
 
 def now(project: Project) -> Playbook:
     """Return the playbook as it stands, with what a hand changed in the file and no command has taken in yet."""
-    log = recording.open_log(project)
-    state = recording.current(log)
+    log = reading.open_log(project)
+    state = reading.current(log)
     found = playbook_file.examine(project, state, log.read)
     return playbook_file.with_found(state, found, log.now().at)
 
@@ -184,7 +190,7 @@ class Then:
 
 def at(project: Project, when: str) -> Then:
     """Return the playbook as it stood at a moment."""
-    found = stood(project, PLAYBOOK_FORM, when)
+    found = standings.stood(project, PLAYBOOK_FORM, when)
     return Then(found.state, found.told, found.notes)
 
 
@@ -209,7 +215,7 @@ def replay(project: Project) -> Playbook:
 def replay_bytes(project: Project, when: str | Then | None) -> bytes:
     """Return the bytes that ``playbook.json`` has at a moment, writing nothing."""
     if when is None:
-        return playbook_bytes(recording.current(recording.open_log(project), cold=True))
+        return playbook_bytes(reading.current(reading.open_log(project), cold=True))
     return playbook_bytes((at(project, when) if isinstance(when, str) else when).playbook)
 
 
@@ -238,8 +244,8 @@ def check(project: Project) -> None:
     Raises:
         DriftError: It is missing, stale, unreadable or changed.
     """
-    log = recording.open_log(project)
-    state = recording.current(log, cold=True)
+    log = reading.open_log(project)
+    state = reading.current(log, cold=True)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
         # What is measured begins a ledger, too, and says nothing of a playbook.
@@ -329,12 +335,12 @@ def standing(project: Project, when: str | None = None) -> Stood[Standing]:
     """Return how every name stands at a moment; now, with what a hand changed in the file, without one."""
     from projections.surfaces.standing_kept import STANDING_FORM
 
-    return stands(project, STANDING_FORM) if when is None else stood(project, STANDING_FORM, when)
+    return standings.stands(project, STANDING_FORM) if when is None else standings.stood(project, STANDING_FORM, when)
 
 
 def batches(project: Project) -> Iterator[Batch]:
     """Yield the ledger's batches."""
-    return decode(recording.open_log(project).read())
+    return decode(reading.open_log(project).read())
 
 
 def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
@@ -346,7 +352,7 @@ def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     from projections import history
     from projections.surfaces import listing
 
-    return map(history.row, listing.events(recording.open_log(project), history.Wanted(name)))
+    return map(history.row, listing.events(reading.open_log(project), history.Wanted(name)))
 
 
 def waiting(project: Project) -> str:
@@ -374,7 +380,7 @@ def verify(
     noted = None if expect is None else read_stamp(expect)
     if expect is not None and noted is None:
         raise BadInputError(f"--expect {expect}", "is no SEQ:CHAIN", "give what `tallybook verify` printed")
-    return verify_log(recording.open_log(project), progress, noted)
+    return verify_log(reading.open_log(project), progress, noted)
 
 
 def salvage(project: Project) -> dict[str, Any]:
@@ -382,6 +388,6 @@ def salvage(project: Project) -> dict[str, Any]:
     from ledger.verify import salvage as salvage_log
 
     try:
-        return playbook_dict(fold_history(PLAYBOOK, lambda: salvage_log(recording.open_log(project))))
+        return playbook_dict(fold_history(PLAYBOOK, lambda: salvage_log(reading.open_log(project))))
     except FileNotFoundError:
         return playbook_dict(PLAYBOOK.start())

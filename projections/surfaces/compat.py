@@ -24,7 +24,7 @@ from projections import render
 from projections.playbook import Playbook
 from projections.points import rated
 from projections.prune import SPEC_POLICY
-from projections.surfaces import playbook_file, record, screen
+from projections.surfaces import playbook_file, reading, record, screen
 from projections.surfaces.project import Project, find_project
 from projections.surfaces.requests import Change, Facts, Request, Update
 
@@ -125,8 +125,8 @@ def load_playbook() -> dict[str, Any]:
         DamagedLedgerError: The ledger is damaged.
     """
     project = Project(get_project_dir())
-    log = record.open_log(project)
-    state = record.current(log)
+    log = reading.open_log(project)
+    state = reading.current(log)
     found = playbook_file.examine(project, state, log.read)
     if found.legacy is not None and found.legacy.migrated and is_diagnostic_mode():
         migrated = found.legacy.migrated
@@ -244,7 +244,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
 def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
     """Return a plain dict as a change of the last rendering; its entries are shared, not copied."""
     rendered = playbook_file.last_rendered(project)
-    state = record.current(record.open_log(project), rendered.seq if rendered else None)
+    state = reading.current(reading.open_log(project), rendered.seq if rendered else None)
     loaded = LoadedPlaybook(render.playbook_dict(state), state)
     loaded.update(playbook)
     return loaded
@@ -328,7 +328,7 @@ def extract_keypoints(
     found = settings.read(project)
     if found.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
-    pruned = [point.text for point in record.current(record.open_log(project)).gone.values()]
+    pruned = [point.text for point in reading.current(reading.open_log(project)).gone.values()]
     said = "\n".join(screen.mask(message["content"]).text for message in messages)
     asked = prompt.ask(load_template(prompt.TEMPLATE), playbook["key_points"], pruned, said)
     today = clock.utc_now().at[:10]

@@ -11,7 +11,7 @@ from ledger.curate import MAX_REASON_CHARS, Wish, reason_fault
 from ledger.errors import BadInputError, NothingToDoError
 from ledger.events import EventsVoided, PointNoted
 from projections.history import summary
-from projections.surfaces import commands
+from projections.surfaces import commands, reading
 from projections.surfaces import record as recording
 from projections.surfaces.requests import Request, Undo
 from projections.surfaces.when import session_of
@@ -55,7 +55,7 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     """
     if reason and (fault := reason_fault(reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
-    log = recording.open_log(project)
+    log = reading.open_log(project)
     if log.head().seq:
         # What waits, and what a hand changed in the file, came before this.
         recording.write(project, [])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from ledger.clock import MICROSECONDS
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

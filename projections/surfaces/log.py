@@ -17,7 +17,7 @@ from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note
 from projections.surfaces.listing import stretches, undone
 from projections.surfaces.options import as_json
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-from hashlib import sha256
 from itertools import count
 import json
 import os
@@ -15,11 +14,10 @@ import attrs
 from ledger import disk
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
-from ledger.decide import Edit, Known, decide_edit
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
+from ledger.light import later, sha256
 from ledger.recorded import By, Recorded, batch_of
-from ledger.seeds import Legacy, read_legacy, seed_events
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, VERSION, Playbook
 from projections.points import REDACTED
@@ -32,14 +30,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from ledger import decide, seeds
     from ledger.events import Event, KeyPoint
     from ledger.line import RawBatch
     from ledger.recorded import Batch
-    from ledger.seeds import LegacyItem
+    from ledger.seeds import Legacy, LegacyItem
     from projections.fold import State
     from projections.surfaces.project import Project
 
     Read = Callable[[], Iterator[RawBatch]]
+else:
+    # Mostly the file is the ledger's own rendering.
+    decide, seeds = later("ledger.decide"), later("ledger.seeds")
 
 RENDER_WAIT_MS = 250
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")
@@ -135,12 +137,12 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
         return Found(sha256=digest)
     try:
         # A name that is generated for an entry without one must not be a name that ever stood.
-        legacy = read_legacy(data, project.playbook.name, state.used)
+        legacy = seeds.read_legacy(data, project.playbook.name, state.used)
     except BadInputError:
         odd = Problem(project.playbook.name, "cannot be read as a playbook, and is set aside")
         return Found(sha256=digest, unreadable=True, problems=(odd,))
     if state.stamp == (0, ""):
-        return Found(seed_events(legacy), digest, adoption_key(data), legacy.problems, legacy)
+        return Found(seeds.seed_events(legacy), digest, adoption_key(data), legacy.problems, legacy)
     base = _base(project, legacy, state, rendered)
     events = _edit_events(legacy, state, base, read)
     # The same bytes may be put back after another rendering; the last one makes that another change.
@@ -174,8 +176,8 @@ def _edit_events(legacy: Legacy, state: Playbook, base: Playbook, read: Read) ->
         return ()
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
-    edit = Edit(points, found, changed, moment, legacy.sha256)
-    return *odd, *decide_edit(edit, Known(state.points, state.high_water, state.used), drift).events
+    edit = decide.Edit(points, found, changed, moment, legacy.sha256)
+    return *odd, *decide.decide_edit(edit, decide.Known(state.points, state.high_water, state.used), drift).events
 
 
 def _without_what_is_gone(point: KeyPoint, base: Playbook) -> KeyPoint:

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ledger import clock, codec, redact, spool
-from ledger.backends.jsonl import JsonlLog
 from ledger.decide import Decision
 from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.events import PlaybookUpdated, PointRestored
-from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.surfaces import checkpoints, erase, playbook_file, screen
+from projections.surfaces import erase, playbook_file, screen
+from projections.surfaces.reading import caught_up, current, open_log
 from projections.surfaces.requests import (
     Delivery,
     Import,
@@ -29,16 +28,14 @@ from projections.surfaces.requests import (
     to_wait,
     translated,
 )
-from projections.voids import fold_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
+    from ledger.backends.jsonl import JsonlLog
     from ledger.decide import Ignored
     from ledger.events import Event
-    from ledger.line import RawBatch
-    from ledger.log import Log, Transaction
-    from projections.fold import State
+    from ledger.log import Transaction
     from projections.surfaces.playbook_file import Found
     from projections.surfaces.project import Project
     from projections.surfaces.requests import What
@@ -94,28 +91,6 @@ class Report:
     found: Found
     problems: tuple[Problem, ...] = ()
     unrendered: Exception | None = None
-
-
-def open_log(project: Project) -> JsonlLog:
-    """Return the project's ledger; nothing is created yet."""
-    return JsonlLog(project.ledger)
-
-
-def mark_of(state: State) -> Mark:
-    """Return the place behind what a state has folded."""
-    return Mark(state.seq, state.chain, state.end) if state.seq else START
-
-
-def current(log: Log, until: int | None = None, *, cold: bool = False) -> Playbook:
-    """Return the playbook at the end of the ledger, or at an earlier moment; ``cold`` takes nothing from a cache."""
-    return checkpoints.playbook(log, until, whole=cold)
-
-
-def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Playbook:
-    """Return a state folded on to the end of the ledger; anew where what it has folded was redacted or undone since."""
-    rewrites = state.rewrites
-    state = fold(PLAYBOOK, codec.decode(read(mark_of(state))), state)
-    return state if state.rewrites == rewrites else fold_history(PLAYBOOK, lambda: codec.decode(read(START)))
 
 
 def write(project: Project, requests: Sequence[Request], *, cold: bool = False) -> Report:

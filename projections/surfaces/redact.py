@@ -22,7 +22,7 @@ from ledger.events import LogRecovered
 from ledger.line import FREE_MARK, covered, dumps
 from ledger.redact import SEALS
 from projections import history
-from projections.surfaces import blot, erase
+from projections.surfaces import blot, erase, reading
 from projections.surfaces import record as recording
 from projections.surfaces.answers import answer, say
 from projections.surfaces.blot import MIN_TEXT_CHARS
@@ -82,7 +82,7 @@ class Redacted:
 
 def look(project: Project, target: Target) -> Redacted:
     """Return what would be redacted, writing nothing."""
-    log = recording.open_log(project)
+    log = reading.open_log(project)
     texts = _texts(log.read(), target)
     events, bodies = _search(log, log.read(), texts, target.event)
     erased = erase.search(project, texts, blotting=False)
@@ -104,7 +104,7 @@ def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) 
     # What waits in the spool and what a hand changed becomes events first, and is found with the others.
     if recording.write(project, []).state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
-    with closing(recording.open_log(project)) as log:
+    with closing(reading.open_log(project)) as log:
         with log.transaction() as tx:
             texts = _texts(tx.read(), target)
             _check(reason, by, texts)

@@ -12,18 +12,21 @@ from ledger.curate import Wish, decide_wish
 from ledger.decide import Decision, Edit, Known, decide_edit, decide_extraction, read_extraction, read_points
 from ledger.errors import BadInputError
 from ledger.events import EventsVoided
+from ledger.light import later
 from ledger.line import BY_FIELDS, dumps
 from ledger.names import Naming
-from ledger.seeds import read_legacy, seed_events
 from projections.render import entry
 from projections.surfaces.hook_record import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from ledger import seeds
     from ledger.events import Event, KeyPoint
     from ledger.seeds import LegacyItem
     from projections.playbook import Playbook
+else:
+    seeds = later("ledger.seeds")
 
 
 @attrs.frozen
@@ -170,7 +173,7 @@ def decide(what: What, state: Playbook) -> Decision:
     if isinstance(what, Wish):
         return decide_wish(what, known)
     if isinstance(what, Import):
-        return Decision(seed_events(_fresh(what, state)))
+        return Decision(seeds.seed_events(_fresh(what, state)))
     if isinstance(what, Update):
         decision = decide_extraction(read_extraction(what.payload), known, what.names)
         return attrs.evolve(decision, events=(*what.beside, *decision.events))
@@ -185,7 +188,7 @@ def decide(what: What, state: Playbook) -> Decision:
 
 def _fresh(what: Import, state: Playbook) -> Any:
     """Return a legacy file without the entries whose text stands, and with names that were never used here."""
-    legacy = read_legacy(what.data, what.source, state.used)
+    legacy = seeds.read_legacy(what.data, what.source, state.used)
     standing = {point.text for point in state.points.values()}
     kept = tuple(item for item in legacy.items if item.point.text not in standing)
     return attrs.evolve(legacy, items=_renamed(kept, state))

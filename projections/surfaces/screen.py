@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from functools import cache
-import logging
 import re
 from typing import TYPE_CHECKING, Any
 import warnings
@@ -357,6 +356,8 @@ def _detectors() -> list[tuple[str, re.Pattern[str]]]:
 
     if warnings.showwarning is not showing:
         # It turns a process's warnings into log lines when it is loaded; that is for the process to say.
+        import logging
+
         logging.captureWarnings(capture=False)
     plugins: Mapping[str, type[BasePlugin]] = get_mapping_from_secret_type_to_class()
     exact = {name: plugin for name, plugin in plugins.items() if issubclass(plugin, RegexBasedDetector)}

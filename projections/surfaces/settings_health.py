@@ -10,7 +10,7 @@ from ledger.errors import BadInputError, CannotWriteError
 from projections.surfaces import settings, worktree
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, named
 from projections.surfaces.project import CLAUDE, Project
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.scores.score import OWN
 
 if TYPE_CHECKING:

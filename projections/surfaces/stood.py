@@ -9,7 +9,7 @@ import attrs
 from projections.fold import State, fold
 from projections.surfaces import checkpoints, playbook_file
 from projections.surfaces import when as moments
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.voids import fold_history
 
 if TYPE_CHECKING:

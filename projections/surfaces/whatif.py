@@ -15,7 +15,7 @@ from projections.aging import aged_view
 from projections.playbook import playbook_view
 from projections.prune import POLICIES, SPEC_POLICY, Policy
 from projections.render import playbook_bytes
-from projections.surfaces import beside, commands, record
+from projections.surfaces import beside, commands, reading
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json, at_when, noted
@@ -98,7 +98,7 @@ def whole_ids(project: Project, given: Sequence[str]) -> tuple[str, ...]:
     Raises:
         BadInputError: There is no such session, or there are several.
     """
-    log = record.open_log(project)
+    log = reading.open_log(project)
     sessions = {what for what in given if what.startswith(_SESSION) and what != _SESSION}
     found = {what: moments.session_of(log, what.removeprefix(_SESSION), f"--without {what}") for what in sessions}
     return tuple(f"{_SESSION}{found[what].session}" if what in found else what for what in given)

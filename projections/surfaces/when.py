@@ -20,7 +20,7 @@ from ledger.codec import decode
 from ledger.errors import BadInputError
 from ledger.head_form import head_form
 from ledger.line import SECTION, dumps, head_field, lines_of
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -17,7 +17,7 @@ from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Fault, Staged, h
 from ledger.codec import decode
 from ledger.errors import EXIT_BAD_INPUT, EXIT_NO, EXIT_NOT_WRITTEN
 from ledger.events import LedgerOpened, LogRecovered
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,7 +12,8 @@ from ledger.errors import BadInputError, CannotWriteError
 from projections.surfaces.install import command, places, settings, steps
 from projections.surfaces.install.settings import UNCHANGED
 from projections.surfaces.install.steps import LEFT, Step
-from projections.surfaces.record import open_log, write
+from projections.surfaces.reading import open_log
+from projections.surfaces.record import write
 import prompts
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from ledger.codec import decode
 from ledger.line import START
 from projections.fold import fold
 from projections.reflections import NO_RATER, REFLECTIONS, broken_off
-from projections.surfaces import record
+from projections.surfaces import reading
 from projections.surfaces.install import places
 from projections.surfaces.reflection import transcript
 
@@ -59,8 +59,8 @@ class Plan:
 
 def look(project: Project, before: Reflections | None = None) -> Reflections:
     """Return what reflection has done and has to do; with what was seen before, only what came since is read."""
-    after = START if before is None else record.mark_of(before)
-    return fold(REFLECTIONS, decode(record.open_log(project).read(after)), before)
+    after = START if before is None else reading.mark_of(before)
+    return fold(REFLECTIONS, decode(reading.open_log(project).read(after)), before)
 
 
 def due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from ledger.codec import decode
 from ledger.errors import BadInputError
 from projections.scores.config import OVERALL, SESSION
 from projections.scores.leads import drop_in, lead_json, leads_view, levels, stretch
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.scores.configuration import score_named
 from projections.voids import fold_history
 

@@ -20,7 +20,7 @@ from ledger.line import Mark
 from projections.scores import storage
 from projections.scores.inputs import session_of
 from projections.scores.view import scores_view
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.scores.configuration import PLACE
 
 if TYPE_CHECKING:

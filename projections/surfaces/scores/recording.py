@@ -17,7 +17,7 @@ from ledger.codec import encode
 from ledger.errors import CannotWriteError, LockHeldError, Problem
 from ledger.events import BaselineSet, FeedbackRecorded, TelemetryKept
 from projections.surfaces import screen
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.scores.feed import Item, items
 
 if TYPE_CHECKING:

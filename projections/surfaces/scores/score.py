@@ -15,7 +15,7 @@ from ledger.events import KIND_OF, BenchmarkRecorded, FeedbackRecorded, MetricsR
 from projections.surfaces import answers, commands
 from projections.surfaces.answers import answer, note
 from projections.surfaces.options import as_json, at_when, noted
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -20,7 +20,7 @@ from ledger.line import START, Mark
 from projections.fold import fold
 from projections.scores.playbook_health import ADVICE, is_measured
 from projections.scores.view import scores_view
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.scores.shelf import UnfitError
 from projections.voids import fold_history
 

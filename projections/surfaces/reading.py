@@ -1,0 +1,43 @@
+"""Reading: a project's ledger, and the playbook that it comes to. Every verb that only asks comes here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode
+from ledger.line import START, Mark
+from projections.fold import fold
+from projections.playbook import PLAYBOOK, Playbook
+from projections.surfaces import checkpoints
+from projections.voids import fold_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ledger.line import RawBatch
+    from ledger.log import Log
+    from projections.fold import State
+    from projections.surfaces.project import Project
+
+
+def open_log(project: Project) -> JsonlLog:
+    """Return the project's ledger; nothing is created yet."""
+    return JsonlLog(project.ledger)
+
+
+def mark_of(state: State) -> Mark:
+    """Return the place behind what a state has folded."""
+    return Mark(state.seq, state.chain, state.end) if state.seq else START
+
+
+def current(log: Log, until: int | None = None, *, cold: bool = False) -> Playbook:
+    """Return the playbook at the end of the ledger, or at an earlier moment; ``cold`` takes nothing from a cache."""
+    return checkpoints.playbook(log, until, whole=cold)
+
+
+def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Playbook:
+    """Return a state folded on to the end of the ledger; anew where what it has folded was redacted or undone since."""
+    rewrites = state.rewrites
+    state = fold(PLAYBOOK, decode(read(mark_of(state))), state)
+    return state if state.rewrites == rewrites else fold_history(PLAYBOOK, lambda: decode(read(START)))
