@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger import strict
-from ledger.errors import EXIT_BAD_INPUT, EXIT_DAMAGED, EXIT_NO, BadInputError
-from projections.render import playbook_dict
-from projections.surfaces import answers, commands
-from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by, told
+from ledger.errors import EXIT_BAD_INPUT, BadInputError
+from projections.surfaces import answers, commands, everyday
+from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by
 from projections.surfaces.options import as_json, at_when, delivery, reasoned, said
 from projections.surfaces.plain import RECORD_RATER
 from projections.surfaces.project import Project, find_project
@@ -109,9 +107,9 @@ def import_(project: Project, /, *, file: str, as_json: bool) -> None:
 @delivery("human")
 @as_json
 @click.pass_obj
-def add(project: Project, /, *, text: str, as_json: bool, **options: Any) -> None:
+def add(project: Project, /, **options: Any) -> int:
     """Add a new key point; the answer has its name."""
-    told(commands.add(project, text, said_by(options), options["key"]), as_json=as_json)
+    return everyday.add(project, options)
 
 
 @tallybook.command(epilog="Example: tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
@@ -121,11 +119,9 @@ def add(project: Project, /, *, text: str, as_json: bool, **options: Any) -> Non
 @delivery("human")
 @as_json
 @click.pass_obj
-def rate(project: Project, /, *, names: tuple[str, ...], rating: str, as_json: bool, **options: Any) -> None:
+def rate(project: Project, /, **options: Any) -> int:
     """Rate entries helpful, harmful or neutral, in one batch."""
-    given = commands.Rating(names, rating, options["reason"])
-    done = commands.rate_all(project, given, said_by(options), options["key"])
-    told(done, as_json=as_json)
+    return everyday.rate(project, options)
 
 
 @tallybook.command(
@@ -135,10 +131,9 @@ def rate(project: Project, /, *, names: tuple[str, ...], rating: str, as_json: b
 @delivery(RECORD_RATER)
 @as_json
 @click.pass_obj
-def record(project: Project, /, *, file: str, as_json: bool, **options: Any) -> None:
+def record(project: Project, /, **options: Any) -> int:
     """Record an extraction result, a JSON object, as one batch."""
-    data, source = read_input(file)
-    told(commands.record(project, strict.loads(data, source), said_by(options), options["key"]), as_json=as_json)
+    return everyday.record(project, options)
 
 
 @tallybook.command(epilog="Example: tallybook replay --at 2d --output before.json")
@@ -151,7 +146,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
     """Rebuild playbook.json from the ledger; with --at, print it as it stood, or write it to --output."""
     if checking and not (when is None and output is None):
         raise BadInputError("--check", "goes with neither --at nor --output")
-    then = stood(project, when)
+    then = everyday.stood(project, when)
     if checking:
         from projections.surfaces.scores import score
 
@@ -176,14 +171,6 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
             note(line)
 
 
-def stood(project: Project, when: str | None) -> commands.Then | None:
-    """Return the playbook at a moment, None without one; what a person should hear of it goes to standard error."""
-    then = None if when is None else commands.at(project, when)
-    for line in () if then is None else then.notes:
-        note(line)
-    return then
-
-
 def told_path(path: Path, what: str, *, as_json: bool, beside: str = "") -> None:
     """Print what became of a file, and to a person also what else there is to say of it."""
     if as_json:
@@ -196,18 +183,9 @@ def told_path(path: Path, what: str, *, as_json: bool, beside: str = "") -> None
 @at_when
 @as_json
 @click.pass_obj
-def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
+def show(project: Project, /, **options: Any) -> int:
     """Show the playbook, now or as it stood."""
-    then = stood(project, when)
-    playbook = commands.show(project) if then is None else playbook_dict(then.playbook)
-    if waits := commands.waiting(project):
-        note(waits)
-    if as_json:
-        answer(playbook)
-        return
-    from projections.surfaces import terminal
-
-    terminal.playbook_table(console(), playbook["key_points"], playbook["last_updated"], then and then.told)
+    return everyday.show(project, options)
 
 
 @tallybook.command(epilog="Example: tallybook verify --json")
@@ -215,28 +193,9 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.option("--salvage", "salvaging", is_flag=True, help="Show the playbook folded from what is whole.")
 @as_json
 @click.pass_obj
-def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
+def verify(project: Project, /, **options: Any) -> int:
     """Verify the ledger, from its first byte to its last."""
-    from projections.surfaces import verdicts
-
-    verdict = commands.verify(project, progress, expect)
-    salvaged = commands.salvage(project) if salvaging else None
-    drift = commands.drift(project) if verdict.ok else None
-    code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None else EXIT_NO
-    if as_json:
-        saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
-        answer(verdicts.verdict_json(verdict, drift) | saved)
-        return code
-    for line in verdicts.verdict_lines(verdict, drift):
-        answers.say(line)
-    if salvaged is not None:
-        from projections.surfaces import terminal
-
-        for first, last in verdict.missing:
-            if last is None or last >= first:
-                click.echo(f"missing: seq {first} to {'the end' if last is None else last}")
-        terminal.playbook_table(console(), salvaged["key_points"], salvaged["last_updated"])
-    return code
+    return everyday.verify(project, options)
 
 
 @tallybook.command(epilog="Example: tallybook doctor --json")
@@ -246,7 +205,7 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
     """Tell what ails the ledger, in plain words, and what mends it; nothing is changed."""
     from projections.surfaces import doctor as examining
 
-    return examining.tell(examining.examine(project, progress), as_json=as_json)
+    return examining.tell(examining.examine(project, everyday.progress), as_json=as_json)
 
 
 @tallybook.command(
@@ -289,13 +248,6 @@ def hook_(agent: str) -> int:
     from projections.surfaces import hook
 
     return hook.run([agent])
-
-
-def progress(done: int, size: int) -> None:
-    """Show how far a long read is, to a person alone."""
-    if sys.stderr.isatty() and done % 1024 < 256:  # noqa: PLR2004 - one batch in four is often enough
-        end = "\n" if done == size else ""
-        sys.stderr.write(f"\r{done * 100 // max(size, 1)} %{end}")
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -4,14 +4,34 @@ from __future__ import annotations
 
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
-def main() -> None:
+
+def main() -> NoReturn:
     """Run ``tallybook`` and leave with its exit code."""
     if _is_hook(sys.argv[1:]):
         from projections.surfaces import hook_start
 
         hook_start.main(sys.argv[2:])
-    sys.exit(run(sys.argv[1:]))
+    _leave(run(sys.argv[1:]))
+
+
+def _leave(code: int) -> NoReturn:
+    """End the process with a code, once all that it printed is out.
+
+    Python would first take apart what it loaded, piece by piece, which takes as long as loading a good part of it.
+    """
+    import os
+
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            # Whose answer this was has been told by the code.
+            continue
+    os._exit(code)
 
 
 def _is_hook(arguments: list[str]) -> bool:
@@ -24,13 +44,12 @@ def run(arguments: list[str]) -> int:
         from projections.surfaces import hook
 
         return hook.run(arguments[1:])
-    # A script that records in a pipe pays for no command line library.
-    if "record" in arguments[:3]:
-        from projections.surfaces import plain
+    # What is called again and again pays for no command line library.
+    from projections.surfaces import plain
 
-        options = plain.read(arguments)
-        if options is not None:
-            return plain.record(options)
+    said = plain.read(arguments)
+    if said is not None:
+        return plain.run(said)
     from projections.surfaces import cli
 
     return cli.run(arguments)

@@ -1,50 +1,118 @@
-"""``tallybook record`` with its options spelled out, as hooks and scripts write it: without Click."""
+"""The verbs of every day with their options spelled out, as agents, hooks and scripts write them: without Click.
+
+What is read here Click reads the same; all else is Click's to read, or to refuse.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
-from ledger import strict
-from projections.surfaces import answers, commands
+from ledger.light import NamedTuple
+from projections.surfaces import answers, everyday
 from projections.surfaces.project import find_project
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
-VALUED = {"--project", "--key", *(f"--{field}" for field in answers.BY_OPTIONS)}
-RECORD_RATER = "reflector"
+    from projections.surfaces.project import Project
+
+RECORD_RATER: Final = "reflector"
 
 
-def read(arguments: Sequence[str]) -> dict[str, str] | None:
-    """Return the options of a plain ``record``; None where Click must decide what was meant."""
-    options: dict[str, str] = {}
+class Form(NamedTuple):
+    """How a verb is written.
+
+    Attributes:
+        do: Does it, with its options.
+        valued: Option with a value → the parameter's name.
+        defaults: Parameter → its value where the option is left out.
+        rest: Returns the parameters that the words without an option are, None where there are too few or too many.
+    """
+
+    do: Callable[[Project, Mapping[str, Any]], int]
+    valued: Mapping[str, str]
+    defaults: Mapping[str, Any]
+    rest: Callable[[tuple[str, ...]], dict[str, Any] | None]
+
+
+class Read(NamedTuple):
+    """A command line that was understood.
+
+    Attributes:
+        folder: What ``--project`` names, None without it.
+        verb: The verb.
+        options: All parameters of the verb.
+    """
+
+    folder: str | None
+    verb: str
+    options: dict[str, Any]
+
+
+_NO_ONE: Final = dict.fromkeys((*answers.BY_OPTIONS, "key"))
+_DELIVERY: Final = {f"--{name}": name for name in _NO_ONE}
+
+
+def _none(words: tuple[str, ...]) -> dict[str, Any] | None:
+    return None if words else {}
+
+
+VERBS: Final[dict[str, Form]] = {
+    "add": Form(
+        everyday.add,
+        _DELIVERY,
+        _NO_ONE | {"rater": "human"},
+        lambda words: {"text": words[0]} if len(words) == 1 else None,
+    ),
+    "rate": Form(
+        everyday.rate,
+        _DELIVERY | {"--reason": "reason"},
+        _NO_ONE | {"rater": "human", "reason": ""},
+        lambda words: {"names": words[:-1], "rating": words[-1]} if len(words) > 1 else None,
+    ),
+    "record": Form(
+        everyday.record,
+        _DELIVERY,
+        _NO_ONE | {"rater": RECORD_RATER},
+        lambda words: {"file": words[0] if words else "-"} if len(words) <= 1 else None,
+    ),
+    "show": Form(everyday.show, {"--at": "when"}, {"when": None}, _none),
+    "verify": Form(everyday.verify, {"--expect": "expect"}, {"expect": None, "salvaging": False}, _none),
+}
+"""Verb → how it is written where nothing but values stands on the command line."""
+
+
+def read(arguments: Sequence[str]) -> Read | None:
+    """Return what a command line says; None where Click must decide what was meant."""
     words = iter(arguments)
+    folder, verb = None, next(words, None)
+    while verb == "--project":
+        folder, verb = next(words, None), next(words, None)
+    form = VERBS.get(verb or "")
+    if form is None or verb is None:
+        return None
+    options: dict[str, Any] = {**form.defaults, "as_json": False}
+    rest = []
     for word in words:
-        if word in VALUED:
-            # Before the verb there is the project's option, behind it there are the others.
+        if word in form.valued:
             value = next(words, None)
-            if value is None or (word == "--project") is ("verb" in options):
+            if value is None:
                 return None
-            options[word.removeprefix("--")] = value
-        elif word == "--json" and "verb" in options:
-            options["json"] = word
-        elif word == "record" and "verb" not in options:
-            options["verb"] = word
-        elif "verb" in options and "file" not in options and (word == "-" or not word.startswith("-")):
-            options["file"] = word
+            options[form.valued[word]] = value
+        elif word == "--json":
+            options["as_json"] = True
+        elif word == "-" or not word.startswith("-"):
+            rest.append(word)
         else:
             return None
-    return options if "verb" in options else None
+    found = form.rest(tuple(rest))
+    return None if found is None else Read(folder, verb, options | found)
 
 
-def record(options: dict[str, str]) -> int:
-    """Record what stands on standard input or in a file, and return the exit code."""
+def run(said: Read) -> int:
+    """Do what a command line says, and return the exit code."""
 
     def work() -> int:
-        project = find_project(options.get("project"), must_exist=True)
-        by = answers.said_by({"rater": RECORD_RATER} | options)
-        payload = strict.loads(*answers.read_input(options.get("file", "-")))
-        answers.told(commands.record(project, payload, by, options.get("key")), as_json="json" in options)
-        return 0
+        return VERBS[said.verb].do(find_project(said.folder, must_exist=True), said.options)
 
     return answers.guarded(work)

@@ -14,7 +14,7 @@ from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.events import PlaybookUpdated, PointRestored
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.surfaces import erase, playbook_file, screen
+from projections.surfaces import playbook_file, screen
 from projections.surfaces.reading import caught_up, current, open_log
 from projections.surfaces.requests import (
     Delivery,
@@ -112,6 +112,8 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False) 
     requests, masked = screen.screened(requests)
     with closing(open_log(project)) as log:
         if redact.owed(log.folder) is not None:
+            from projections.surfaces import erase
+
             # Where it cannot be finished now, readers go on taking the texts for gone.
             with suppress(TallybookError):
                 erase.finish(project, log)
