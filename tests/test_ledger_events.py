@@ -78,7 +78,11 @@ def test_an_event_never_changes(cls: type[Any]) -> None:
     names = [field.name for field in attrs.fields(cls)]
     with attrs.validators.disabled():
         event, same = cls(**dict.fromkeys(names, "x")), cls(*["x"] * len(names))
+        other = attrs.evolve(event, **{names[-1]: "y"})
     assert {event} == {same}
+    assert event != other
+    said = ", ".join(f"{name}='x'" for name in names)
+    assert f"{cls.__name__}({said})" == repr(event)
     with pytest.raises(attrs.exceptions.FrozenInstanceError):
         setattr(event, names[0], "y")
 

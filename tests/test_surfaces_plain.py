@@ -159,6 +159,8 @@ def test_writing_and_verifying_load_no_library_but_attrs(here: Project, words: t
     answer, modules = loaded(here, *words, "--json", given=RATING)
     assert answer.get("ok", True)
     assert set() == modules & {*INSTALLED, *SLOW, *OTHERS}
+    # What a model said is searched for secrets, and nothing else.
+    assert ("record" in words) == ("projections.surfaces.screen" in modules)
 
 
 def test_what_does_not_fit_is_explained_all_the_same(here: Project) -> None:

@@ -20,7 +20,7 @@ from example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, Example, key_block,
 from ledger.errors import BadInputError, LockHeldError
 from projections.surfaces import commands, compat, record, screen
 from projections.surfaces.project import Project
-from projections.surfaces.requests import Change, Import, Request, Update
+from projections.surfaces.requests import UNSCREENED, Change, Import, Request, Update
 from reference_model import book, extraction
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def test_what_a_model_supplied_is_masked_before_it_is_written(here: Project, rat
     ] == list(outcome.notes)
 
 
-@pytest.mark.parametrize("rater", sorted(screen.UNSCREENED))
+@pytest.mark.parametrize("rater", sorted(UNSCREENED))
 def test_what_people_typed_stays_as_it_is(here: Project, rater: str) -> None:
     """A person's text is theirs: it is recorded word for word, without a note."""
     outcome = commands.record(here, extraction(new=[GITHUB.text]), {"rater": rater})

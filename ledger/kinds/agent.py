@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NAMES, NOT_NEGATIVE
+from ledger.kinds.fields import NAMES, NOT_NEGATIVE, Kind
 
 
-@attrs.frozen
-class PlaybookInjected:
+@attrs.frozen(eq=False, repr=False)
+class PlaybookInjected(Kind):
     """A session was told of the playbook.
 
     Attributes:
@@ -20,8 +20,8 @@ class PlaybookInjected:
     left_out: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen
-class PointCited:
+@attrs.frozen(eq=False, repr=False)
+class PointCited(Kind):
     """An agent named an entry in what it said or handed to a tool: use, not praise, so it counts as no rating.
 
     Attributes:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NAMES, free
+from ledger.kinds.fields import NAMES, Kind, free
 
 
-@attrs.frozen
-class PointNoted:
+@attrs.frozen(eq=False, repr=False)
+class PointNoted(Kind):
     """What somebody said beside an evaluation or a citation; it counts nothing.
 
     Attributes:
@@ -20,8 +20,8 @@ class PointNoted:
     note: str | None = free()
 
 
-@attrs.frozen
-class Curated:
+@attrs.frozen(eq=False, repr=False)
+class Curated(Kind):
     """What a person or a curator decides about an entry; the kinds below say what.
 
     Attributes:
@@ -33,7 +33,7 @@ class Curated:
     reason: str | None = free()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class PointReworded(Curated):
     """An entry has another text; its counts stay.
 
@@ -44,28 +44,28 @@ class PointReworded(Curated):
     text: str | None = free()
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class PointRetired(Curated):
     """An entry is taken out of the playbook; it can be restored."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class PointRestored(Curated):
     """An entry that is gone stands again, as it stood last; only a later harmful rating lets it be pruned again."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class PointPinned(Curated):
     """An entry is not pruned from now on, whatever its ratings."""
 
 
-@attrs.frozen
+@attrs.frozen(eq=False, repr=False)
 class PointUnpinned(Curated):
     """A pinned entry may be pruned again, at the next update that finds it due."""
 
 
-@attrs.frozen
-class PointMerged:
+@attrs.frozen(eq=False, repr=False)
+class PointMerged(Kind):
     """Entries that say the same go into one of them: it gets their counts, and later ratings of theirs.
 
     Attributes:
@@ -79,8 +79,8 @@ class PointMerged:
     reason: str | None = free()
 
 
-@attrs.frozen
-class EventsVoided:
+@attrs.frozen(eq=False, repr=False)
+class EventsVoided(Kind):
     """Undo: from this line on, views are folded as if these events had never been; ids, keys and names stay used.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""What fields of events have in common: their types and bounds, and which of them hold free text."""
+"""What events have in common: how they are told and compared, the types and bounds of fields, and what is free text."""
 
 from __future__ import annotations
 
@@ -12,6 +12,31 @@ NOT_NEGATIVE: Final = attrs.validators.ge(0)
 _MOST: Final = 2**53
 PERCENT: Final = attrs.validators.and_(attrs.validators.ge(0), attrs.validators.le(100))
 NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
+
+
+@attrs.frozen(eq=False, repr=False)
+class Kind:
+    """What every kind of event is, beside its fields: told, compared and counted by their values.
+
+    attrs would write and compile all of that for each kind anew, which takes longer than to make the class itself, and
+    every command makes all of them.
+    """
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(getattr(self, field.name) for field in attrs.fields(type(self)))
+
+    def __eq__(self, other: object) -> bool:
+        """Say whether the other is of the same kind and says the same."""
+        return type(other) is type(self) and self._values() == other._values()
+
+    def __hash__(self) -> int:
+        """Equal events have equal hashes."""
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        """Render as ``PointRated(name='kpt_001', rating='helpful')``."""
+        said = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in attrs.fields(type(self)))
+        return f"{type(self).__name__}({said})"
 
 
 def free(validator: Any = None) -> Any:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NOT_NEGATIVE, free
+from ledger.kinds.fields import NOT_NEGATIVE, Kind, free
 
 
-@attrs.frozen
-class LedgerOpened:
+@attrs.frozen(eq=False, repr=False)
+class LedgerOpened(Kind):
     """The first line of every ledger.
 
     Attributes:
@@ -20,8 +20,8 @@ class LedgerOpened:
     format: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen
-class EventRedacted:
+@attrs.frozen(eq=False, repr=False)
+class EventRedacted(Kind):
     """The free text of an earlier event is gone from disk; its proof stays.
 
     Readers take the text for gone from this line on, and a text that is gone without such a line for damage.
@@ -35,8 +35,8 @@ class EventRedacted:
     reason: str | None = free()
 
 
-@attrs.frozen
-class LogRecovered:
+@attrs.frozen(eq=False, repr=False)
+class LogRecovered(Kind):
     """Bytes that were never acknowledged and do not verify were sealed: readers skip exactly this range.
 
     Attributes:
@@ -50,8 +50,8 @@ class LogRecovered:
     digest: str
 
 
-@attrs.frozen
-class UnknownEvent:
+@attrs.frozen(eq=False, repr=False)
+class UnknownEvent(Kind):
     """A kind, or a version of one, that this Tallybook does not know: kept byte for byte, ignored by every view.
 
     Attributes:

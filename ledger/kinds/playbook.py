@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NAMES, NOT_NEGATIVE, free, is_object
+from ledger.kinds.fields import NAMES, NOT_NEGATIVE, Kind, free, is_object
 
 
-@attrs.frozen
-class PlaybookAdopted:
+@attrs.frozen(eq=False, repr=False)
+class PlaybookAdopted(Kind):
     """A legacy ``playbook.json`` begins to be taken in; a ``point.seeded`` follows for each entry in the same batch.
 
     Attributes:
@@ -22,8 +22,8 @@ class PlaybookAdopted:
     top: str | None = free(is_object)
 
 
-@attrs.frozen
-class PointSeeded:
+@attrs.frozen(eq=False, repr=False)
+class PointSeeded(Kind):
     """A key point as a legacy file had it: synthetic, the past before the ledger.
 
     Attributes:
@@ -43,8 +43,8 @@ class PointSeeded:
     original: str | None = free()
 
 
-@attrs.frozen
-class ItemSkipped:
+@attrs.frozen(eq=False, repr=False)
+class ItemSkipped(Kind):
     """An item of a legacy or edited file that holds no key point; kept as evidence, folded as nothing.
 
     Attributes:
@@ -58,8 +58,8 @@ class ItemSkipped:
     original: str | None = free()
 
 
-@attrs.frozen
-class PointAdded:
+@attrs.frozen(eq=False, repr=False)
+class PointAdded(Kind):
     """A new key point was learned; it starts with no ratings.
 
     Attributes:
@@ -71,8 +71,8 @@ class PointAdded:
     text: str | None = free()
 
 
-@attrs.frozen
-class PointRated:
+@attrs.frozen(eq=False, repr=False)
+class PointRated(Kind):
     """An evaluation of a key point, as it was received.
 
     Attributes:
@@ -84,8 +84,8 @@ class PointRated:
     rating: str
 
 
-@attrs.frozen
-class PlaybookUpdated:
+@attrs.frozen(eq=False, repr=False)
+class PlaybookUpdated(Kind):
     """Closes an update. It alone prunes (REQ-SCORE-007), even if the update brought nothing.
 
     Attributes:
@@ -99,8 +99,8 @@ class PlaybookUpdated:
     ignored: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen
-class PointEdited:
+@attrs.frozen(eq=False, repr=False)
+class PointEdited(Kind):
     """A person or an old program set an entry to what stands here, in ``playbook.json`` itself.
 
     Attributes:
@@ -116,8 +116,8 @@ class PointEdited:
     text: str | None = free()
 
 
-@attrs.frozen
-class PointRemoved:
+@attrs.frozen(eq=False, repr=False)
+class PointRemoved(Kind):
     """A person or an old program took an entry out of ``playbook.json``.
 
     Attributes:
@@ -127,8 +127,8 @@ class PointRemoved:
     name: str
 
 
-@attrs.frozen
-class PlaybookOrdered:
+@attrs.frozen(eq=False, repr=False)
+class PlaybookOrdered(Kind):
     """A stretch of the order that entries have from the batch's ``playbook.edited`` on; stretches add up.
 
     Attributes:
@@ -138,8 +138,8 @@ class PlaybookOrdered:
     names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-@attrs.frozen
-class PlaybookEdited:
+@attrs.frozen(eq=False, repr=False)
+class PlaybookEdited(Kind):
     """Closes an edit, or a save that changed nothing. It prunes nothing.
 
     Attributes:

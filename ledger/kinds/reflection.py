@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NOT_NEGATIVE, free
+from ledger.kinds.fields import NOT_NEGATIVE, Kind, free
 
 
-@attrs.frozen
-class ReflectionRequested:
+@attrs.frozen(eq=False, repr=False)
+class ReflectionRequested(Kind):
     """What a session said up to here is to be reflected on; what was reflected on before is left out.
 
     Attributes:
@@ -25,8 +25,8 @@ class ReflectionRequested:
     transcript: str | None = free()
 
 
-@attrs.frozen
-class ReflectionStarted:
+@attrs.frozen(eq=False, repr=False)
+class ReflectionStarted(Kind):
     """A model is about to be asked. One that neither completes nor fails was broken off, and may have cost as much.
 
     Attributes:
@@ -38,8 +38,8 @@ class ReflectionStarted:
     tokens: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen
-class TranscriptRead:
+@attrs.frozen(eq=False, repr=False)
+class TranscriptRead(Kind):
     """A stretch of a transcript is done with: its evaluations stand in the same batch.
 
     Attributes:
@@ -59,8 +59,8 @@ class TranscriptRead:
     rater: str
 
 
-@attrs.frozen
-class ReflectionCompleted:
+@attrs.frozen(eq=False, repr=False)
+class ReflectionCompleted(Kind):
     """A model's answer was taken in: the stretches and the evaluations of this batch come from it.
 
     Attributes:
@@ -74,8 +74,8 @@ class ReflectionCompleted:
     output_tokens: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen
-class ReflectionFailed:
+@attrs.frozen(eq=False, repr=False)
+class ReflectionFailed(Kind):
     """Nothing came of a reflection; it is tried again later, unless its transcript is gone.
 
     Attributes:

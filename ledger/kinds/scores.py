@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NOT_NEGATIVE, PERCENT, Numbers, free
+from ledger.kinds.fields import NOT_NEGATIVE, PERCENT, Kind, Numbers, free
 
 
-@attrs.frozen
-class MetricsRecorded:
+@attrs.frozen(eq=False, repr=False)
+class MetricsRecorded(Kind):
     """Something was measured of a component.
 
     Attributes:
@@ -33,8 +33,8 @@ def _is_enough(event: BenchmarkRecorded, _field: object, total: int) -> None:
         raise ValueError(f"{event.passed} of {total} cases cannot have passed")
 
 
-@attrs.frozen
-class BenchmarkRecorded:
+@attrs.frozen(eq=False, repr=False)
+class BenchmarkRecorded(Kind):
     """A benchmark of a component was run.
 
     Attributes:
@@ -50,8 +50,8 @@ class BenchmarkRecorded:
     total: int = attrs.field(validator=(NOT_NEGATIVE, _is_enough))
 
 
-@attrs.frozen
-class FeedbackRecorded:
+@attrs.frozen(eq=False, repr=False)
+class FeedbackRecorded(Kind):
     """A person judged a component, or a session as a whole.
 
     Attributes:
@@ -67,8 +67,8 @@ class FeedbackRecorded:
     note: str | None = free()
 
 
-@attrs.frozen
-class BaselineSet:
+@attrs.frozen(eq=False, repr=False)
+class BaselineSet(Kind):
     """What a score is to be held against from here on; a drop that was known by then is acknowledged.
 
     Attributes:
@@ -82,8 +82,8 @@ class BaselineSet:
     reason: str | None = free()
 
 
-@attrs.frozen
-class SessionEnded:
+@attrs.frozen(eq=False, repr=False)
+class SessionEnded(Kind):
     """A session came to its end.
 
     Attributes:
@@ -93,8 +93,8 @@ class SessionEnded:
     version: str
 
 
-@attrs.frozen
-class TelemetryKept:
+@attrs.frozen(eq=False, repr=False)
+class TelemetryKept(Kind):
     """A telemetry event that says nothing that is scored; kept as evidence, and counted.
 
     Attributes:

@@ -20,7 +20,7 @@ from ledger import disk, redact
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.errors import DamagedLedgerError, TallybookError
-from ledger.light import sha256
+from ledger.light import NamedTuple, sha256
 from ledger.line import START, Mark, dumps
 from projections.checkpoint import PLAYBOOK_FORM
 from projections.fold import State, fold
@@ -81,8 +81,7 @@ def _code(*sources: str) -> str:
     return hasher.hexdigest()[:_SUM_CHARS]
 
 
-@attrs.frozen
-class Checkpoint:
+class Checkpoint(NamedTuple):
     """A state, and what it is bound to.
 
     Attributes:

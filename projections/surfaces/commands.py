@@ -20,7 +20,7 @@ from ledger.errors import (
     UnknownPointError,
 )
 from ledger.events import PointNoted
-from ledger.light import later
+from ledger.light import NamedTuple, later
 from projections.checkpoint import PLAYBOOK_FORM
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
@@ -64,8 +64,7 @@ class DriftError(TallybookError):
         super().__init__(f"{path}: {what}; `tallybook replay` writes it again, keeping what a hand changed")
 
 
-@attrs.frozen
-class Imported:
+class Imported(NamedTuple):
     """What became of a legacy file.
 
     Attributes:
@@ -101,8 +100,7 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
     return _one(recording.write(project, [requests.Request(requests.Update({"new_key_points": [text]}), by, key)]))
 
 
-@attrs.frozen
-class Rating:
+class Rating(NamedTuple):
     """What somebody thinks of entries.
 
     Attributes:
@@ -173,8 +171,7 @@ def now(project: Project) -> Playbook:
     return playbook_file.with_found(state, found, log.now().at)
 
 
-@attrs.frozen
-class Then:
+class Then(NamedTuple):
     """The playbook as it stood at a moment.
 
     Attributes:

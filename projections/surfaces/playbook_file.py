@@ -16,7 +16,7 @@ from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
-from ledger.light import later, sha256
+from ledger.light import NamedTuple, later, sha256
 from ledger.recorded import By, Recorded, batch_of
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, VERSION, Playbook
@@ -48,8 +48,7 @@ _WITHOUT_COUNTS = ("bare_string", "dict_no_score")
 _RENDER_ROUNDS = 20
 
 
-@attrs.frozen
-class Rendered:
+class Rendered(NamedTuple):
     """What was last written to ``playbook.json``.
 
     Attributes:

@@ -14,9 +14,10 @@ from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.events import PlaybookUpdated, PointRestored
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.surfaces import playbook_file, screen
+from projections.surfaces import playbook_file
 from projections.surfaces.reading import caught_up, current, open_log
 from projections.surfaces.requests import (
+    UNSCREENED,
     Delivery,
     Import,
     Request,
@@ -109,7 +110,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False) 
     """
     for request in requests:
         check(request)
-    requests, masked = screen.screened(requests)
+    requests, masked = _screened(requests)
     with closing(open_log(project)) as log:
         if redact.owed(log.folder) is not None:
             from projections.surfaces import erase
@@ -133,6 +134,15 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False) 
             # What was recorded is durable; its projection can be written again at any time.
             report = attrs.evolve(report, unrendered=error)
     return attrs.evolve(report, problems=(*masked, *report.problems))
+
+
+def _screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
+    """Return requests without secrets, as ``screen`` does; what finds them is loaded only where it would look."""
+    if all(request.by.get("rater") in UNSCREENED for request in requests):
+        return tuple(requests), ()
+    from projections.surfaces import screen
+
+    return screen.screened(requests)
 
 
 def _spool(project: Project, log: JsonlLog, requests: Sequence[Request]) -> tuple[Outcome, ...]:
@@ -167,7 +177,7 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
     for one in waiting:
         try:
             # Whoever spooled it may not have screened it.
-            requests, masked = screen.screened(all_from_wait(one.requests, f"spool:{one.id}", one.at))
+            requests, masked = _screened(all_from_wait(one.requests, f"spool:{one.id}", one.at))
             tx.look_up(request.key for request in requests if request.key is not None)
             perform(tx, state, requests)
         except BadInputError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from projections.playbook import Playbook
 else:
     seeds = later("ledger.seeds")
+
+UNSCREENED: Final = frozenset({"human", "import", "test"})
+"""Raters whose words are kept as they are: people, and what files already held."""
 
 
 @attrs.frozen

@@ -21,15 +21,12 @@ import attrs
 from ledger.curate import Wish
 from ledger.errors import BadInputError, Problem
 from ledger.events import PointNoted
-from projections.surfaces.requests import Facts, Request, Undo, Update
+from projections.surfaces.requests import UNSCREENED, Facts, Request, Undo, Update
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ledger.events import Event
-
-UNSCREENED = frozenset({"human", "import", "test"})
-"""Raters whose words are kept as they are: people, and what files already held."""
 
 _LEFT_OUT = frozenset({"Public IP (ipv4)"})
 _KEY_BLOCK = "Private Key"
