@@ -32,9 +32,10 @@ CPU_S, CPU_FACTOR = 3.0, 10
 TIMED_OUT = 36
 """The exit code that mutmut counts as a mutant noticed by its time."""
 AT_IMPORT = (
-    "ledger.codec.x__strict__",
+    "ledger.exact.x__or_none__",
     "ledger.kinds.fields.x_free__",
     "ledger.line.x__encoder__",
+    "ledger.wire.x__strict__",
     "projections.playbook.x__keep__",
     "projections.playbook.x__rate__",
     "projections.playbook.x_playbook_view__",
