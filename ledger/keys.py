@@ -1,8 +1,12 @@
 """Which keys the ledger holds: a cache beside the log, so that a second delivery is turned away without a fold.
 
-``cache/keys`` has a digest a line and, behind each stretch of them, a line ``=SEQ CHAIN OFFSET CRC`` that says up to
-where the log was read and proves everything before it. A writer reads on from there; whatever does not fit is built
-anew, so the file may be deleted at any time. Standard library only.
+Digests of keys stand in 64 files, ``cache/held-00`` to ``held-63``, each in the one that it begins with, so that to ask
+for a key reads one of them. ``cache/held`` says up to where the log was read, and proves what counts of each file:
+
+    tallybook-held 1 SEQ CHAIN OFFSET (SIZE CRC)*64 CRC
+
+A writer reads on from there; whatever does not fit is built anew, so all of it may be deleted at any time. Standard
+library only.
 """
 
 from __future__ import annotations
@@ -10,25 +14,50 @@ from __future__ import annotations
 import binascii
 
 from ledger import disk
-from ledger.ends import fits, read_at
+from ledger.ends import fits
 from ledger.errors import CannotWriteError, DamagedLedgerError
-from ledger.light import os, suppress
-from ledger.line import CHAIN_CHARS, START, Mark, RawBatch, digest, key_of
+from ledger.light import NamedTuple, os, sha256, suppress
+from ledger.line import START, Mark, digest, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from pathlib import Path
 
-_OPENING = b"tallybook-keys 1\n"
-_MARK_FIELDS = 4
-# That line has less: two numbers, a chain and a checksum.
-_SPEAKS_BYTES = 128
-_MAX_KEY_CHARS = 200
-# From so many keys on, one pass over all lines is quicker than a search for each.
+    from ledger.line import RawBatch
+
+TABLE = "held"
+FORMER = "keys"
+"""The cache as earlier versions have it, which may take turns with this one."""
+BUCKETS = 64
+_OPENING = b"tallybook-held 1 "
+_FIELDS = 6
+# Twelve digits of the size, eight of the checksum.
+_SIZE_CHARS, _SLOT_CHARS = 12, 20
+_ENTRY_BYTES = 16
+# From so many digests on, one pass over a file is quicker than a search for each.
 _MANY = 8
-_WINDOW_BYTES = 1024 * 1024
-_ENTRY_BYTES = CHAIN_CHARS + 1
+_MAX_KEY_CHARS = 200
+
+
+class _Table(NamedTuple):
+    """What the cache says of itself.
+
+    Attributes:
+        mark: The place up to which it speaks.
+        slots: For each file of digests how many bytes of it count, and their CRC-32, in hex digits.
+    """
+
+    mark: Mark
+    slots: bytes
+
+
+_NOTHING = _Table(START, b"0" * _SLOT_CHARS * BUCKETS)
+_REFUSALS = (OSError, ValueError, CannotWriteError)
+
+
+class _UnprovenError(Exception):
+    """A file of digests is not the one that the table speaks of."""
 
 
 def plain(key: str) -> str:
@@ -43,29 +72,6 @@ def plain(key: str) -> str:
     ):
         return key
     return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
-
-
-def _load(path: Path) -> tuple[bytes, Mark]:
-    """Return the part of the cache that proves itself, and the place up to which it speaks."""
-    with suppress(OSError, ValueError, CannotWriteError):
-        data = disk.read_file(path)
-        cut = data.rfind(b"\n=") + 1
-        fields = data[cut + 1 :].split()
-        whole = cut and data.endswith(b"\n") and data.startswith(_OPENING) and len(fields) == _MARK_FIELDS
-        if whole and fields[3] == b"%08x" % binascii.crc32(data[:cut]):
-            return data, Mark(int(fields[0]), fields[1].decode(), int(fields[2]))
-    return _OPENING, START
-
-
-def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark]:
-    """Return the digests of the keys behind a place, and the place behind them."""
-    fresh: list[bytes] = []
-    for batch in batches:
-        key = key_of(batch.data)
-        if key:
-            fresh.append(digest(key.encode()).encode())
-        mark = Mark(batch.last, batch.chain, batch.end)
-    return fresh, mark
 
 
 def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd: int) -> bool:
@@ -85,27 +91,28 @@ def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], fold
     Raises:
         DamagedLedgerError: The log itself cannot be read.
     """
-    path = folder / "cache" / "keys"
-    data, start = _load(path)
-    if not fits(fd, start):
-        data, start = _OPENING, START
+    cache, entries = folder / "cache", {_entry(key): key for key in wanted}
+    table = _load(cache)
+    if not fits(fd, table.mark):
+        table = _NOTHING
     try:
+        found = _among(cache, table, entries)
         # What was appended last says itself up to where it goes, so that mostly there is nothing to read.
-        fresh, mark = _read_on(read(start), start) if os.fstat(fd).st_size > start.offset else ([], start)
-    except DamagedLedgerError:
-        if start == START:
+        fresh, mark = _read_on(read(table.mark), table.mark) if _is_longer(fd, table) else ([], table.mark)
+    except (DamagedLedgerError, _UnprovenError):
+        if table is _NOTHING:
             raise
-        # The cache ends within a range that was sealed since: ask the log alone.
-        data, start = _OPENING, START
-        fresh, mark = _read_on(read(start), start)
-    if mark != start:
-        data += b"".join(entry + b"\n" for entry in fresh)
-        data += _speaks_up_to(mark, binascii.crc32(data))
-        _store(path, data)
-    return _among(data, {digest(key.encode()).encode(): key for key in wanted})
+        # Its files are others', or a range that it ends within was sealed since: ask the log alone.
+        table, found = _NOTHING, set()
+        fresh, mark = _read_on(read(START), START)
+    if mark != table.mark:
+        with suppress(*_REFUSALS):
+            disk.make_folder(cache, durable=False)
+            disk.store(cache / TABLE, _said(_with(cache, table, fresh, mark)))
+    return {entries[entry] for entry in found.union(fresh) if entry in entries}
 
 
-def note(folder: Path, begin: Mark, batches: Sequence[RawBatch]) -> None:
+def note(folder: Path, begin: Mark, batches: Iterable[RawBatch]) -> None:
     """Say in the cache what was written just now, so that nobody has to read it for that; to be said under the lock.
 
     Args:
@@ -113,43 +120,140 @@ def note(folder: Path, begin: Mark, batches: Sequence[RawBatch]) -> None:
         begin: The place behind which it was written. A cache that speaks up to another one is left as it is.
         batches: What was written.
     """
-    path = folder / "cache" / "keys"
-    with suppress(OSError, ValueError, CannotWriteError):
-        disk.refuse_link(folder / "cache")
-        fd = disk.open_file(path, write=True, append=True)
-        try:
-            last = read_at(fd, _SPEAKS_BYTES, max(os.fstat(fd).st_size - _SPEAKS_BYTES, 0))
-            last = last[last.rfind(b"\n=") + 1 :]
-            fields = last[1:].split()
-            place = b"%b %d" % (begin.chain.encode(), begin.offset)
-            if len(fields) == _MARK_FIELDS and b" ".join(fields[1:3]) == place and last.endswith(b"\n"):
-                fresh, mark = _read_on(iter(batches), begin)
-                entries = b"".join(entry + b"\n" for entry in fresh)
-                # What stands there is proven by whoever reads it, and nothing of it is read for this.
-                os.write(fd, entries + _speaks_up_to(mark, binascii.crc32(last + entries, int(fields[3], 16))))
-        finally:
-            os.close(fd)
+    cache = folder / "cache"
+    table = _load(cache)
+    if table is not _NOTHING and table.mark[:3] == begin[:3]:
+        with suppress(*_REFUSALS):
+            fresh, mark = _read_on(iter(batches), begin)
+            _write(cache / TABLE, _said(_with(cache, table, fresh, mark)), 0)
 
 
-def _speaks_up_to(mark: Mark, crc: int) -> bytes:
-    """Return the line that says up to where the log was read, and proves every byte before it."""
-    return b"=%d %b %d %08x\n" % (mark.seq, mark.chain.encode(), mark.offset, crc)
+def _entry(key: str) -> bytes:
+    return sha256(key.encode()).digest()[:_ENTRY_BYTES]
 
 
-def _among(data: bytes, wanted: dict[bytes, str]) -> set[str]:
-    """Return the keys whose digests stand in the cache."""
-    if len(wanted) < _MANY:
-        return {key for entry, key in wanted.items() if b"\n" + entry + b"\n" in data}
-    found: set[str] = set()
-    for begin in range(0, len(data), _WINDOW_BYTES):
-        # It ends a line later than the next begins, so that each stands whole in one of them.
-        lines = data[begin : begin + _WINDOW_BYTES + _ENTRY_BYTES].split(b"\n")
-        found.update(wanted[line] for line in lines if line in wanted)
+def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark]:
+    """Return the digests of the keys behind a place, and the place behind them."""
+    fresh: list[bytes] = []
+    for batch in batches:
+        key = key_of(batch.data)
+        if key:
+            fresh.append(_entry(key))
+        mark = Mark(batch.last, batch.chain, batch.end)
+    return fresh, mark
+
+
+def _load(cache: Path) -> _Table:
+    """Return what the cache says of itself, nothing where it does not prove itself."""
+    with suppress(*_REFUSALS):
+        data = disk.read_file(cache / TABLE)
+        said, _, crc = data.rpartition(b" ")
+        fields = said.split(b" ")
+        whole = said.startswith(_OPENING) and len(fields) == _FIELDS and crc == b"%08x\n" % binascii.crc32(said)
+        if whole and len(fields[5]) == len(_NOTHING.slots):
+            return _Table(Mark(int(fields[2]), fields[3].decode(), int(fields[4])), fields[5])
+    return _NOTHING
+
+
+def _said(table: _Table) -> bytes:
+    """Return a table as its file has it."""
+    mark = table.mark
+    said = b"%b%d %b %d %b" % (_OPENING, mark.seq, mark.chain.encode(), mark.offset, table.slots)
+    return b"%b %08x\n" % (said, binascii.crc32(said))
+
+
+def _slot(table: _Table, bucket: int) -> tuple[int, int]:
+    """Return how many bytes of a file of digests count, and their checksum."""
+    slot = table.slots[bucket * _SLOT_CHARS : (bucket + 1) * _SLOT_CHARS]
+    return int(slot[:_SIZE_CHARS], 16), int(slot[_SIZE_CHARS:], 16)
+
+
+def _file(cache: Path, bucket: int) -> Path:
+    return cache / f"{TABLE}-{bucket:02d}"
+
+
+def _digests(cache: Path, table: _Table, bucket: int) -> bytes:
+    """Return the digests of a file that count.
+
+    Raises:
+        _UnprovenError: They are not the ones that the table speaks of.
+    """
+    with suppress(*_REFUSALS):
+        size, crc = _slot(table, bucket)
+        if not size:
+            return b""
+        data = disk.read_file(_file(cache, bucket))[:size]
+        if len(data) == size and binascii.crc32(data) == crc:
+            return data
+    raise _UnprovenError
+
+
+def _among(cache: Path, table: _Table, entries: Collection[bytes]) -> set[bytes]:
+    """Return those digests that stand in the files that a table speaks of.
+
+    Raises:
+        _UnprovenError: They are not there.
+    """
+    found: set[bytes] = set()
+    for bucket, wanted in _by_bucket(entries).items():
+        data = _digests(cache, table, bucket)
+        if len(wanted) < _MANY:
+            found.update(entry for entry in wanted if _stands(entry, data))
+        else:
+            stand = {data[begin : begin + _ENTRY_BYTES] for begin in range(0, len(data), _ENTRY_BYTES)}
+            found.update(stand.intersection(wanted))
     return found
 
 
-def _store(path: Path, data: bytes) -> None:
-    """Write the cache; a disk that refuses it costs time and nothing else."""
-    with suppress(CannotWriteError):
-        disk.make_folder(path.parent, durable=False)
-        disk.store(path, data)
+def _stands(entry: bytes, data: bytes) -> bool:
+    """Say whether a digest is one of many."""
+    place = data.find(entry)
+    # It may seem to stand where one ends and the next begins.
+    while place % _ENTRY_BYTES and place >= 0:
+        place = data.find(entry, place + 1)
+    return place >= 0
+
+
+def _by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
+    """Return digests by the number of the file that each belongs to."""
+    buckets: dict[int, list[bytes]] = {}
+    for entry in entries:
+        buckets.setdefault(entry[0] % BUCKETS, []).append(entry)
+    return buckets
+
+
+def _with(cache: Path, table: _Table, fresh: Iterable[bytes], mark: Mark) -> _Table:
+    """Write digests behind those that count, and return the table that speaks of them too, up to a place.
+
+    Raises:
+        OSError, CannotWriteError: A file did not take them all.
+    """
+    slots = table.slots
+    for bucket, entries in _by_bucket(fresh).items():
+        data, (size, crc) = b"".join(entries), _slot(table, bucket)
+        if size:
+            _write(_file(cache, bucket), data, size)
+        else:
+            disk.store(_file(cache, bucket), data)
+        slot = b"%012x%08x" % (size + len(data), binascii.crc32(data, crc))
+        slots = slots[: bucket * _SLOT_CHARS] + slot + slots[(bucket + 1) * _SLOT_CHARS :]
+    return _Table(mark, slots)
+
+
+def _write(path: Path, data: bytes, begin: int) -> None:
+    """Write into a file of the cache, in place.
+
+    Raises:
+        OSError, CannotWriteError: It did not take it.
+    """
+    fd = disk.open_file(path, write=True)
+    try:
+        os.lseek(fd, begin, os.SEEK_SET)
+        disk.write_all(fd, data, path)
+    finally:
+        os.close(fd)
+
+
+def _is_longer(fd: int, table: _Table) -> bool:
+    """Say whether there is more of the log than a table speaks of."""
+    return os.fstat(fd).st_size > table.mark.offset

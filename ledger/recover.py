@@ -6,7 +6,7 @@ Nothing is ever cut off. A bad end that was never acknowledged is copied to quar
 
 from __future__ import annotations
 
-from ledger import disk, redact
+from ledger import disk, keys, redact
 from ledger.ends import read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
@@ -159,13 +159,14 @@ def _forget_keys(cache: Path) -> None:
         # Nobody reads a cache that lies elsewhere, and what lies there is not ours.
         return
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(cache / "keys")
+        for name in (keys.TABLE, keys.FORMER):
+            with suppress(FileNotFoundError):
+                os.unlink(cache / name)
         if os.path.exists(cache):
             # Also where it is gone already: who removed it may have been killed before this.
             disk.flush_folder(cache)
     except OSError as error:
-        raise CannotWriteError(cache / "keys", disk.reason(error)) from error
+        raise CannotWriteError(cache / keys.TABLE, disk.reason(error)) from error
 
 
 def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Stamp]) -> RawBatch:

@@ -41,7 +41,7 @@ main()
 """
 FILES = (
     *("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore", f".rendered.{PID}.tmp"),
-    *("cache", "cache/keys", "quarantine", "spool", f".playbook.json.{PID}.tmp"),
+    *("cache", "cache/held", "quarantine", "spool", f".playbook.json.{PID}.tmp"),
 )
 OTHERS = (
     *("erasing", ".erased", f".erasing.{PID}.tmp", "quarantine/0-1.bin", "spool/odd.json"),

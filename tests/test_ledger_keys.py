@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ledger.line import Mark, RawBatch
 
-OPENING = b"tallybook-keys 1\n"
+SLOTS = b"0" * 20 * 64
 
 
 @pytest.fixture
@@ -35,8 +35,26 @@ def log(tmp_path: Path) -> JsonlLog:
 
 
 def cache(log: JsonlLog) -> Path:
-    """Return where the cache is."""
-    return log.folder / "cache" / "keys"
+    """Return where the cache says up to where it speaks."""
+    return log.folder / "cache" / "held"
+
+
+def kept(log: JsonlLog) -> dict[str, bytes]:
+    """Return every file of the cache."""
+    return {path.name: path.read_bytes() for path in (log.folder / "cache").glob("held*")}
+
+
+def put_back(log: JsonlLog, files: dict[str, bytes]) -> None:
+    """Let the cache be as it was."""
+    for path in (log.folder / "cache").glob("held*"):
+        path.unlink()
+    for name, data in files.items():
+        (log.folder / "cache" / name).write_bytes(data)
+
+
+def table(said: bytes) -> bytes:
+    """Return a table that says something and proves it."""
+    return said + b" %08x\n" % binascii.crc32(said)
 
 
 def power_cut(log: JsonlLog, log_bytes: bytes, head_bytes: bytes) -> JsonlLog:
@@ -81,11 +99,13 @@ def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
 
 def test_the_cache_is_written_by_the_first_key_that_is_asked_for(log: JsonlLog) -> None:
     """It speaks up to the batch behind that key, and each that is appended under a key says so itself."""
-    lines = cache(log).read_bytes().splitlines()
-    assert b"tallybook-keys 1" == lines[0]
-    assert 5 == sum(len(line) == 32 for line in lines)
-    end = log.head()
-    assert lines[-1].startswith(b"=%d %b %d " % (end.seq, end.chain.encode(), end.offset))
+    end, said, files = log.head(), cache(log).read_bytes(), kept(log)
+    assert said.startswith(b"tallybook-held 1 %d %b %d " % (end.seq, end.chain.encode(), end.offset))
+    assert said == table(said[: said.rfind(b" ")])
+    entries = {sha256(b"k%d" % number).digest()[:16] for number in range(5)}
+    buckets = {name: data for name, data in files.items() if name != "held"}
+    assert {f"held-{entry[0] % 64:02d}" for entry in entries} == set(buckets)
+    assert sorted(entries) == sorted(data[at : at + 16] for data in buckets.values() for at in range(0, len(data), 16))
 
 
 def test_the_cache_asks_the_disk_for_no_promise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +114,7 @@ def test_the_cache_asks_the_disk_for_no_promise(tmp_path: Path, monkeypatch: pyt
     append(opened, "a0")
     monkeypatch.setattr(disk, "flush_folder", None)
     append(opened, "a1", key="k1")
-    assert cache(opened).read_bytes().startswith(OPENING)
+    assert cache(opened).read_bytes().startswith(b"tallybook-held 1 ")
 
 
 def test_a_deleted_cache_is_built_anew(log: JsonlLog) -> None:
@@ -107,27 +127,70 @@ def test_a_cache_torn_anywhere_is_built_anew(log: JsonlLog) -> None:
     """Wherever it ends, the last complete key is still known, and an unknown one is not."""
     whole = cache(log).read_bytes()
     with log.path.open("rb") as file:
-        for cut in range(len(whole)):
+        # Between its beginning and its end there is nothing but digits.
+        for cut in (*range(100), *range(100, len(whole) - 40, 50), *range(len(whole) - 40, len(whole))):
             for key, known in (("k4", True), ("k5", False)):
                 cache(log).write_bytes(whole[:cut])
                 assert known == keys.known(key, log.read, log.folder, file.fileno()), cut
 
 
-@pytest.mark.parametrize("spoil", [bytes.upper, bytes.swapcase, lambda data: data.replace(b"\n=", b"\n= ")])
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        *(bytes.upper, bytes.swapcase, lambda data: data[:-1], lambda data: b"\0" * len(data), lambda data: data[1:]),
+        *(lambda data: bytes([data[0] ^ 1]) + data[1:], lambda _: b""),
+    ],
+)
 def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], bytes]) -> None:
-    """What does not prove itself is not believed."""
-    cache(log).write_bytes(spoil(cache(log).read_bytes()))
+    """What does not prove itself is not believed, whichever of its files it is."""
+    whole = kept(log)
+    with log.path.open("rb") as file:
+        for name, data in whole.items():
+            put_back(log, whole | {name: spoil(data)})
+            told = [keys.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            assert ([True] * 5 + [False], whole) == (told, kept(log)), name
+            put_back(log, {one: data for one, data in whole.items() if one != name})
+            told = [keys.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            assert ([True] * 5 + [False], whole) == (told, kept(log)), name
     assert_only_the_five_are_known(log)
+
+
+def test_what_stands_behind_the_digests_that_count_is_none(log: JsonlLog) -> None:
+    """Who was killed before he said so left a digest behind: it counts for nothing, and the next takes its place."""
+    lost = sha256(b"k9").digest()[:16]
+    path = log.folder / "cache" / f"held-{lost[0] % 64:02d}"
+    said = path.read_bytes() if path.exists() else b""
+    path.write_bytes(said + lost + b"torn")
+    with log.path.open("rb") as file:
+        assert not keys.known("k9", log.read, log.folder, file.fileno())
+    assert append(log, "a9", key="k9") is not None
+    assert append(log, "a9", key="k9") is None
+    assert said + lost == path.read_bytes()[: len(said) + 16]
+
+
+def test_a_digest_that_seems_to_stand_across_two_is_not_there(log: JsonlLog) -> None:
+    """A key is known where its whole digest is an entry, and wherever else its bytes stand first."""
+    wanted = sha256(b"k9").digest()[:16]
+    across = bytes(8) + wanted + bytes(8)
+    end = log.head()
+    for data, known in ((across, False), (across + wanted, True), (wanted + across, True)):
+        bucket = wanted[0] % 64
+        (log.folder / "cache" / f"held-{bucket:02d}").write_bytes(data)
+        slot = b"%012x%08x" % (len(data), binascii.crc32(data))
+        slots = SLOTS[: bucket * 20] + slot + SLOTS[bucket * 20 + 20 :]
+        said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
+        cache(log).write_bytes(table(said))
+        with log.path.open("rb") as file:
+            assert known == keys.known("k9", log.read, log.folder, file.fileno())
 
 
 @pytest.mark.parametrize(
     "data",
     [
-        *(b"", b"\0" * 4096, b"\n=", b"tallybook-keys 1\n=9 x y z\n", b"\n=\xff \xff \xff \xff\n"),
-        *(
-            OPENING + b"=%b %08x\n" % (mark, binascii.crc32(OPENING))
-            for mark in (b"9 x y", b"x y 9", b"9 \xff 9", b"9 9")
-        ),
+        *(b"", b"\0" * 4096, b" ", b"tallybook-held 1 9 x y z\n", b"tallybook-held 1 \xff \xff \xff \xff\n"),
+        *(table(b"tallybook-held 1 %b %b" % (mark, SLOTS)) for mark in (b"9 x y", b"x y 9", b"9 \xff 9", b"9 9")),
+        *(table(b"tallybook-held 1 0 x 0 %b" % slots) for slots in (SLOTS, SLOTS[1:], SLOTS + b"0", b"x" * len(SLOTS))),
+        table(b"tallybook-held 2 0 x 0 %b" % SLOTS),
     ],
 )
 def test_nonsense_in_place_of_the_cache_is_built_anew(log: JsonlLog, data: bytes) -> None:
@@ -138,10 +201,10 @@ def test_nonsense_in_place_of_the_cache_is_built_anew(log: JsonlLog, data: bytes
 
 def test_an_old_cache_is_read_on_from(log: JsonlLog) -> None:
     """A copy of it from earlier is good for what it knew, and the log tells the rest."""
-    old = cache(log).read_bytes()
+    old = kept(log)
     append(log, "a5", key="k5")
     append(log, "a6", key="k6")
-    cache(log).write_bytes(old)
+    put_back(log, old)
     assert [True, True, False] == [append(log, "x", key=f"k{number}") is None for number in (5, 6, 7)]
 
 
@@ -160,7 +223,7 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
         with log.path.open("rb") as file:
             for key in (f"k{number}", "k0", "other"):
                 assert (key != "other") == keys.known(key, read, log.folder, file.fileno())
-                written.append(cache(log).stat().st_ino)
+                written.append(cache(log).stat().st_mtime_ns)
         assert 1 == len(set(written))
     # What is appended under a key says so itself, but for the first: there was no cache yet.
     assert [START] == asked
@@ -173,31 +236,31 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
 
 def test_what_is_appended_is_noted_behind_what_the_cache_says_alone(log: JsonlLog) -> None:
     """A cache that speaks up to another place is left for whoever reads on from there; no torn one is made whole."""
-    whole = cache(log).read_bytes()
-    end = log.head()
+    whole, end = kept(log), log.head()
     batch = append(log, "a5", key="k5")
     assert batch is not None
-    noted = cache(log).read_bytes()
-    assert noted.startswith(whole)
-    for data in (whole[:-1], whole + b"x", whole.replace(b"=", b"-"), OPENING, b"", noted):
-        cache(log).write_bytes(data)
+    noted = kept(log)
+    assert whole["held"] != noted["held"]
+    for data in (whole["held"][:-1], whole["held"] + b"x", whole["held"].replace(b"1", b"2", 1), b"", noted["held"]):
+        put_back(log, whole | {"held": data})
         keys.note(log.folder, end, [batch])
-        assert data == cache(log).read_bytes()
-    cache(log).write_bytes(whole)
+        assert whole | {"held": data} == kept(log)
+    put_back(log, whole)
     keys.note(log.folder, end, [batch])
-    assert noted == cache(log).read_bytes()
-    cache(log).unlink()
+    assert noted == kept(log)
+    put_back(log, {})
     keys.note(log.folder, end, [batch])
-    assert not cache(log).exists()
+    assert {} == kept(log)
 
 
-@pytest.mark.parametrize("window", [1, 7, 33, 34, 100, 1024 * 1024])
+@pytest.mark.parametrize("files", [1, 2, 64])
 @pytest.mark.parametrize("many", [1, 7, 8, 40])
 def test_many_keys_are_told_apart_at_once(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, window: int, many: int
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, files: int, many: int
 ) -> None:
-    """However many are asked for, and wherever the cache is cut into windows, just those in the log are held."""
-    monkeypatch.setattr(keys, "_WINDOW_BYTES", window)
+    """However many are asked for, and however many of them share a file, just those in the log are held."""
+    monkeypatch.setattr(keys, "BUCKETS", files)
+    put_back(log, {})
     wanted = [f"k{number}" for number in range(many)]
     with log.path.open("rb") as file:
         assert set(wanted[:5]) == keys.held(wanted, log.read, log.folder, file.fileno())
@@ -231,29 +294,29 @@ def test_a_folder_in_place_of_the_cache_costs_nothing_but_time(log: JsonlLog) ->
 
 def test_a_cache_that_leads_elsewhere_is_neither_read_nor_written(log: JsonlLog, tmp_path: Path) -> None:
     """A link in place of its folder costs time and nothing else: what lies behind it is another's and stays so."""
-    whole = cache(log).read_bytes()
+    whole = kept(log)
     cache(log).parent.rename(tmp_path / "outside")
     cache(log).parent.symlink_to(tmp_path / "outside")
-    foreign = whole.replace(b"tallybook-keys 1", b"somebody else's")
-    (tmp_path / "outside" / "keys").write_bytes(foreign)
+    (tmp_path / "outside" / "held").write_bytes(b"somebody else's")
     assert_only_the_five_are_known(log)
-    (tmp_path / "outside" / "keys").write_bytes(whole)
+    (tmp_path / "outside" / "held").write_bytes(whole["held"])
     append(log, "a", key="k6")
-    assert [whole] == [path.read_bytes() for path in (tmp_path / "outside").iterdir()]
+    assert whole == {path.name: path.read_bytes() for path in (tmp_path / "outside").iterdir()}
 
 
 def test_a_link_in_place_of_the_cache_is_replaced(log: JsonlLog, tmp_path: Path) -> None:
     """What it leads to stands, and a cache takes its place."""
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    cache(log).unlink()
-    cache(log).symlink_to(victim)
+    for name in kept(log):
+        path = log.folder / "cache" / name
+        path.unlink()
+        path.symlink_to(victim)
     assert_only_the_five_are_known(log)
-    assert ("precious", False, 0o600) == (
-        victim.read_text(),
-        cache(log).is_symlink(),
-        cache(log).stat().st_mode & 0o777,
-    )
+    assert "precious" == victim.read_text()
+    for name in kept(log):
+        path = log.folder / "cache" / name
+        assert (False, 0o600) == (path.is_symlink(), path.stat().st_mode & 0o777)
 
 
 @pytest.mark.parametrize("batches", range(1, 8))
@@ -262,7 +325,7 @@ def test_another_ledgers_cache_is_not_believed(log: JsonlLog, tmp_path: Path, ba
     foreign = JsonlLog(tmp_path / "foreign")
     for number in range(batches + 1):
         append(foreign, f"b{number}", key=f"f{number}")
-    cache(log).write_bytes(cache(foreign).read_bytes())
+    put_back(log, kept(foreign))
     turned_away = [append(log, "new", key=f"f{number}") is None for number in range(batches)]
     assert [False] * batches == turned_away
     known = [append(log, "again", key=f"k{number}") is None for number in range(5)]
@@ -293,15 +356,15 @@ def test_a_key_in_a_sealed_range_counts_when_it_comes_again(log: JsonlLog) -> No
 def test_a_cache_that_ends_within_a_sealed_range_is_built_anew(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A copy of it that comes back, and names a batch behind a hole that stands in the file but was sealed."""
     stood, head = log.path.read_bytes(), (log.folder / "head").read_bytes()
-    lost, kept = append(log, "lost", key="k5"), append(log, "behind the hole", key="k6")
+    lost, behind = append(log, "lost", key="k5"), append(log, "behind the hole", key="k6")
     assert lost is not None
-    assert kept is not None
+    assert behind is not None
     append(log, "cut off", key="k7")
-    old = cache(log).read_bytes()
+    old = kept(log)
     monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
-    after = power_cut(log, stood + b"\0" * len(lost.raw) + kept.raw, head)
+    after = power_cut(log, stood + b"\0" * len(lost.raw) + behind.raw, head)
     append(after, "sealed")
-    cache(log).write_bytes(old)
+    put_back(log, old)
     assert append(after, "came again", key="k5") is not None
     assert ["sealed", "came again"] == names(after)[5:]
 

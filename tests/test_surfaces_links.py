@@ -234,7 +234,7 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
     victim.write_bytes(b"precious")
     commands.add(bare, "one", HUMAN)
     (bare.ledger / "cache").mkdir()
-    names = (f".playbook.json.{os.getpid()}.tmp", f".rendered.{os.getpid()}.tmp", f"cache/.keys.{os.getpid()}.tmp")
+    names = (f".playbook.json.{os.getpid()}.tmp", f".rendered.{os.getpid()}.tmp", f"cache/.held.{os.getpid()}.tmp")
     plants: list[Callable[[Path], object]] = [
         lambda path: path.symlink_to(victim),
         lambda path: path.hardlink_to(victim),
@@ -244,7 +244,7 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
         for name in names:
             plant(bare.ledger / name)
         # Where it stands a key is added to it, and nothing is made anew.
-        (bare.ledger / "cache" / "keys").unlink(missing_ok=True)
+        (bare.ledger / "cache" / "held").unlink(missing_ok=True)
         commands.add(bare, f"more {number}", HUMAN, f"key {number}")
         assert [] == list(bare.ledger.rglob(".*.tmp"))
         commands.check(bare)

@@ -30,7 +30,8 @@ GROUP = 54_321
 
 FOLDERS = ("ledger", "ledger/cache", "ledger/quarantine", "ledger/spool")
 FILES = (
-    *("playbook.json", "playbook.json.unreadable-T", "ledger/cache/keys", "ledger/quarantine/-.bin", "ledger/spool/"),
+    *("playbook.json", "playbook.json.unreadable-T", "ledger/quarantine/-.bin", "ledger/spool/"),
+    *("ledger/cache/held", "ledger/cache/held-"),
     *(f"ledger/{name}" for name in ("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore")),
 )
 
