@@ -266,19 +266,36 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
     Raises:
         FileNotFoundError: There is no log.
     """
+    for batch in proven(log):
+        # A head that cannot be read would come to light only with whoever asks for it.
+        with contextlib.suppress(DamagedLedgerError):
+            _ = batch.records
+            yield batch
+
+
+def proven(log: JsonlLog) -> Iterator[Batch]:
+    """Yield the same, where nobody looked at the heads: one that cannot be read is told to whoever asks for it.
+
+    Raises:
+        FileNotFoundError: There is no log.
+    """
     fd = disk.open_file(log.path, write=False)
     try:
-        owed = redact.owed_ids(log.folder)
-        size, head = os.fstat(fd).st_size, log.read_head()
-        for found in survey(fd, START, size, LOG_NAME, owed):
-            if isinstance(found, Gap):
-                if recover.is_unclean(fd, found.stop, head, size):
-                    return
-                continue
+        whole = _whole(fd, log)
+        while True:
+            # A batch that fits no class is passed over, and what stands behind it goes on.
             with contextlib.suppress(DamagedLedgerError):
-                for batch in decode([found]):
-                    # A head that cannot be read would come to light only with whoever asks for it.
-                    _ = batch.records
-                    yield batch
+                yield from decode(whole)
+                return
     finally:
         os.close(fd)
+
+
+def _whole(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
+    """Yield what proves itself, up to a torn end."""
+    size, head = os.fstat(fd).st_size, log.read_head()
+    for found in survey(fd, START, size, LOG_NAME, redact.owed_ids(log.folder)):
+        if not isinstance(found, Gap):
+            yield found
+        elif recover.is_unclean(fd, found.stop, head, size):
+            return

@@ -13,7 +13,7 @@ from ledger.events import LogRecovered
 from ledger.line import START, head_field
 from ledger.scan import Scan
 from ledger.seeds import read_legacy
-from ledger.verify import salvage, verify
+from ledger.verify import proven, verify
 from projections.history import kind_of
 from projections.surfaces import commands, playbook_file, requests, screen
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted, named, size
@@ -246,7 +246,7 @@ def secrets(patient: Patient) -> Iterator[Finding]:
     none = True
     log = patient.log
     # What is whole of a damaged ledger is looked at, too.
-    for batch in salvage(log) if log.path.exists() else ():
+    for batch in proven(log) if log.path.exists() else ():
         for one in _secrets_of(batch):
             none = False
             yield one

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ledger import clock, disk
 from ledger.errors import CannotWriteError
 from ledger.events import PlaybookInjected, PointCited, ReflectionRequested
-from ledger.verify import salvage
+from ledger.verify import proven
 from projections.surfaces import hook, hook_runs, hook_setup, screen, worktree
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted
 from projections.surfaces.hook_runs import CANCELLED, FAILED, RAN
@@ -73,8 +73,8 @@ def _session_folders(patient: Patient, setup: Setup) -> list[str]:
 def _recorded(patient: Patient) -> dict[str, str]:
     """Return what hooks recorded, as what is said of it → when that was last."""
     last: dict[str, str] = {}
-    for batch in salvage(patient.log) if patient.log.path.exists() else ():
-        for record in batch.records:
+    for batch in proven(patient.log) if patient.log.path.exists() else ():
+        for record in batch.records if not WORDS.keys().isdisjoint(map(type, batch.events)) else ():
             words = WORDS.get(type(record.event))
             if words is not None and (said := words(record.event)):
                 last[said] = record.at
