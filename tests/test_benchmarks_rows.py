@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks import growth, profiles, readme
+from benchmarks import data, decoders, growth, profiles, readme, worker
 from benchmarks.table import Row, Setting, alternate, faster, render, together
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -25,7 +25,7 @@ LINES = {
     "replay": 1,
     "replay-different": 1,
     "replay-form": 2,
-    "sql": 1,
+    "sql": 2,
     "memory": 2,
     "eventsourcing": 4,
     "formats": 3,
@@ -45,7 +45,7 @@ RIVALS = {
     "sql": "duckdb",
 }
 """Row → the module without which it has no rival or no measure."""
-BESIDE = {"many": ("eventsourcing", 4)}
+BESIDE = {"many": ("eventsourcing", 4), "sql": ("polars", 1)}
 """Row → the module that one of its rivals needs, and how many lines are against that."""
 
 
@@ -109,6 +109,35 @@ def test_the_table_tells_median_spread_and_both_sides(tmp_path: Path) -> None:
     ]
     assert ["- append, one: quiet", "- left out: memory: unknown here"] == lines[-2:]
     assert (7, 1) == (Setting(tmp_path, 600).pairs(7), Setting(tmp_path, 600, 1).pairs(7))
+
+
+# Whoever counts beside a replay
+
+
+@pytest.mark.parametrize("kind", ["alike", "different"])
+@pytest.mark.parametrize("library", decoders.COUNTERS)
+def test_who_counts_beside_a_replay_counts_what_it_does(library: str, kind: str, tmp_path: Path) -> None:
+    """The counts of every entry are the same, beyond its end too where one is pruned, whatever else bodies say."""
+    if find_spec(library) is None:
+        pytest.skip(f"{library}, of the extra sql, is not installed")
+    data.build(tmp_path / "ledger", kind, 2_000)
+    told = worker.once("other-counts", library, tmp_path / "ledger")
+    assert {"others": 0} == told
+
+
+def test_other_counts_are_named() -> None:
+    """An entry that one of the two knows nothing of, or has other counts of, is told; one without ratings is not."""
+    ours = {"kpt_001": (2, 1), "kpt_002": (0, 0), "kpt_003": (1, 0), "kpt_004": (1, 1)}
+    theirs = {"kpt_001": (2, 1), "kpt_003": (0, 1), "kpt_005": (3, 0)}
+    assert ["kpt_003", "kpt_004", "kpt_005"] == decoders.others(ours, theirs)
+
+
+def test_a_rival_that_counts_otherwise_is_not_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time would say nothing, so the row ends there."""
+    monkeypatch.setattr(decoders, "find_spec", lambda _: True)
+    monkeypatch.setattr(worker, "once", lambda *_: {"others": 1.0})
+    with pytest.raises(decoders.OtherCountError, match="duckdb counts other ratings"):
+        list(decoders.sql(Setting(tmp_path, 600, 1)))
 
 
 # The table in the README, the picture and the profiles

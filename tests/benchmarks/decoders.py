@@ -1,8 +1,14 @@
-"""Rows ``replay-form`` and ``sql``: a replay that proves nothing against libraries that only read the same lines."""
+"""Rows ``replay-form`` and ``sql``: a replay that proves nothing against libraries that only read the same lines.
+
+Who counts the ratings of each entry is asked before anything is measured whether it counts what a replay does.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from importlib.util import find_spec
+import os
+import sys
 from typing import TYPE_CHECKING
 
 import attrs
@@ -10,11 +16,19 @@ import attrs
 from benchmarks import replay, worker
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, figure, medians
 from ledger.backends.files import LOG_NAME
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode
 from ledger.line import MAX_LINE_BYTES
+from projections.fold import fold
+from projections.playbook import PLAYBOOK, Playbook
+from projections.prune import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    Counts = dict[str, tuple[int, int]]
+    """Name of an entry → how often it was rated helpful, and how often harmful."""
 
 PAIRS = 5
 LIBRARIES = ("msgspec", "orjson")
@@ -59,20 +73,80 @@ def orjson(path: Path) -> Callable[[], int]:
     return load
 
 
-def duckdb(path: Path) -> Callable[[], int]:
+class OtherCountError(Exception):
+    """A rival counts other ratings than a replay does, so that its time says nothing."""
+
+
+def duckdb(path: Path) -> Callable[[], Counts]:
     """Return what counts the ratings of each entry by SQL, on one thread."""
     import duckdb as library  # noqa: PLC0415 - an extra that need not be there
 
     connection = library.connect(config={"threads": 1})
 
-    def count() -> int:
-        return sum(helpful + harmful for _, helpful, harmful in connection.execute(COUNTS, [str(path)]).fetchall())
+    def count() -> Counts:
+        found = connection.execute(COUNTS, [str(path)]).fetchall()
+        return {name: (helpful, harmful) for name, helpful, harmful in found}
 
     return count
 
 
-JOBS: dict[str, Callable[[Path], Callable[[], int]]] = {"msgspec": msgspec, "orjson": orjson, "duckdb": duckdb}
+def polars(path: Path) -> Callable[[], Counts]:
+    """Return what counts the ratings of each entry by a lazy query, on one thread.
+
+    Bodies differ from kind to kind, and a schema guessed from the first lines would be theirs. So it is told what a
+    rating has: what a line has more is passed over, and what it lacks is null, which goes with the other kinds.
+    """
+    # It asks once, as it is imported, how many threads it may have.
+    os.environ["POLARS_MAX_THREADS"] = "1"
+    import polars as pl  # noqa: PLC0415 - an extra that need not be there
+
+    body = pl.Struct({"name": pl.String, "rating": pl.String})
+    name, rating = (pl.col("body").struct.field(field) for field in ("name", "rating"))
+    counts = (
+        pl.scan_ndjson(path, schema={"kind": pl.String, "body": body})
+        .filter(pl.col("kind") == "point.rated")
+        .group_by(name)
+        .agg(helpful=(rating == "helpful").sum(), harmful=(rating == "harmful").sum())
+    )
+
+    def count() -> Counts:
+        return {name: (helpful, harmful) for name, helpful, harmful in counts.collect().rows()}
+
+    return count
+
+
+COUNTERS: dict[str, tuple[str, Callable[[Path], Callable[[], Counts]]]] = {
+    "duckdb": ("DuckDB counting by SQL over the same file, one thread", duckdb),
+    "polars": ("Polars counting by a lazy query over the same file, one thread", polars),
+}
+"""Name of a library that counts → how it does, and what prepares it."""
+
+
+def _in_all(prepare: Callable[[Path], Callable[[], Counts]], path: Path) -> Callable[[], int]:
+    """Return what lets a library count, and returns how many ratings there are."""
+    count = prepare(path)
+    return lambda: sum(map(sum, count().values()))
+
+
+JOBS: dict[str, Callable[[Path], Callable[[], int]]] = {
+    "msgspec": msgspec,
+    "orjson": orjson,
+    **{name: partial(_in_all, prepare) for name, (_, prepare) in COUNTERS.items()},
+}
 """Name of a library → what prepares it to read a ledger."""
+
+
+def replayed(folder: Path) -> Counts:
+    """Return the counts of a replay that proves nothing and prunes nothing: those of a pruned entry would end there."""
+    state = Playbook(policy=Policy("none", floor=sys.maxsize))
+    points = fold(PLAYBOOK, decode(JsonlLog(folder).read(proven=False)), state).points.values()
+    return {point.name: (point.helpful, point.harmful) for point in points}
+
+
+def others(ours: Counts, theirs: Counts) -> list[str]:
+    """Return the names of which the two counted otherwise, sorted; an entry without ratings may be left out."""
+    none = (0, 0)
+    return sorted(name for name in {*ours, *theirs} if ours.get(name, none) != theirs.get(name, none))
 
 
 def _against(setting: Setting, name: str, kind: str, what: str, rival: tuple[str, str]) -> Row:
@@ -107,12 +181,19 @@ def rows(setting: Setting) -> Iterator[Row]:
 
 
 def sql(setting: Setting) -> Iterator[Row]:
-    """Measure the replay against a database that counts the same from the same file.
+    """Measure the replay against what counts the same from the same file, and comes to the same counts.
 
     Raises:
-        NoRivalError: It is not installed.
+        NoRivalError: One of them is not installed; told behind the others.
+        OtherCountError: One counts otherwise.
     """
-    if find_spec("duckdb") is None:
-        raise NoRivalError("sql: DuckDB is not installed (it comes with the extra `sql`)")
-    rival = ("duckdb", "DuckDB counting by SQL over the same file, one thread")
-    yield _against(setting, "sql", "alike", "cold replay, chain not verified", rival)
+    missing = [library for library in COUNTERS if find_spec(library) is None]
+    for library, (against, _) in COUNTERS.items():
+        if library in missing:
+            continue
+        folder = replay.ledger(setting, "alike", setting.events)
+        if number := worker.once("other-counts", library, folder)["others"]:
+            raise OtherCountError(f"sql: {library} counts other ratings than a replay of {number:.0f} entries")
+        yield _against(setting, "sql", "alike", "cold replay, chain not verified", (library, against))
+    if missing:
+        raise NoRivalError(f"sql: {', '.join(missing)} is not installed (it comes with the extra `sql`)")

@@ -81,6 +81,13 @@ def _library(name: str, path: str) -> Job:
     return _timed(decoders.JOBS[name](Path(path)))
 
 
+def _other_counts(name: str, folder: str) -> Job:
+    from benchmarks import decoders  # noqa: PLC0415 - as above
+
+    count = decoders.COUNTERS[name][1](Path(folder) / LOG_NAME)
+    return lambda: {"others": len(decoders.others(decoders.replayed(Path(folder)), count()))}
+
+
 def _measured(folder: str, sessions: str) -> Job:
     def build() -> int:
         measured.build(Path(folder), int(sessions))
@@ -127,6 +134,7 @@ JOBS: dict[str, Callable[..., Job]] = {
     "json-text": _json_text,
     "library": _library,
     "measured": _measured,
+    "other-counts": _other_counts,
     "replay": _replay,
     "replay-form": _replay_form,
     "scores": _scores,
