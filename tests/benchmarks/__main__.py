@@ -66,7 +66,12 @@ def parse(words: Sequence[str]) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"one of {', '.join(ROWS)}; all where none is named")
-    parser.add_argument("--events", type=_at_least_one, default=EVENTS, help="longest ledger that is replayed")
+    parser.add_argument(
+        "--events",
+        type=_at_least_one,
+        default=EVENTS,
+        help="how long ledgers are; load and memory make one of ten times as many",
+    )
     parser.add_argument("--repeats", type=_at_least_one, help="pairs for each row; its own number where not given")
     parser.add_argument("--runs", type=_at_least_one, default=1, help="how often all of it is measured")
     parser.add_argument("--write", action="store_true", help="write the lines measured into the README's table")

@@ -6,6 +6,7 @@ from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING
 
+from benchmarks.lengths import LONG
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, figure, medians
 from benchmarks.worker import once
 
@@ -67,23 +68,30 @@ def different(setting: Setting) -> Iterator[Row]:
 
 
 def memory(setting: Setting) -> Iterator[Row]:
-    """Measure the peak of a replay at a hundredth, a tenth and the whole of the length.
+    """Measure the peak of a replay at a tenth of the length, at the whole, and at ten times as much.
 
     Raises:
         NoRivalError: The system does not say how much memory a process held.
     """
-    lengths = sorted({max(setting.events // part, 1) for part in (100, 10, 1)})
+    lengths = sorted({max(setting.events // LONG, 1), setting.events, setting.events * LONG})
     shortest, *longer = [ledger(setting, "alike", length) for length in lengths]
-    least = once("replay", shortest)
-    if isnan(least["peak_mib"]):
+    if isnan(once("replay", shortest)["peak_mib"]):
         raise NoRivalError("memory: the system does not say how much memory a process held")
+    for folder in longer:
+        yield _peaks(setting, folder, shortest)
+
+
+def _peaks(setting: Setting, longer: Path, shorter: Path) -> Row:
+    """Measure the peak of a replay against that of a shorter one, each in a fresh process."""
+    answers: dict[Path, list[dict[str, float]]] = {longer: [], shorter: []}
 
     def peak(folder: Path) -> float:
-        return once("replay", folder)["peak_mib"]
+        answers[folder].append(once("replay", folder))
+        return answers[folder][-1]["peak_mib"]
 
-    for folder in longer:
-        events = once("replay", folder)["events"]
-        taken = alternate(partial(peak, folder), partial(peak, shortest), setting.pairs(MEMORY_PAIRS))
-        ratios = tuple(ours / theirs for ours, theirs in taken)
-        what, against = (f"peak memory of a replay of {int(number):,} events" for number in (events, least["events"]))
-        yield Row("memory", what, against, ratios, *medians(taken), "MiB")
+    taken = alternate(partial(peak, longer), partial(peak, shorter), setting.pairs(MEMORY_PAIRS))
+    ratios = tuple(ours / theirs for ours, theirs in taken)
+    what, against = (f"peak memory of a replay of {int(told[0]['events']):,} events" for told in answers.values())
+    second = max(answer["second_mib"] for answer in answers[longer])
+    note = f"the process that proves a long log beside it held at most {figure(second)} MiB, shared pages counted"
+    return Row("memory", what, against, ratios, *medians(taken), "MiB", note if second else "")

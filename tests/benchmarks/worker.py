@@ -34,26 +34,44 @@ READY = "ready"
 KIB = 1024
 
 
+def _resident_mib(whose: str) -> float:
+    """Return the most memory that was ever resident, in MiB; NaN where the system does not say.
+
+    Args:
+        whose: ``RUSAGE_SELF``, or ``RUSAGE_CHILDREN`` for the largest of the children waited for, 0 without one.
+    """
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return float("nan")
+    most = resource.getrusage(getattr(resource, whose)).ru_maxrss
+    return most / KIB / KIB if sys.platform == "darwin" else most / KIB
+
+
 def peak_mib() -> float:
     """Return the most memory that this process ever held, in MiB; NaN where the system does not say."""
     # Not ru_maxrss where it can be helped: Linux lets a process inherit the peak of the one that started it.
     if STATUS.exists():
         return int(STATUS.read_text(encoding="ascii").partition("VmHWM:")[2].split()[0]) / KIB
-    try:
-        import resource  # noqa: PLC0415 - not on Windows
-    except ImportError:
-        return float("nan")
-    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return most / KIB / KIB if sys.platform == "darwin" else most / KIB
+    return _resident_mib("RUSAGE_SELF")
 
 
 def _timed(job: Callable[[], int]) -> Job:
-    """Return a job that answers how long it took, how many events it saw, and the peak of memory."""
+    """Return a job that answers how long it took, how many events it saw, and the peaks of memory.
+
+    The peaks are its own and that of a process that it had beside it, which shares most of its pages with it.
+    """
 
     def run() -> Answer:
         begin = perf_counter()
         events = job()
-        return {"seconds": perf_counter() - begin, "events": events, "peak_mib": peak_mib()}
+        taken = perf_counter() - begin
+        return {
+            "seconds": taken,
+            "events": events,
+            "peak_mib": peak_mib(),
+            "second_mib": _resident_mib("RUSAGE_CHILDREN"),
+        }
 
     return run
 
