@@ -55,6 +55,8 @@ _OURS = (
     ("Google API Key", r"AIza[A-Za-z0-9_-]{35}"),
     ("NPM tokens", r"npm_[A-Za-z0-9]{36}"),
     ("OpenRouter API Key", r"sk-or-v1-[0-9a-f]{64}"),
+    # Square gives out 43 signs of URL-safe base64; detect-secrets means to escape a hyphen, and lets backslashes in.
+    ("Square OAuth Secret", r"sq0csp-[0-9A-Za-z_-]{43}"),
     # In place of plugins whose expressions are quadratic; each finds whatever theirs does. The first is wider too:
     # keys of projects and service accounts are longer, with other signs in them.
     (
@@ -67,6 +69,7 @@ _OURS = (
     ),
     ("NPM tokens", r"""_authToken=\s*+(npm_[^\s"']++|[A-Fa-f0-9-]{36})"""),
 )
+_REPLACED = frozenset({"NPM tokens", "OpenAI Token", "Square OAuth Secret", _JWT})
 # Three runs of spaces behind each other, in any number of ways; and the same, in one way.
 _SPACED = r"(?: *)(?:=|:|:=|=>| +|::)(?: *)"
 _SPACED_ONCE = r"(?> *(?:=>|:=|::|[=:]) *| +)"
@@ -332,9 +335,8 @@ def _with_blocks(text: str, spans: list[_Span]) -> list[_Span]:
 def _formats() -> tuple[tuple[_Format, ...], re.Pattern[str]]:
     """Return every format, those that need their context last, and what finds a mask in a text."""
     formats = [_Format(name, re.compile(pattern), re.compile(pattern).groups) for name, pattern in _OURS]
-    replaced = {"OpenAI Token", _JWT, "NPM tokens"}
     for name, pattern in _detectors():
-        if name not in replaced | _LEFT_OUT:
+        if name not in _REPLACED | _LEFT_OUT:
             source = pattern.pattern.replace(_SPACED, _SPACED_ONCE)
             if name == _KEY_BLOCK:
                 source = f"(?:-{{2,5}} ?)?(?:{source})"
