@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -117,6 +119,8 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("a number that no moment has", ["show", "--at", "1" * 30], 2, "the ledger ends at seq 5"),
     ("a check of a moment", ["replay", "--check", "--at", "1"], 2, "--check"),
     ("a project that is no folder", ["--project", "nowhere", "show"], 2, "is no folder"),
+    ("a project in a file", ["--project", ".claude/playbook.json/x", "show"], 2, "is no folder"),
+    ("a project of too long a name", ["--project", "x" * 300, "show"], 2, "is no folder"),
     ("an output that has no folder", ["replay", "--output", "nowhere/book.json"], 4, "No such file"),
 ]
 
@@ -126,6 +130,25 @@ def test_bad_arguments_are_refused(here: Project, run: Run, arguments: list[str]
     """A command that cannot do what it was asked gets one line, the right exit code, and changes nothing."""
     before = kept(here)
     assert_refused(run(*arguments), code, says)
+    assert before == kept(here)
+
+
+@pytest.mark.parametrize("words", [("show",), ("add", "new")])
+def test_a_folder_that_cannot_be_looked_at_is_not_called_none(
+    here: Project, run: Run, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the disk does not say is not taken for a no: the error is named, and the exit code is that of a disk."""
+    before, looked, folder = kept(here), os.stat, str(here.root)
+
+    def fails(path: Any, *rest: Any, **more: Any) -> os.stat_result:
+        if path == folder:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+        return looked(path, *rest, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "stat", fails)
+        answer = run("--project", folder, *words)
+    assert_refused(answer, 4, f"--project {folder}: cannot be looked at: {os.strerror(errno.EIO)}")
     assert before == kept(here)
 
 

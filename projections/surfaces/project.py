@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+
+from ledger import disk
 from ledger.errors import BadInputError, CannotWriteError
-from ledger.light import NamedTuple, Place, os
+from ledger.light import NamedTuple, Place, os, stat
 from projections.surfaces import worktree
 
 TYPE_CHECKING = False
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
 
 CLAUDE = ".claude"
 PLAYBOOK_NAME = "playbook.json"
+_NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _OUT = "nothing is followed out of the project"
 
 
@@ -87,14 +91,30 @@ def find_project(given: str | os.PathLike[str] | None = None, *, must_exist: boo
 
     Raises:
         BadInputError: The one given must exist and is no folder.
+        CannotWriteError: The system does not say whether it is.
     """
     # Slow to load; a hook has paths of its own.
     from pathlib import Path
 
-    if given and must_exist and not os.path.isdir(given):
+    if given and must_exist and not _is_folder(given):
         raise BadInputError(f"--project {given}", "is no folder")
     root, start = located(given)
     return Project(Path(root), Path(start))
+
+
+def _is_folder(given: str | os.PathLike[str]) -> bool:
+    """Say whether a path leads to a folder.
+
+    Raises:
+        CannotWriteError: The system does not say; ``isdir`` would call that a no.
+    """
+    try:
+        return stat.S_ISDIR(os.stat(given).st_mode)
+    except OSError as error:
+        if error.errno in _NOWHERE:
+            return False
+        hint = "nothing was recorded, try again"
+        raise CannotWriteError(f"--project {given}", f"cannot be looked at: {disk.reason(error)}", hint) from error
 
 
 def located(given: str | os.PathLike[str] | None = None, here: str | None = None) -> tuple[str, str]:
