@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -26,6 +27,7 @@ from ledger.events import (
 from projections.surfaces import commands, compat
 from projections.surfaces.cli import run as run_here
 from projections.surfaces.reading import open_log
+from projections.surfaces.reflection import worker
 from projections.surfaces.reflection.raters import RaterError
 from transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, kept, run, said
 
@@ -97,6 +99,18 @@ def test_without_a_rater_the_words_of_citations_are_kept(owed: Project, capsys: 
     assert [] == events(owed, PointRated, ReflectionStarted)
     assert 0 == run_here(["reflect"])
     assert "nothing is owed\n" == capsys.readouterr().out
+
+
+def test_a_disk_that_fails_behind_a_piece_says_nothing_against_it(
+    owed: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was told stays told, and one line says what failed and that the rest stays owed: exit code 4."""
+    monkeypatch.setattr(worker, "_settle", lambda _: owed.root.read_bytes())
+    assert 4 == run_here(["reflect"])
+    out, err = capsys.readouterr()
+    assert "s1: 0 rated, 1 quoted, 0 tokens\n" == out
+    assert err.startswith(f"tallybook: {owed.ledger}: {os.strerror(errno.EISDIR)}; ")
+    assert err.endswith("what was said so far is recorded, the rest stays owed\n")
 
 
 def test_a_rater_judges_what_is_owed(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:

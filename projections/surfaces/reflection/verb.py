@@ -12,6 +12,7 @@ import attrs
 import click
 
 from ledger import clock
+from ledger.disk import reason
 from ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError
 from projections.reflections import NO_RATER
 from projections.surfaces import commands, hook, settings
@@ -126,14 +127,16 @@ def _worked(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> 
 
 
 def _ended(project: Project, plan: Plan, tell: Callable[[Came], None], done: list[Came]) -> str:
-    """Work, and return how it ended; what cannot be written then says nothing against what was recorded before."""
+    """Work, and return how it ended; what fails on the disk then says nothing against what was recorded before."""
     try:
         return worker.work(project, plan, tell)
-    except CannotWriteError as error:
-        if not done:
+    except (CannotWriteError, OSError) as error:
+        # A broken pipe is no fault of the disk: whoever read the lines has had enough.
+        if not done or isinstance(error, BrokenPipeError):
             raise
         hint = "what was said so far is recorded, the rest stays owed"
-        raise CannotWriteError(project.ledger, error.reason, hint) from error
+        why = reason(error) if isinstance(error, OSError) else error.reason
+        raise CannotWriteError(project.ledger, why, hint) from error
 
 
 def _line(came: Came) -> str:
