@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AT = "2026-11-21T20:17:03.123456Z"
-BOOT = "1aba49b0-3fbf-4ff9-b018-7bef56e53e09"
+BOOT = "00000000-0000-4000-8000-00000000b007"
 COUNTS = st.integers(0, 2**53)
 CHAINS = st.text("0123456789abcdef", min_size=32, max_size=32)
 HEADS = st.builds(
