@@ -1,4 +1,4 @@
-"""Fixtures that every test may ask for: a project of its own, its playbook file, and its diagnostics."""
+"""Fixtures that every test may ask for: a project of its own, its playbook file, its diagnostics, and a ledger."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from hypothesis import settings
 import pytest
 
 from command_line import Answer
+from ledger.backends.jsonl import JsonlLog
+from ledger.line import Draft
 from projections.surfaces import entry
 from transcripts import client_in
 
@@ -129,3 +131,13 @@ def diagnostics(project: Path) -> Callable[[str], list[str]]:
         return [path.read_text(encoding="utf-8") for path in found]
 
     return read
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[JsonlLog]:
+    """Return a ledger that holds one acknowledged rating, and whose files stay open."""
+    opened = JsonlLog(tmp_path / "ledger")
+    with opened.transaction() as tx:
+        tx.append([Draft("point.rated", 1, {"name": "first", "rating": "helpful"})], {"rater": "test"})
+    yield opened
+    opened.close()

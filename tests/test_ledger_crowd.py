@@ -19,21 +19,12 @@ from test_ledger_head import Flushes, Killed, append_failing, die, fail
 from test_ledger_log import append, names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from ledger.line import Mark
 
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[JsonlLog]:
-    """Return a ledger that holds one acknowledged rating, and whose files stay open."""
-    opened = JsonlLog(tmp_path / "ledger")
-    append(opened, "first")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

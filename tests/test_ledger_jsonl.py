@@ -55,15 +55,6 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "ledger"
 
 
-@pytest.fixture
-def log(folder: Path) -> Iterator[JsonlLog]:
-    """Return a ledger that holds one acknowledged rating, and whose files stay open."""
-    opened = JsonlLog(folder)
-    append(opened, "first")
-    yield opened
-    opened.close()
-
-
 @contextmanager
 def unprivileged() -> Iterator[None]:
     """Take away the administrator's right to write everywhere, if the tests run with it."""

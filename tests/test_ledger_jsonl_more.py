@@ -21,19 +21,10 @@ from test_ledger_jsonl import append_two, full_after
 from test_ledger_log import BY, append, lines, names, rated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from ledger.backends.files import Files
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[JsonlLog]:
-    """Return a ledger that holds one acknowledged rating, and whose files stay open."""
-    opened = JsonlLog(tmp_path / "ledger")
-    append(opened, "first")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture
