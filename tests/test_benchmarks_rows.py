@@ -20,7 +20,7 @@ LINES = {
     "append": 1,
     "append-batch": 1,
     "append-many": 1,
-    "many": 12,
+    "many": 16,
     "rewrite": 1,
     "replay": 1,
     "replay-different": 1,

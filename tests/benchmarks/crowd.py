@@ -1,5 +1,8 @@
 """Rows ``many``: several processes that append at once, beside what else makes their ratings durable.
 
+One pair has nothing of ours in it: a bare write with its flush outside of the lock, against the flush within. That is
+the most that a flush outside can give on the machine at hand.
+
     python -m tests.benchmarks.crowd WRITER WRITERS RATINGS FOLDER
 
 Each crowd is a process that starts its writers, lets them go at once, and says in JSON how many seconds the last one
@@ -34,6 +37,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 CROWDS = {16: 100, 64: 25}
 """How many writers → how many ratings each of them appends."""
 PAIRS = 7
+OURS = "tallybook"
 BY = {"rater": "reflector", "session": "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60"}
 RATING = encode(PointRated("kpt_007", "helpful"))
 LINE = b"x" * 311 + b"\n"
@@ -64,6 +68,20 @@ def _one_lock(folder: Path) -> Step:
         os.write(fd, LINE)
         flush_data(fd)
         fcntl.flock(fd, fcntl.LOCK_UN)
+
+    return append
+
+
+def _flush_outside(folder: Path) -> Step:
+    import fcntl  # noqa: PLC0415 - as above
+
+    fd = os.open(folder / "flush-outside", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+    def append() -> None:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        os.write(fd, LINE)
+        fcntl.flock(fd, fcntl.LOCK_UN)
+        flush_data(fd)
 
     return append
 
@@ -106,8 +124,9 @@ def _eventsourcing(folder: Path) -> Step:
 
 
 WRITERS: dict[str, Callable[[Path], Step]] = {
-    "tallybook": _tallybook,
+    OURS: _tallybook,
     "one-lock": _one_lock,
+    "flush-outside": _flush_outside,
     "sqlite": _sqlite,
     "eventsourcing": _eventsourcing,
 }
@@ -118,6 +137,10 @@ RIVALS = {
     "eventsourcing": ("eventsourcing over SQLite", "eventsourcing"),
 }
 """Name of a rival → what it does, and the module that it needs."""
+
+
+BARE = {"flush-outside": f", bare: one lock around os.write, {flush_data.__name__} outside of it"}
+"""Name of a writer that is measured in our place → how its rows say so: what it gains is the most that we could."""
 
 
 def _write(name: str, ratings: int, folder: Path, gate: tuple[int, int], out: int) -> None:
@@ -180,19 +203,19 @@ def measured(folder: Path, writers: int, ratings: int, name: str) -> tuple[float
     return told["seconds"] / len(taken), taken[len(taken) * PERCENT // 100]
 
 
-def _rows(setting: Setting, writers: int, ratings: int, rival: str) -> Iterator[Row]:
+def _rows(setting: Setting, writers: int, ratings: int, rival: str, name: str = OURS) -> Iterator[Row]:
     """Measure a crowd of each: ratings a second, and the slowest of a hundred."""
     against, _ = RIVALS[rival]
-    found: dict[str, list[tuple[float, float]]] = {"tallybook": [], rival: []}
+    found: dict[str, list[tuple[float, float]]] = {name: [], rival: []}
 
-    def side(name: str) -> float:
-        found[name].append(measured(setting.folder, writers, ratings, name))
-        return found[name][-1][0]
+    def side(writer: str) -> float:
+        found[writer].append(measured(setting.folder, writers, ratings, writer))
+        return found[writer][-1][0]
 
-    taken = alternate(partial(side, "tallybook"), partial(side, rival), setting.pairs(PAIRS))
-    what = f"{writers} processes, {ratings} ratings each"
+    taken = alternate(partial(side, name), partial(side, rival), setting.pairs(PAIRS))
+    what = f"{writers} processes, {ratings} ratings each{BARE.get(name, '')}"
     yield Row("many", what, against, faster(taken), *medians(taken, MICROSECONDS), "µs a rating")
-    slowest = [(ours[1], theirs[1]) for ours, theirs in zip(found["tallybook"], found[rival], strict=True)]
+    slowest = [(ours[1], theirs[1]) for ours, theirs in zip(found[name], found[rival], strict=True)]
     yield Row("many", f"{what}: 99 of 100", against, faster(slowest), *medians(slowest, MILLISECONDS), "ms")
 
 
@@ -209,6 +232,8 @@ def rows(setting: Setting) -> Iterator[Row]:
         for rival in RIVALS:
             if rival not in missing:
                 yield from _rows(setting, writers, ratings, rival)
+        for name in BARE:
+            yield from _rows(setting, writers, ratings, "one-lock", name)
     if missing:
         raise NoRivalError(f"many: {', '.join(missing)} is not installed (it comes with the extra `bench`)")
 
