@@ -136,28 +136,39 @@ def record(project: Project, /, **options: Any) -> int:
     return everyday.record(project, options)
 
 
+BLIND: Final = (
+    "Compare no chain value: quicker, and what was changed in the ledger is believed. So playbook.json is left alone; "
+    "the playbook is printed, or written to --output."
+)
+
+
 @tallybook.command(epilog="Example: tallybook replay --at 2d --output before.json")
 @at_when
 @click.option("--output", metavar="FILE", help="Write to FILE instead, or to standard output for -.")
 @click.option("--check", "checking", is_flag=True, help="Write nothing; exit 1 where a file is not the replay.")
+@click.option("--no-verify", "blind", is_flag=True, help=BLIND)
 @as_json
 @click.pass_obj
-def replay(project: Project, /, *, when: str | None, output: str | None, checking: bool, as_json: bool) -> None:
+def replay(project: Project, /, *, when: str | None, output: str | None, as_json: bool, **how: bool) -> None:
     """Rebuild playbook.json from the ledger; with --at, print it as it stood, or write it to --output."""
+    checking, blind = how["checking"], how["blind"]
     if checking and not (when is None and output is None):
         raise BadInputError("--check", "goes with neither --at nor --output")
-    then = everyday.stood(project, when)
+    if checking and blind:
+        raise BadInputError("--check", "verifies the ledger first", "leave out --no-verify")
+    then = _blindly(project, when) if blind else everyday.stood(project, when)
     if checking:
         from projections.surfaces.scores import score
 
         commands.check(project)
         score.check(project)
         told_path(project.playbook, "is what the ledger says", as_json=as_json)
-    elif output == "-" or (when is not None and output is None):
+    elif output == "-" or (then is not None and output is None):
         sys.stdout.buffer.write(commands.replay_bytes(project, then))
     elif output is not None:
         commands.write_replay(project, then, Path(output))
-        told_path(Path(output), "written", as_json=as_json, beside="" if then is None else f", as of {then.told}")
+        beside = "" if then is None else f", as of {then.told}"
+        told_path(Path(output), "written", as_json=as_json, beside=beside, blind=blind)
     else:
         from projections.surfaces.scores import score
 
@@ -171,12 +182,30 @@ def replay(project: Project, /, *, when: str | None, output: str | None, checkin
             note(line)
 
 
-def told_path(path: Path, what: str, *, as_json: bool, beside: str = "") -> None:
-    """Print what became of a file, and to a person also what else there is to say of it."""
+def _blindly(project: Project, when: str | None) -> commands.Then:
+    """Return the playbook now, or at a moment, no chain value being compared; that is told on standard error."""
+    from projections.surfaces.stood import unproven
+
+    found = unproven(project, when)
+    for line in found.notes:
+        note(line)
+    return commands.Then(found.state, found.told, found.notes)
+
+
+def told_path(path: Path, what: str, *, as_json: bool, beside: str = "", blind: bool = False) -> None:
+    """Print what became of a file, and to a person also what else there is to say of it.
+
+    Args:
+        path: The file.
+        what: What became of it.
+        as_json: Whether a program asks.
+        beside: What else a person is told.
+        blind: Whether no chain value was compared, which both are told.
+    """
     if as_json:
-        answer({"path": str(path), "result": what})
+        answer({"path": str(path), "result": what} | ({"verified": False} if blind else {}))
     else:
-        click.echo(f"{path} {what}{beside}")
+        click.echo(f"{path} {what}{beside}{', not verified' if blind else ''}")
 
 
 @tallybook.command(epilog="Example: tallybook show --at 2026-11-01")

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
+from ledger.codec import decode
+from ledger.errors import DamagedLedgerError, Problem
 from projections.fold import State, fold
+from projections.playbook import PLAYBOOK
 from projections.surfaces import checkpoints, playbook_file
 from projections.surfaces import when as moments
 from projections.surfaces.reading import open_log
@@ -14,10 +18,14 @@ from projections.voids import fold_history
 
 if TYPE_CHECKING:
     from projections.checkpoint import Form
+    from projections.playbook import Playbook
     from projections.surfaces.project import Project
 
 S = TypeVar("S", bound=State)
 UNTAKEN: Final = "now, with what was changed in playbook.json and no command has taken in yet"
+UNPROVEN: Final = (
+    "the chain was not verified, so what was changed in the ledger is believed; `tallybook verify` finds it"
+)
 
 
 @attrs.frozen
@@ -73,6 +81,35 @@ def stands(project: Project, form: Form[S]) -> Stood[S]:
     if not found.events:
         return Stood(state, moments.as_of(moments.Moment(end, log.read), state), end)
     return Stood(fold(form.view, [playbook_file.batch_of_found(state, found, log.now().at)], state), UNTAKEN, end)
+
+
+def unproven(project: Project, when: str | None) -> Stood[Playbook]:
+    """Return the playbook now, or at a moment, by what the ledger's lines say of themselves: no chain is compared.
+
+    So nothing of it is kept as a checkpoint, from which others would go on, and what a hand changed in
+    ``playbook.json`` is no part of it. A moment other than a number is looked up as ever.
+
+    Raises:
+        BadInputError: There is no such moment, or it is one of a commit's own history.
+        DamagedLedgerError: Lines are missing, or cannot be read at all.
+    """
+    log = open_log(project)
+    found = None if when is None else moments.find_here(project, when, "--at")
+    read = partial(log.read, proven=False)
+    try:
+        state = fold_history(PLAYBOOK, lambda: decode(read()), None if found is None else found.seq)
+        moment = moments.Moment(state.seq, read) if found is None else found
+        told = moments.as_of(moment, state)
+        # It stands in the head of a batch, and those are read when they are asked for.
+        str(state.last_updated)
+    except DamagedLedgerError as error:
+        raise DamagedLedgerError([_plainly(problem) for problem in error.problems]) from error
+    return Stood(state, told, state.seq, (*moment.notes, UNPROVEN))
+
+
+def _plainly(problem: Problem) -> Problem:
+    """Return a problem without what is said of a chain that nobody has looked at."""
+    return problem._replace(message=problem.message.removeprefix("its chain fits, but "))
 
 
 def numbered(answer: Stood[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
