@@ -119,7 +119,7 @@ def test_the_table_tells_median_spread_and_both_sides(tmp_path: Path) -> None:
 def test_who_counts_beside_a_replay_counts_what_it_does(library: str, kind: str, tmp_path: Path) -> None:
     """The counts of every entry are the same, beyond its end too where one is pruned, whatever else bodies say."""
     if find_spec(library) is None:
-        pytest.skip(f"{library}, of the extra sql, is not installed")
+        pytest.skip(f"{library}, of the extras sql and bench, is not installed")
     data.build(tmp_path / "ledger", kind, 2_000)
     told = worker.once("other-counts", library, tmp_path / "ledger")
     assert {"others": 0} == told

@@ -196,4 +196,4 @@ def sql(setting: Setting) -> Iterator[Row]:
             raise OtherCountError(f"sql: {library} counts other ratings than a replay of {number:.0f} entries")
         yield _against(setting, "sql", "alike", "cold replay, chain not verified", (library, against))
     if missing:
-        raise NoRivalError(f"sql: {', '.join(missing)} is not installed (it comes with the extra `sql`)")
+        raise NoRivalError(f"sql: {', '.join(missing)} is not installed (they come with the extras `sql` and `bench`)")
