@@ -82,6 +82,8 @@ class _Findings:
     ids: set[str] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
     proven: set[bytes] = attrs.field(factory=set)
+    raters: set[bytes] = attrs.field(factory=set)
+    is_strange: bool = False
     at: str = ""
     gone: list[tuple[int, str]] = attrs.field(factory=list)
     said: dict[str, Recorded] = attrs.field(factory=dict)
@@ -199,6 +201,10 @@ def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings)
         and (free is None or free.startswith(redact.NULL) or strict.is_canonical(free))
     ):
         findings.damaged(seq, "its chain fits, but it is not canonical JSON")
+    if form.by not in findings.raters:
+        findings.is_strange = True
+        if len(findings.raters) < _PROVEN_ENTRIES:
+            findings.raters.add(form.by)
     if form.id in findings.ids:
         findings.damaged(seq, f"repeats the id {form.id}")
     findings.ids.add(form.id)
@@ -223,14 +229,16 @@ def _is_proven(value: bytes, findings: _Findings) -> bool:
 
 
 def _look(batch: Batch, findings: _Findings) -> None:
-    """Look at what a batch says; its records are decoded, so that a body or a rater that fits no class is found."""
-    for record in batch.records:
-        event = record.event
+    """Look at what a batch says; where a rater speaks for the first time, whether he fits his class."""
+    strange, findings.is_strange = findings.is_strange, False
+    if strange or EventRedacted in map(type, batch.events):
+        # Its heads are decoded for that, and were looked at by their form already.
+        said = ((record.event, record) for record in batch.records)
+        findings.said.update((event.id, record) for event, record in said if isinstance(event, EventRedacted))
+    for event in batch.events:
         if isinstance(event, UnknownEvent):
             kind = f"{event.kind}/{event.v}"
             findings.kinds[kind] = findings.kinds.get(kind, 0) + 1
-        elif isinstance(event, EventRedacted):
-            findings.said[event.id] = record
         elif isinstance(event, LogRecovered):
             span = f"{event.end - event.begin:,} bytes from offset {event.begin} on"
             findings.notes.append(f"{span} were sealed unread")
