@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 from functools import lru_cache
+import json
 import re
 from typing import NamedTuple
 
@@ -47,6 +48,17 @@ def head_form(head: bytes) -> HeadForm | None:
     if not _is_day(at[:10]) or (when is not None and not _is_day(when[:10])):
         return None
     return HeadForm(int(seq), id_.decode(), _text(key), at.decode(), _text(when), (int(part), int(size)), by)
+
+
+@lru_cache(maxsize=1024)
+def session_in(by: bytes) -> str | None:
+    """Return the session of who says so, given in JSON; None outside a session, and where it is no such JSON."""
+    try:
+        found = json.loads(by).get("session")
+    except (ValueError, RecursionError, AttributeError):
+        # No Tallybook wrote that, and whoever decodes it says so.
+        return None
+    return found if isinstance(found, str) else None
 
 
 def _is_utf8(head: bytes) -> bool:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
+
+from ledger.line import SECTION, head_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -12,6 +14,9 @@ if TYPE_CHECKING:
     from ledger.events import Event
     from ledger.found import Found
     from ledger.line import RawBatch
+
+
+_BY: Final = b',"by":'
 
 
 @attrs.frozen
@@ -119,6 +124,17 @@ class Batch:
     def at_unproven(self) -> str:
         """Return when it was recorded, without decoding its heads, so that nobody has checked the form of it."""
         return self.at if self._raw is None else self._raw.mark.at
+
+    @property
+    def signed_unproven(self) -> tuple[str, Collection[bytes]]:
+        """Return when it was recorded, and each who says so in JSON, likewise; both empty where it comes from none."""
+        data = b"" if self._raw is None else self._raw.data
+        begin = data.find(_BY) + len(_BY)
+        by = data[begin : data.find(SECTION, begin)]
+        if data.count(b"%b%b%b" % (_BY, by, SECTION)) <= data.count(b"\n"):
+            # One append has one time and one who says so; whatever else this is, nothing of it is left out.
+            return head_field(data, b"at"), {part.partition(SECTION)[0] for part in data.split(_BY)[1:]}
+        return head_field(data, b"at"), (by,)
 
     def may_hold(self, ids: Collection[str]) -> bool:
         """Return False where none of its events has one of these ids, likewise without decoding its heads."""

@@ -11,9 +11,7 @@ from ledger.events import (
     EventRedacted,
     EventsVoided,
     KeyPoint,
-    PlaybookInjected,
     PlaybookUpdated,
-    PointCited,
     PointMerged,
     PointNoted,
     PointPinned,
@@ -26,14 +24,13 @@ from projections.history import by_json
 from projections.playbook import CHANGES, Playbook, settle
 from projections.points import rated
 from projections.prune import SPEC_POLICY, Policy
-from projections.standing import GONE, Place, Standing, hear
+from projections.standing import GONE
 from projections.voids import Voided
 
 if TYPE_CHECKING:
     from ledger.recorded import Batch, Recorded
 
 _JUDGED: Final = (PointPinned, PointUnpinned)
-_USES: Final = (PlaybookInjected, PointCited)
 
 
 @attrs.frozen
@@ -65,26 +62,14 @@ class Ignored:
     reason: str
 
 
-@attrs.frozen
-class Uses:
-    """How often something was done with the entry.
-
-    Attributes:
-        count: How often, 0 or more.
-        last: Where it was done last, None where it never was.
-    """
-
-    count: int = 0
-    last: Place | None = None
-
-
 @attrs.define
 class Story(State):
     """What became of one name.
 
     Attributes:
         name: The name.
-        standing: How every name stands: what an event does to one entry may lie with another.
+        book: The playbook: what an event does to one entry may lie with another. Where history was folded as far as it
+            speaks of this entry alone, others are not as they were.
         last: The entry as it stood last, None where it never did.
         decided: What took it out; None while it stands, and where it never did.
         rule: The rule by which it was pruned, None where it was not.
@@ -92,15 +77,13 @@ class Story(State):
         original: The item of that file where it differs from what was read, empty elsewhere; None once redacted.
         trail: What counted, in order.
         ignored: What changed nothing, in order.
-        told: How often a session was told of it.
-        cited: How often an agent cited it.
         ended: What took it out at the last moment that was without it behind one that had it; None while it stands,
             and where it stood at no moment: what comes and goes in one batch was never in the playbook.
         undoing: The last batch in which something was taken back, None without one: before it, history was another.
     """
 
     name: str = ""
-    standing: Standing = attrs.field(factory=Standing)
+    book: Playbook = attrs.field(factory=Playbook)
     last: KeyPoint | None = None
     decided: Recorded | None = None
     rule: str | None = None
@@ -108,15 +91,8 @@ class Story(State):
     original: str | None = None
     trail: list[Step] = attrs.field(factory=list)
     ignored: list[Ignored] = attrs.field(factory=list)
-    told: Uses = Uses()
-    cited: Uses = Uses()
     ended: Recorded | None = None
     undoing: Batch | None = None
-
-    @property
-    def book(self) -> Playbook:
-        """Return the whole playbook."""
-        return self.standing.book
 
     @property
     def point(self) -> KeyPoint | None:
@@ -167,27 +143,18 @@ def _tell(story: Story, batch: Batch) -> None:
         kind = type(event)
         before = story.point or story.waits if concerned else None
         stood_before = concerned and story.point is not None
-        if isinstance(event, _USES):
-            _use(story, event, Place(batch, index))
-            continue
-        changes = changes or kind in CHANGES
-        hear(story.standing, batch, index)
+        change = CHANGES.get(kind)
+        if change is not None:
+            change(story.book, event, batch)
+            changes = True
         if kind is EventsVoided:
             story.undoing = batch
-        if concerned and (kind in CHANGES or kind is PointNoted):
+        if concerned and (change is not None or kind is PointNoted):
             _compare(story, batch.records[index], before, stood=stood_before)
     if stood or story.point is not None:
         story.ended = story.decided
     if changes:
         settle(story.book, batch)
-
-
-def _use(story: Story, event: PlaybookInjected | PointCited, place: Place) -> None:
-    """Count that the entry was told or cited; that decides nothing."""
-    if isinstance(event, PointCited) and event.name == story.name:
-        story.cited = Uses(story.cited.count + 1, place)
-    elif isinstance(event, PlaybookInjected) and story.name in event.names:
-        story.told = Uses(story.told.count + 1, place)
 
 
 def _compare(story: Story, record: Recorded, before: KeyPoint | None, *, stood: bool) -> None:
@@ -245,8 +212,8 @@ def _heard(_story: Story, _event: Any, _batch: Batch) -> None:
 def audit_view(name: str, policy: Policy = SPEC_POLICY) -> View[Story]:
     """Return the view that tells the story of one name under a policy."""
     return View(
-        start=lambda: Story(name=name, standing=Standing(book=Playbook(policy=policy))),
-        table=dict.fromkeys((*CHANGES, *_USES, PointNoted), _heard),
+        start=lambda: Story(name=name, book=Playbook(policy=policy)),
+        table=dict.fromkeys((*CHANGES, PointNoted), _heard),
         settle=_tell,
     )
 

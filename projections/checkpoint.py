@@ -49,7 +49,7 @@ class Form(Generic[S]):
             KeyError where they are none.
         book: Gives the playbook in a state.
         sources: Modules beside those of the playbook that decide what a state of it is.
-        on_the_way: Whether states along the way are kept for time travel, and not the one at the end alone.
+        apart: So many times the usual distance lies between two of those along the way, which are for time travel.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Form(Generic[S]):
     unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook]
     sources: tuple[str, ...] = ()
-    on_the_way: bool = True
+    apart: int = 1
 
 
 def packed(state: Playbook) -> dict[str, Any]:

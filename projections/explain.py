@@ -16,14 +16,15 @@ from ledger.events import (
 from projections.audit import story_json
 from projections.history import by_json
 from projections.lineage import lineage
-from projections.standing import BROUGHT, GONE, brief
+from projections.standing import BROUGHT, GONE, Uses, brief
 from projections.voids import Voided
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ledger.recorded import Recorded
-    from projections.audit import Step, Story, Uses
+    from projections.audit import Step, Story
+    from projections.standing import Standing
 
 _BESIDE: Final = (EventRedacted, PointNoted)
 """Kinds of steps that say nothing of whether an entry stands."""
@@ -32,11 +33,12 @@ _JUDGED_OUTSIDE: Final = (PointRated, PointReworded)
 """Kinds of steps of an entry that is out and whose ratings count on: they do not bring it back by themselves."""
 
 
-def explain(story: Story, tell: Callable[[int], Story]) -> tuple[dict[str, Any], dict[str, Any]]:
+def explain(story: Story, standing: Standing, tell: Callable[[int], Story]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the story of an entry in its stable shape, and what is told beside it.
 
     Args:
         story: The story.
+        standing: How every name stands at its moment.
         tell: Tells it up to an earlier moment: asked for where something was taken back.
 
     Returns:
@@ -49,17 +51,18 @@ def explain(story: Story, tell: Callable[[int], Story]) -> tuple[dict[str, Any],
     """
     last = None if story.point is not None else vanished(story, tell)
     # What came and went in one batch was in the playbook at no moment; still something took it out, or back.
-    gone = None if story.point is not None else last or story.decided or _taken_back(story)
+    undone = standing.undone.get(story.name)
+    gone = None if story.point is not None else last or story.decided or (undone and undone[1])
     return story_json(story), {
         "origin": story.origin,
         "original": story.original,
         "notes": [_note(step.record) for step in story.trail if isinstance(step.record.event, PointNoted)],
-        "told": _uses(story.told),
-        "cited": _uses(story.cited),
+        "told": _uses(standing.told.get(story.name, Uses())),
+        "cited": _uses(standing.cited.get(story.name, Uses())),
         "stood": story.point is not None or last is not None,
         "vanished_by": None if gone is None else brief(gone),
         "deciding": [brief(record) for record in deciding(story, gone)],
-        "lineage": lineage(story.standing, story.name),
+        "lineage": lineage(standing, story.name),
     }
 
 
@@ -85,11 +88,6 @@ def _undoing(story: Story) -> Recorded:
     """Return the undoing of the last batch in which there is one."""
     records = () if story.undoing is None else story.undoing.records
     return next(record for record in records if isinstance(record.event, EventsVoided))
-
-
-def _taken_back(story: Story) -> Recorded | None:
-    undone = story.standing.undone.get(story.name)
-    return None if undone is None else undone[1]
 
 
 def deciding(story: Story, gone: Recorded | None = None) -> list[Recorded]:

@@ -1,6 +1,7 @@
 """The standing view: of every name that ever was, the event that last changed it, and every text that it had.
 
-So it answers for those that stand (`blame`) and for those that are gone (`graveyard`), and finds either by its words.
+So it answers for those that stand (`blame`) and for those that are gone (`graveyard`), finds either by its words, and
+says how often sessions were told of them and agents cited them.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ import attrs
 
 from ledger.events import (
     KeyPoint,
+    PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
+    PointCited,
     PointEdited,
     PointMerged,
     PointRated,
@@ -71,6 +74,19 @@ class Place(NamedTuple):
         return self.batch.records[self.number]
 
 
+@attrs.frozen
+class Uses:
+    """How often something was done with an entry.
+
+    Attributes:
+        count: How often, 0 or more.
+        last: Where it was done last, None where it never was.
+    """
+
+    count: int = 0
+    last: Placed | None = None
+
+
 @attrs.define
 class Standing(State):
     """How every name stands, and since which event.
@@ -80,12 +96,16 @@ class Standing(State):
         changed: Name → where its count, its text or its standing last changed, in the order in which names came.
         texts: Name → every text that it had, in their order; what was redacted is none.
         undone: Name that somebody undid → its text, and the undoing; it is neither in the playbook nor gone from it.
+        told: Name → how often a session was told of it.
+        cited: Name → how often an agent cited it.
     """
 
     book: Playbook = attrs.field(factory=Playbook)
     changed: dict[str, Placed] = attrs.field(factory=dict)
     texts: dict[str, dict[str, None]] = attrs.field(factory=dict)
     undone: dict[str, tuple[str, Recorded]] = attrs.field(factory=dict)
+    told: dict[str, Uses] = attrs.field(factory=dict)
+    cited: dict[str, Uses] = attrs.field(factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -156,15 +176,31 @@ def _heard(_state: Standing, _event: Any, _batch: Batch) -> None:
     """Let the batch be told when it is whole: a place in it is told by its number there."""
 
 
+def _use(uses: dict[str, Uses], name: str, place: Place) -> None:
+    """Count that an entry was told or cited; that decides nothing."""
+    before = uses.get(name)
+    uses[name] = Uses(1 if before is None else before.count + 1, place)
+
+
 def _tell(state: Standing, batch: Batch) -> None:
-    for index, _ in enumerate(batch.events):
-        hear(state, batch, index)
-    settle(state.book, batch)
+    changes = False
+    for index, event in enumerate(batch.events):
+        if isinstance(event, PlaybookInjected):
+            for name in dict.fromkeys(event.names):
+                _use(state.told, name, Place(batch, index))
+        elif isinstance(event, PointCited):
+            _use(state.cited, event.name, Place(batch, index))
+        else:
+            changes = changes or type(event) in CHANGES
+            hear(state, batch, index)
+    if changes:
+        settle(state.book, batch)
 
 
 def standing_view(policy: Policy = SPEC_POLICY) -> View[Standing]:
     """Return the view that tells of every name how it stands, under a policy."""
-    return View(lambda: Standing(book=Playbook(policy=policy)), dict.fromkeys(CHANGES, _heard), _tell)
+    heard = dict.fromkeys((*CHANGES, PlaybookInjected, PointCited), _heard)
+    return View(lambda: Standing(book=Playbook(policy=policy)), heard, _tell)
 
 
 STANDING: Final = standing_view()

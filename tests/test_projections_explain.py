@@ -24,6 +24,7 @@ from ledger.events import (
 from projections.audit import audit_view
 from projections.explain import explain, vanished
 from projections.playbook import PLAYBOOK
+from projections.standing import STANDING
 from projections.voids import fold_history
 from test_projections_laws import HISTORIES, history
 
@@ -46,8 +47,13 @@ def teller(batches: Sequence[Batch], name: str) -> Callable[..., Story]:
 
 def told(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
     """Return what is told beside the stable story of a name."""
-    tell = teller(history(stretches), name)
-    return explain(tell(), tell)[1]
+    return extras_of(history(stretches), name)
+
+
+def extras_of(batches: Sequence[Batch], name: str) -> dict[str, Any]:
+    """Return what is told beside the stable story of a name in a history."""
+    tell = teller(batches, name)
+    return explain(tell(), fold_history(STANDING, lambda: batches), tell)[1]
 
 
 def without(batches: Sequence[Batch], seq: int) -> tuple[Batch, list[Batch]]:
@@ -73,8 +79,7 @@ def test_every_absent_entry_is_explained(stretches: list[list[Any]]) -> None:
     batches = history(stretches)
     book = fold_history(PLAYBOOK, lambda: batches)
     for name in book.used - set(book.points):
-        tell = teller(batches, name)
-        extras = explain(tell(), tell)[1]
+        extras = extras_of(batches, name)
         batch, rest = without(batches, extras["vanished_by"]["seq"])
         assert any(stood(batches, name)) == extras["stood"]
         if extras["stood"]:
@@ -104,8 +109,7 @@ def test_what_stands_or_never_was_vanished_by_nothing(stretches: list[list[Any]]
     batches = history(stretches)
     book = fold_history(PLAYBOOK, lambda: batches)
     for name in [*book.points, "kpt_404"]:
-        tell = teller(batches, name)
-        assert explain(tell(), tell)[1]["vanished_by"] is None
+        assert extras_of(batches, name)["vanished_by"] is None
 
 
 def test_a_prune_hangs_on_its_last_harmful_rating() -> None:

@@ -157,6 +157,9 @@ def fold_all(view: Made, batches: Sequence[Batch], until: int | None = None) -> 
     return fold_history(view, lambda: batches, until)
 
 
+_TOLD_BY_FIELDS = {"projections.audit", "projections.bisection", "projections.standing"}
+
+
 def plain(value: Any) -> Any:
     """Return a value as lists and texts that compare by what they say: order counts, random ids and chains do not."""
     if isinstance(value, Batch):
@@ -168,7 +171,7 @@ def plain(value: Any) -> Any:
         return [[key, plain(child)] for key, child in value.items()]
     if isinstance(value, list | tuple | set):
         return [plain(child) for child in (sorted(value) if isinstance(value, set) else value)]
-    if isinstance(value, State) or type(value).__module__ in {"projections.audit", "projections.bisection"}:
+    if isinstance(value, State) or type(value).__module__ in _TOLD_BY_FIELDS:
         return [[field.name, plain(getattr(value, field.name))] for field in attrs.fields(type(value))]
     return value
 

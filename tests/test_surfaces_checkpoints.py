@@ -213,7 +213,7 @@ def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path)
 def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later version may make something else of the same events."""
     cold(log)
-    monkeypatch.setattr(checkpoints, "_code", lambda: "another")
+    monkeypatch.setattr(checkpoints, "code_of", lambda *_: "another")
     assert read(log, monkeypatch) > BATCHES
 
 

@@ -12,7 +12,7 @@ from projections.confidence import needs_ratings as widest
 from projections.explain import explain
 from projections.standing import blame as blamed
 from projections.standing import graveyard as gone
-from projections.surfaces import beside, commands
+from projections.surfaces import beside, commands, telling
 from projections.surfaces.answers import answer, given_text, note
 from projections.surfaces.options import as_json, at_when, noted
 from projections.surfaces.stood import UNTAKEN, numbered
@@ -50,16 +50,16 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         raise BadInputError("--json", "goes with neither --chart nor --trail", "it has every event and every count")
     moment = noted(project, when)
     try:
-        story, tell = commands.story_of(project, name, moment)
+        story, standing, tell = telling.story_of(project, name, moment)
     except commands.SeveralPointsError as several:
         _choose(several, as_json=as_json)
         raise
-    told, extras = explain(story, tell)
-    beside.tell(project, moment, story.book, story.name)
+    told, extras = explain(story, standing, tell)
+    beside.tell(project, moment, standing.book, story.name)
     if as_json:
         answer(told | extras)
     else:
-        beside.as_of(moment, story)
+        beside.as_of(moment, standing)
         _tell(told, extras, then=when is not None, **shown)
     if told["status"] != "unknown":
         return 0

@@ -12,7 +12,7 @@ import json
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 import attrs
 
@@ -47,7 +47,7 @@ TAIL_BYTES: Final = 64 * 1024
 """Behind ``latest``, at least, before it is written anew: a millisecond or two of folding."""
 _TAIL_PART: Final = 8
 _SUM_CHARS: Final = 32
-_FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError)
+FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError)
 SOURCES: Final = (
     "ledger.codec",
     "ledger.events",
@@ -73,7 +73,7 @@ SOURCES: Final = (
 
 
 @cache
-def _code(*sources: str) -> str:
+def code_of(*sources: str) -> str:
     """Return what names the code that folds, these modules included."""
     hasher = sha256()
     for name in (*SOURCES, *sources):
@@ -134,7 +134,7 @@ class Keeper:
     def begin(self) -> Any:
         """Return the state before the first event; once more where history is told a second time."""
         self.voided, self.state = self.book.voided, self.form.view.start()
-        self.before, self.kept, self.due = START, 0, APART_BYTES
+        self.before, self.kept, self.due = START, 0, self.apart(0)
         return self.state
 
     def go_on(self, found: Checkpoint) -> Any:
@@ -142,15 +142,19 @@ class Keeper:
         self.state = found.state
         self.voided = self.book.voided
         self.before, self.kept = found.before, found.kept
-        self.due = found.kept + max(APART_BYTES, TIMES * found.bytes)
+        self.due = found.kept + self.apart(found.bytes)
         return self.state
+
+    def apart(self, size: int) -> int:
+        """Return how far a checkpoint of so many bytes lies behind the one before it, in bytes of the ledger."""
+        return self.form.apart * max(APART_BYTES, TIMES * size)
 
     def passing(self, batches: Iterable[Batch], last: Batch | None = None) -> Iterator[Batch]:
         """Pass batches on behind the last one folded; whoever asks for the next has folded the one before."""
         for batch in batches:
             if last is not None:
                 # Of each batch no more is asked than where it begins: this lies in the way of every fold.
-                if batch.begin >= self.due and self.form.on_the_way:
+                if batch.begin >= self.due:
                     self.keep(str(last.last))
                 self.before = last
             yield batch
@@ -164,32 +168,57 @@ class Keeper:
         try:
             place = before if isinstance(before, Mark) else Mark(before.last, before.chain, before.end)
             kept = self.kept if name == LATEST else state.end
-            code, told = _code(*self.form.sources), self.form.pack(state)
+            code, told = code_of(*self.form.sources), self.form.pack(state)
             data = dumps([code, tuple(place), self.seen.seq, kept, told]).encode()
-            apart = max(APART_BYTES, TIMES * len(data))
+            apart = self.apart(len(data))
             if name == LATEST or kept - self.kept >= apart:
-                self._store(name, data)
+                self.barred = not put(self.log, self.seen, state.seq, _folder(self.log, self.form) / name, data)
                 self.kept = kept
             self.due = self.kept + apart
-        except _FAULTS:
+        except FAULTS:
             self.barred = True
 
-    def _store(self, name: str, data: bytes) -> None:
-        """Write a checkpoint, unless a text in it may be one that a redaction takes out of every file meanwhile.
 
-        A redaction waits for this lock before it searches the files, and is known from before then on.
-        """
-        folder = _folder(self.log, self.form)
-        disk.make_folder(folder, durable=False)
-        fd = disk.open_file(folder.with_name(LOCK), write=True, create=True)
-        try:
-            if not disk.try_lock(fd) or self.log.head().seq < self.state.seq:
-                return
-            self.barred = redact.owed(self.log.folder) is not None or _last_redaction(self.log, self.seen) > 0
-            if not self.barred:
-                disk.store(folder / name, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
-        finally:
-            os.close(fd)
+def put(log: JsonlLog, seen: Mark, seq: int, path: Path, data: bytes) -> bool:
+    """Write what was made of a ledger into its cache, unless others do so now or it is of what nobody acknowledged yet.
+
+    Nor is it written where a text in it may be one that a redaction takes out of every file meanwhile: a redaction
+    waits for this lock before it searches the files, and is known from before then on.
+
+    Args:
+        log: The ledger.
+        seen: What was acknowledged when the reading began.
+        seq: Sequence number of the last event that it was made of.
+        path: Its file, in a folder of the cache.
+        data: What it says; its digest is put before it.
+
+    Returns:
+        False where nothing that this reading came to may be stored any more.
+
+    Raises:
+        OSError, TallybookError: The disk refuses.
+    """
+    disk.make_folder(path.parent, durable=False)
+    fd = disk.open_file(path.parent.with_name(LOCK), write=True, create=True)
+    try:
+        if not disk.try_lock(fd) or log.head().seq < seq:
+            return True
+        if redact.owed(log.folder) is not None or _last_redaction(log, seen) > 0:
+            return False
+        disk.store(path, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
+        return True
+    finally:
+        os.close(fd)
+
+
+def got(path: Path) -> bytes | None:
+    """Return what was put into a file, None where it is not as it was put there."""
+    try:
+        data = disk.read_file(path)
+    except (OSError, TallybookError):
+        return None
+    told = data[_SUM_CHARS:]
+    return told if sha256(told).hexdigest()[:_SUM_CHARS].encode() == data[:_SUM_CHARS] else None
 
 
 def _folder(log: JsonlLog, form: Form[Any]) -> Path:
@@ -198,17 +227,17 @@ def _folder(log: JsonlLog, form: Form[Any]) -> Path:
 
 def keeper_of(log: Log, form: Form[Any]) -> Keeper | None:
     """Return what reads a ledger from now on, None where nothing can be kept of it."""
-    if not isinstance(log, JsonlLog) or not _is_long(log):
+    if not is_kept_of(log):
         return None
     # What was said before this is read is done or owed; what is owed is looked for behind it.
     seen = log.head()
     return None if seen == START else Keeper(form, log, seen, redact.owed(log.folder) is not None, form.view.start())
 
 
-def _is_long(log: JsonlLog) -> bool:
-    """Say whether a ledger is longer than what is read again in any case."""
+def is_kept_of(log: Log) -> TypeGuard[JsonlLog]:
+    """Say whether a ledger is one of which something is kept: longer than what is read again in any case."""
     try:
-        return log.path.stat().st_size > TAIL_BYTES
+        return isinstance(log, JsonlLog) and log.path.stat().st_size > TAIL_BYTES
     except OSError:
         return False
 
@@ -250,8 +279,6 @@ def _resumed(keeper: Keeper, until: int | None) -> Any:
     found = _load(keeper, LATEST)
     if until is None:
         return None if found is None else _caught_up(keeper, found)
-    if not keeper.form.on_the_way:
-        return None
     if found is None:
         # The first question of this ledger: the end is folded as well, so that the next ones find their places.
         _cold(keeper.form.view, keeper.log, keeper)
@@ -320,13 +347,10 @@ def _cold(view: View[S], log: Log, keeper: Keeper | None, until: int | None = No
 def _load(keeper: Keeper, name: str) -> Checkpoint | None:
     """Return a checkpoint that is whole and of this code, None where there is none."""
     try:
-        data = disk.read_file(_folder(keeper.log, keeper.form) / name)
-        told = data[_SUM_CHARS:]
-        if sha256(told).hexdigest()[:_SUM_CHARS].encode() != data[:_SUM_CHARS]:
+        told = got(_folder(keeper.log, keeper.form) / name)
+        code, before, seen, kept, state = json.loads(told or b"[]")
+        if code != code_of(*keeper.form.sources):
             return None
-        code, before, seen, kept, state = json.loads(told)
-        if code != _code(*keeper.form.sources):
-            return None
-        return Checkpoint(Mark(*before), seen, kept, len(told), keeper.form.unpack(state))
-    except _FAULTS:
+        return Checkpoint(Mark(*before), seen, kept, len(told or b""), keeper.form.unpack(state))
+    except FAULTS:
         return None

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from ledger import curate, decide
     from ledger.recorded import Batch
     from ledger.verify import Verdict
-    from projections.audit import Story
     from projections.playbook import Playbook
     from projections.standing import Standing
     from projections.surfaces import record as recording
@@ -279,53 +278,24 @@ class SeveralPointsError(TallybookError):
 
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the stable answer to `why`, and what is told beside it; as ``story_of``."""
+    """Return the stable answer to `why`, and what is told beside it; as ``telling.story_of``."""
     from projections.explain import explain
+    from projections.surfaces.telling import story_of
 
     return explain(*story_of(project, words, when))
 
 
-def story_of(
-    project: Project, words: str, when: str | Moment | None = None
-) -> tuple[Story, Callable[[int | None], Story]]:
-    """Return the story of the entry of a name, or of the only one that had a text with these words.
-
-    Returns:
-        The story, that of an unknown entry where nothing fits, and what tells it up to another moment.
-
-    Raises:
-        SeveralPointsError: The words fit several.
-    """
-    from projections.lineage import found, named
-
-    history, until = up_to(project, when)
-    tell = _teller(history, words)
-    story = tell(until)
-    if not (story.trail or story.ignored):
-        names = found(story.standing, words)
-        if len(names) > 1:
-            raise SeveralPointsError(words, named(story.standing, names))
-        if names:
-            tell = _teller(history, names[0])
-            story = tell(until)
-    return story, tell
-
-
 def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
     """Return what reads history, and up to which event; the whole of the ledger without a moment."""
+    moment = moment_of(project, when)
+    return ((lambda: batches(project)), None) if moment is None else (moment.history, moment.seq)
+
+
+def moment_of(project: Project, when: str | Moment | None) -> Moment | None:
+    """Return the moment that is meant, None for now."""
     from projections.surfaces import when as moments
 
-    if when is None:
-        return (lambda: batches(project)), None
-    moment = moments.find(project, when) if isinstance(when, str) else when
-    return moment.history, moment.seq
-
-
-def _teller(history: Callable[[], Iterator[Batch]], name: str) -> Callable[[int | None], Story]:
-    """Return what tells the story of an entry up to a moment."""
-    from projections.audit import audit_view
-
-    return lambda until: fold_history(audit_view(name), history, until)
+    return moments.find(project, when) if isinstance(when, str) else when
 
 
 def standing(project: Project, when: str | None = None) -> Stood[Standing]:

@@ -10,16 +10,18 @@ from ledger.codec import structure
 from ledger.events import EVENT_TYPES, KIND_OF
 from ledger.recorded import By, Recorded
 from projections.checkpoint import Form, packed, unpacked
-from projections.standing import STANDING, Standing
+from projections.standing import STANDING, Standing, Uses
 from projections.voids import Voided
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from projections.standing import Placed
+
 _PLAIN: Final = ("seq", "at", "id", "key", "when", "part")
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Kept:
     """An event as a checkpoint has it, understood when somebody asks.
 
@@ -53,21 +55,37 @@ def _recorded(told: Any) -> Recorded:
     return Recorded(seq, at, event, id_, By(*by), key, when, (part[0], part[1]))
 
 
+def _placed(place: Placed) -> Any:
+    return place.told if isinstance(place, Kept) else _told(place.record)
+
+
+def _packed_uses(*given: Mapping[str, Uses]) -> Any:
+    """Return the events that were uses, each once, for one may be the last of many names; and each name's count."""
+    places = dict.fromkeys(use.last for uses in given for use in uses.values() if use.last is not None)
+    numbers = {place: number for number, place in enumerate(places)}
+    rows = [{name: (use.count, numbers[use.last]) for name, use in uses.items() if use.last} for uses in given]
+    return [_placed(place) for place in places], *rows
+
+
+def _unpacked_uses(places: Any, *rows: Mapping[str, Any]) -> list[dict[str, Uses]]:
+    kept = [Kept(one) for one in places]
+    return [{name: Uses(count, kept[number]) for name, (count, number) in uses.items()} for uses in rows]
+
+
 def _packed(state: Standing) -> dict[str, Any]:
     return {
         "place": (state.seq, state.chain),
         "book": packed(state.book),
-        "changed": {
-            name: place.told if isinstance(place, Kept) else _told(place.record)
-            for name, place in state.changed.items()
-        },
+        "changed": {name: _placed(place) for name, place in state.changed.items()},
         "texts": {name: list(texts) for name, texts in state.texts.items()},
         "undone": {name: (text, _told(by)) for name, (text, by) in state.undone.items()},
+        "uses": _packed_uses(state.told, state.cited),
     }
 
 
 def _unpacked(told: Mapping[str, Any]) -> Standing:
     seq, chain = told["place"]
+    given, cited = _unpacked_uses(*told["uses"])
     return Standing(
         seq,
         chain,
@@ -75,6 +93,8 @@ def _unpacked(told: Mapping[str, Any]) -> Standing:
         changed={name: Kept(one) for name, one in told["changed"].items()},
         texts={name: dict.fromkeys(texts) for name, texts in told["texts"].items()},
         undone={name: (text, _recorded(by)) for name, (text, by) in told["undone"].items()},
+        told=given,
+        cited=cited,
     )
 
 
@@ -85,6 +105,6 @@ STANDING_FORM: Final[Form[Standing]] = Form(
     _unpacked,
     lambda state: state.book,
     ("projections.standing", "projections.surfaces.standing_kept"),
-    # With the events it is large, and hardly ever asked of the past.
-    on_the_way=False,
+    # With the events it is large, and seldom asked of the past.
+    apart=8,
 )

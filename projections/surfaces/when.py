@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-import json
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +16,7 @@ import attrs
 from ledger import clock, redact
 from ledger.codec import decode
 from ledger.errors import BadInputError
-from ledger.head_form import head_form
+from ledger.head_form import head_form, session_in
 from ledger.line import SECTION, dumps, head_field, lines_of
 from projections.surfaces.reading import open_log
 
@@ -304,21 +302,11 @@ def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
         for seq, line in enumerate(lines_of(batch.data), batch.first):
             head = line.partition(SECTION)[0]
             form = head_form(head) if needle in head else None
-            session = None if form is None else _session_in(form.by)
+            session = None if form is None else session_in(form.by)
             if session is not None and session.startswith(beginning):
                 before = spans.get(session, Span(session, seq, seq, 0))
                 spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
     return spans
-
-
-@lru_cache(maxsize=1024)
-def _session_in(by: bytes) -> str | None:
-    try:
-        found = json.loads(by).get("session")
-    except (ValueError, RecursionError):
-        # No Tallybook wrote that, and whoever decodes it says so.
-        return None
-    return found if isinstance(found, str) else None
 
 
 # Commits

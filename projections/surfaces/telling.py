@@ -1,0 +1,76 @@
+"""Telling the story of an entry: which one is meant, how every name stood, and what its story is told from."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from ledger.errors import DamagedLedgerError
+from projections.audit import audit_view
+from projections.lineage import found, named
+from projections.standing import STANDING
+from projections.surfaces import checkpoints
+from projections.surfaces.commands import SeveralPointsError, batches, moment_of
+from projections.surfaces.record import open_log
+from projections.surfaces.register import register_of
+from projections.surfaces.standing_kept import STANDING_FORM
+from projections.voids import fold_history
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ledger.recorded import Batch
+    from projections.audit import Story
+    from projections.standing import Standing
+    from projections.surfaces.project import Project
+    from projections.surfaces.register import Register
+    from projections.surfaces.when import Moment
+
+
+def story_of(
+    project: Project, words: str, when: str | Moment | None = None
+) -> tuple[Story, Standing, Callable[[int], Story]]:
+    """Return the story of the entry of a name, or of the only one that had a text with these words.
+
+    Returns:
+        The story, that of an unknown entry where nothing fits; how every name stood at its moment; and what tells the
+        story up to another moment.
+
+    Raises:
+        SeveralPointsError: The words fit several.
+    """
+    moment = moment_of(project, when)
+    state, register = _standing_at(project, moment)
+    history = moment.history if moment is not None else lambda: batches(project)
+    tell = _teller(history, words, register)
+    story = tell(state.seq)
+    if not (story.trail or story.ignored):
+        names = found(state, words)
+        if len(names) > 1:
+            raise SeveralPointsError(words, named(state, names))
+        if names:
+            tell = _teller(history, names[0], register)
+            story = tell(state.seq)
+    return story, state, tell
+
+
+def _standing_at(project: Project, moment: Moment | None) -> tuple[Standing, Register | None]:
+    """Return how every name stood at a moment, and the register of that history where there is one."""
+    if moment is not None and moment.commit:
+        return fold_history(STANDING, moment.history, moment.seq), None
+    log = open_log(project)
+    return checkpoints.folded(STANDING_FORM, log, None if moment is None else moment.seq), register_of(log)
+
+
+def _teller(history: Callable[[], Iterator[Batch]], name: str, register: Register | None) -> Callable[[int], Story]:
+    """Return what tells the story of an entry up to a moment, from what speaks of it where that is known."""
+    view = audit_view(name)
+
+    def tell(until: int) -> Story:
+        if register is not None:
+            # What is not as it was is told by whoever reads everything.
+            with suppress(DamagedLedgerError):
+                return fold_history(view, lambda: register.speaking_of({name}), until)
+        return fold_history(view, history, until)
+
+    return tell

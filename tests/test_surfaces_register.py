@@ -1,0 +1,330 @@
+"""The register of a long ledger: whatever becomes of it, every answer is the one that all of history gives."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+import shutil
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger import clock
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode, encode
+from ledger.errors import DamagedLedgerError
+from ledger.events import (
+    EventRedacted,
+    EventsVoided,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+    PointUnpinned,
+)
+from ledger.redact import Owed, owe
+from projections.audit import audit_view
+from projections.explain import explain
+from projections.standing import STANDING
+from projections.surfaces import checkpoints, commands, redact, register
+from projections.surfaces.project import Project
+from projections.voids import fold_history
+from reference_model import COUNTS
+from test_projections_laws import KNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+
+HUMAN = {"rater": "human"}
+ODD = 'kpt "007" \\ ü\t\n'
+LONG = "word " * 3_000
+NAMES = ("kpt_001", "kpt_002", ODD)
+CLOSED = PlaybookUpdated(0, 0, 0)
+CLOSING = "playbook.updated"
+NAMED = st.sampled_from(NAMES)
+NONE = st.just("")
+IDS = st.integers(2, 25).map("id-{}".format)
+SAID = (
+    st.builds(PointRated, NAMED, st.sampled_from(["helpful", "harmful", "harmful"])),
+    st.builds(PointRated, NAMED, st.just("harmful")),
+    st.just(CLOSED),
+    st.builds(PointMerged, NAMED, st.lists(NAMED, min_size=1, max_size=2).map(tuple), NONE),
+    st.builds(PointSeeded, NAMED, COUNTS, COUNTS, st.just("canonical"), st.just("seed"), NONE),
+    st.builds(PointEdited, NAMED, COUNTS, COUNTS, st.just("by hand")),
+    st.builds(PointReworded, NAMED, NONE, st.just(LONG)),
+    st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(
+        lambda kind: st.builds(kind, NAMED, NONE)
+    ),
+    st.builds(EventsVoided, st.lists(IDS, min_size=1, max_size=4).map(tuple), st.none(), NONE),
+    st.builds(EventsVoided, st.just(()), st.integers(1, 6).map("s{}".format), NONE),
+    st.builds(EventRedacted, IDS, st.just("private")),
+    KNOWN,
+)
+STRETCHES = st.lists(st.lists(st.one_of(SAID), min_size=1, max_size=3), min_size=2, max_size=8)
+LEARNED: list[Any] = [*(PointAdded(name, f"the text of {name!a}") for name in NAMES), CLOSED]
+
+
+@pytest.fixture(autouse=True)
+def _everywhere() -> Iterator[None]:
+    """Let a stretch end behind every batch, and a ledger be long from its first."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("APART_BYTES", "TIMES", "TAIL_BYTES"):
+            patch.setattr(checkpoints, name, 0)
+        yield
+
+
+def opened(folder: Path) -> JsonlLog:
+    """Return the ledger of a new project in a folder, a minute a batch."""
+    (folder / ".claude").mkdir(parents=True)
+    minutes = count(1_700_000_000_000_000, 60_000_000)
+    return JsonlLog(Project(folder).ledger, lambda: clock.moment(next(minutes)))
+
+
+def project_of(log: JsonlLog) -> Project:
+    """Return the project of a ledger."""
+    return Project(log.folder.parent.parent)
+
+
+def grow(log: JsonlLog, stretches: Sequence[Sequence[Any]]) -> None:
+    """Append batches, each of another session; an event of the number N is called ``id-N`` among them."""
+    begin = len(list(log.read()))
+    for index, events in enumerate(stretches, begin):
+        ids = [record.id for batch in decode(log.read()) for record in batch.records]
+        with log.transaction() as tx:
+            tx.append([encode(_named(event, ids)) for event in events], HUMAN | {"session": f"s{index}"})
+
+
+def _named(event: Any, ids: Sequence[str]) -> Any:
+    """Return an event that names events of this ledger by the ids that they have."""
+    known = {f"id-{number}": id_ for number, id_ in enumerate(ids, 1)}
+    if isinstance(event, EventsVoided):
+        return attrs.evolve(event, ids=tuple(known.get(one, one) for one in event.ids))
+    if isinstance(event, EventRedacted):
+        return attrs.evolve(event, id=known.get(event.id, event.id))
+    return event
+
+
+def wholly(log: JsonlLog, name: str, until: int | None = None) -> Any:
+    """Return what all of history says of an entry at a moment."""
+
+    def told(moment: int | None) -> Any:
+        return fold_history(audit_view(name), lambda: decode(log.read()), moment)
+
+    return explain(told(until), fold_history(STANDING, lambda: decode(log.read()), until), told)
+
+
+def check(log: JsonlLog, names: Sequence[str] = NAMES) -> None:
+    """Compare the story of each entry at every moment, first with the cache there is, then with what that left."""
+    # Before the first of them a name would be looked for as words of a text.
+    places = sorted({batch.last for batch in log.read()} - {1})
+    stories = {(name, seq): wholly(log, name, seq) for name in names for seq in places}
+    ends = {name: wholly(log, name) for name in names}
+    for _ in range(2):
+        for name, story in ends.items():
+            assert story == commands.why(project_of(log), name)
+        for (name, seq), story in stories.items():
+            assert story == commands.why(project_of(log), name, str(seq))
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(stretches=STRETCHES, apart=st.sampled_from([0, 700, 1 << 30]), cut=st.integers(0, 8))
+def test_a_story_is_the_one_of_all_of_history(tmp_path: Path, stretches: list[list[Any]], apart: int, cut: int) -> None:
+    """At every moment, undone and merged and redacted and odd as it may be, and as the ledger grows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "APART_BYTES", apart)
+        log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+        for some in ([LEARNED, *stretches[:cut]], stretches[cut:]):
+            grow(log, some)
+            check(log)
+        log.close()
+
+
+@pytest.fixture
+def log(project: Path) -> Iterator[JsonlLog]:
+    """Return a ledger of three entries, of which one is pruned by an update later than its ratings."""
+    made = JsonlLog(Project(project).ledger)
+    grow(made, STORY)
+    yield made
+    made.close()
+
+
+STORY: list[list[Any]] = [
+    LEARNED,
+    [PointRated("kpt_001", "helpful"), CLOSED],
+    [PointRated("kpt_002", "harmful")] * 3,
+    [PointRated("kpt_001", "harmful")],
+    [PointRated(ODD, "helpful"), CLOSED],
+    [PointRated("kpt_002", "helpful"), CLOSED],
+]
+
+
+def files(log: JsonlLog) -> list[Path]:
+    """Return the files of the register."""
+    return sorted((log.folder / "cache" / "register").iterdir())
+
+
+def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """Return the last events of the batches of which a story is told."""
+    found = register.register_of(log)
+    assert found is not None
+    monkeypatch.setattr(log, "read", None)
+    return [batch.last for batch in found.speaking_of({name})]
+
+
+def test_a_story_takes_what_names_the_entry(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other batches are not read, not even to prove them; all that names this one is closed by itself."""
+    assert [5, 13] == read(log, monkeypatch, ODD)
+
+
+def test_what_is_due_is_followed_to_the_update_that_drops_it(log: JsonlLog) -> None:
+    """Ratings without an update are followed by what lies between, and by the update of somebody else."""
+    found = register.register_of(log)
+    assert found is not None
+    assert [5, 10, 11, 13, 15] == [batch.last for batch in found.speaking_of({"kpt_002"})]
+    assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]
+
+
+def test_what_went_into_an_entry_is_a_part_of_its_story(log: JsonlLog) -> None:
+    """What the other was rated before, and what is said of it since, name that one alone."""
+    merged = PointMerged("kpt_001", ("kpt_002",), "")
+    grow(log, [[PointMerged("kpt_002", (ODD,), "")], [PointRestored("kpt_002", "")], [merged]])
+    grow(log, [[PointRated(ODD, "harmful"), CLOSED], [PointRated("kpt_002", "helpful"), CLOSED]])
+    check(log)
+
+
+def test_an_update_that_was_undone_closes_nothing(log: JsonlLog) -> None:
+    """What it would have dropped is dropped by the next one that stands, which names somebody else."""
+    grow(log, [[*[PointRated("kpt_001", "harmful")] * 3, CLOSED], [CLOSED], [PointRated(ODD, "helpful"), CLOSED]])
+    grow(log, [[EventsVoided(("id-19",), None, "")], [EventsVoided((), "s8", "")]])
+    check(log)
+    assert [22] == [
+        row["seq"] for row in commands.why(project_of(log), "kpt_001")[0]["trail"] if row["kind"] == CLOSING
+    ]
+
+
+def flipped(data: bytes) -> bytes:
+    """Return bytes of which the middle one is another."""
+    middle = len(data) // 2
+    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "a bit flipped": flipped,
+    "cut": lambda data: data[: len(data) // 2],
+    "empty": lambda _: b"",
+    "something else": lambda _: b"[1, 2, 3]",
+    "longer": lambda data: data + b" ",
+}
+
+
+@pytest.mark.parametrize("how", DAMAGES)
+def test_damage_of_the_register_changes_no_answer(log: JsonlLog, how: str) -> None:
+    """A stretch that does not prove itself is not believed, wherever it stands, and is told anew."""
+    check(log)
+    for path in files(log):
+        data = path.read_bytes()
+        path.write_bytes(DAMAGES[how](data))
+        check(log)
+        assert data == path.read_bytes()
+
+
+def test_a_register_that_has_a_hole_changes_no_answer(log: JsonlLog) -> None:
+    """What lies behind it is told anew."""
+    check(log)
+    files(log)[2].unlink()
+    check(log)
+
+
+def test_one_under_another_name_changes_no_answer(log: JsonlLog) -> None:
+    """A name is where a stretch is looked for; where it begins stands in it."""
+    check(log)
+    found = {path: path.read_bytes() for path in files(log)}
+    for path, data in zip(found, reversed(found.values()), strict=True):
+        path.write_bytes(data)
+    check(log)
+
+
+def test_that_of_another_ledger_changes_no_answer(log: JsonlLog, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A cache that was copied along with a project's settings is not taken in."""
+    other = opened(tmp_path_factory.mktemp("other") / "project")
+    grow(other, [*reversed(STORY), *STORY])
+    check(other)
+    shutil.copytree(other.folder / "cache", log.folder / "cache", dirs_exist_ok=True)
+    other.close()
+    check(log)
+
+
+def test_that_of_an_earlier_end_changes_no_answer(log: JsonlLog, tmp_path: Path) -> None:
+    """A cache that came back from a backup is merely older, and so is a ledger beside its cache."""
+    check(log)
+    shutil.copytree(log.folder, tmp_path / "older")
+    grow(log, STORY[1:])
+    check(log)
+    shutil.copytree(log.folder / "cache", tmp_path / "newer")
+    shutil.rmtree(log.folder / "cache")
+    shutil.copytree(tmp_path / "older" / "cache", log.folder / "cache")
+    check(log)
+    log.close()
+    shutil.rmtree(log.folder)
+    shutil.copytree(tmp_path / "older", log.folder)
+    shutil.copytree(tmp_path / "newer", log.folder / "cache", dirs_exist_ok=True)
+    check(log)
+    grow(log, [STORY[4], STORY[2], STORY[5]])
+    check(log)
+
+
+def test_that_of_other_code_is_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later version may find other things in the same events."""
+    check(log)
+    data = [path.read_bytes() for path in files(log)]
+    monkeypatch.setattr(checkpoints, "code_of", lambda *_: "another")
+    check(log)
+    assert data != [path.read_bytes() for path in files(log)]
+
+
+def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
+    """A file that stands in place of the folder is left where it is."""
+    cache = log.folder / "cache"
+    cache.write_bytes(b"in the way")
+    check(log)
+    assert b"in the way" == cache.read_bytes()
+
+
+def test_a_text_that_was_redacted_is_told_as_such(log: JsonlLog) -> None:
+    """Its place in the register stays, and what stands there is read as it is now."""
+    check(log)
+    redact.apply(project_of(log), redact.Target("2", None), "private", HUMAN)
+    check(log)
+    assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
+
+
+def test_a_text_that_is_owed_is_told_from_all_of_history(log: JsonlLog) -> None:
+    """While a redaction is not finished its text is gone for every reader, and nothing is kept."""
+    ids = [record.id for batch in decode(log.read()) for record in batch.records]
+    owe(log.folder, Owed((ids[1],), ("no such text",), "private", HUMAN))
+    check(log)
+    assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
+    assert not (log.folder / "cache").exists()
+
+
+@pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])
+def test_a_batch_that_was_changed_is_damage(log: JsonlLog, said: bytes) -> None:
+    """What a story takes is proven, text and all; the error is that of whoever reads everything."""
+    check(log)
+    log.path.write_bytes(log.path.read_bytes().replace(said, said.upper(), 1))
+    with pytest.raises(DamagedLedgerError) as expected:
+        wholly(log, "kpt_001")
+    with pytest.raises(DamagedLedgerError) as found:
+        commands.why(project_of(log), "kpt_001")
+    assert str(expected.value) == str(found.value)
