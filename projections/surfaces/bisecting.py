@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ledger.errors import EXIT_NO, BadInputError, UnknownPointError
+from ledger.codec import decode
+from ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, UnknownPointError
 from projections.bisection import search, turn_json
 from projections.conditions import parse
-from projections.surfaces import commands
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json
+from projections.surfaces.reading import open_log
+from projections.surfaces.register import register_of
 from projections.surfaces.whatif import TEXT_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from projections.bisection import Search
+    from projections.conditions import Condition
     from projections.surfaces.project import Project
 
 
@@ -34,11 +38,23 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
     begin, end = (_seq(project, when, option) for option, when in zip(("--from", "--to"), stretch, strict=True))
     if begin is not None and end is not None and end < begin:
         raise BadInputError(f"--to {stretch[1]}", f"lies before --from {stretch[0]}", "exchange them")
-    found = search(condition, lambda: commands.batches(project), (begin or 0, end), last=last)
+    found = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if found.turn is None and name not in found.book.used:
             raise UnknownPointError(name)
     return found
+
+
+def _search(project: Project, condition: Condition, stretch: tuple[int, int | None], *, last: bool) -> Search:
+    """Search in what speaks of the entries of a condition, where that is known, or in all of history."""
+    log = open_log(project)
+    # Whoever counts entries asks for all of them.
+    found = register_of(log) if all(term.name is not None for term in condition.terms) else None
+    if found is not None:
+        # What is not as it was is told by whoever reads everything.
+        with suppress(DamagedLedgerError):
+            return search(condition, lambda: found.speaking_of(condition.names), stretch, last=last)
+    return search(condition, lambda: decode(log.read()), stretch, last=last)
 
 
 def _seq(project: Project, when: str | None, option: str) -> int | None:

@@ -7,7 +7,9 @@ costs time and changes no answer; only that what is not asked for is not read, s
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from functools import partial
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import attrs
 
@@ -15,7 +17,7 @@ from ledger import redact
 from ledger.codec import decode
 from ledger.errors import DamagedLedgerError
 from ledger.events import EventsVoided, PlaybookUpdated, PointMerged
-from ledger.line import START, Mark
+from ledger.line import START, Mark, head_field
 from ledger.picks import picked
 from projections.playbook import CHANGES
 from projections.surfaces import checkpoints
@@ -52,9 +54,9 @@ class Register:
         return picked(self.log.path, sorted(found))
 
     def with_beginning(self, key: str) -> Iterator[RawBatch]:
-        """Yield the batches that have a key that begins so, likewise."""
+        """Yield the batches that have a key that begins so; raises as ``speaking_of`` does."""
         found = {place for stretch in self.stretches for place in stretch.where_begins(key)}
-        return picked(self.log.path, sorted(found))
+        return self._explained(picked(self.log.path, sorted(found)))
 
     def speaking_of(self, names: Collection[str]) -> Iterator[Batch]:
         """Yield what decides about these entries: a fold of it comes to what the whole of history makes of them.
@@ -138,6 +140,48 @@ class Undone:
     def may_touch(self, batch: Batch) -> bool:
         """Return False where nothing in a batch was ever taken back."""
         return (bool(self.ids) and batch.may_hold(self.ids)) or any(map(batch.may_say, self.sessions))
+
+
+class Passage(NamedTuple):
+    """Events that follow one another, all recorded by a time or all behind it.
+
+    Attributes:
+        last: Sequence number of the last.
+        events: How many there are, 1 or more.
+        first_at: When the first was recorded.
+        last_at: When the last was.
+        is_later: Whether all of them were recorded behind that time.
+    """
+
+    last: int
+    events: int
+    first_at: str
+    last_at: str
+    is_later: bool
+
+
+def passages(log: Log, at: str) -> Iterator[Passage]:
+    """Yield all of a ledger in passages; of a long one only the stretches are read in which a time may lie."""
+    found = register_of(log)
+    for one in (None,) if found is None else found.stretches:
+        if one is None:
+            yield from (_passage(batch, at) for batch in log.read())
+        elif one.least > at or one.greatest <= at:
+            if one.events:
+                yield Passage(one.end.seq, one.events, one.first_at, one.last_at, one.least > at)
+        else:
+            within = takewhile(partial(_is_within, one), log.read(one.begin))
+            yield from (_passage(batch, at) for batch in within)
+
+
+def _is_within(stretch: Stretch, batch: RawBatch) -> bool:
+    return batch.last <= stretch.end.seq
+
+
+def _passage(batch: RawBatch, at: str) -> Passage:
+    # One append has one time.
+    recorded = head_field(batch.data, b"at")
+    return Passage(batch.last, batch.last - batch.first + 1, recorded, recorded, recorded > at)
 
 
 def _leaves_open(batch: Batch, names: Collection[str], undone: Undone) -> bool | None:

@@ -6,10 +6,10 @@ It may name a place too many, and never one too few: whoever asks reads what sta
 from __future__ import annotations
 
 from functools import lru_cache
+import json
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import orjson
 
 from ledger.events import EVENT_TYPES, EventRedacted, EventsVoided, PointMerged, PointNoted
 from ledger.head_form import session_in
@@ -143,7 +143,7 @@ def packed(stretch: Stretch, code: str) -> bytes:
     """Return a stretch that was told as bytes, with what names the code that made it."""
     marks = (stretch.begin[:3], stretch.before[:3], stretch.end[:3])
     times = (stretch.first_at, stretch.last_at, stretch.least, stretch.greatest)
-    return orjson.dumps([code, marks, times]) + stretch.told
+    return dumps([code, marks, times]).encode() + stretch.told
 
 
 def unpacked(data: bytes, code: str) -> Stretch | None:
@@ -153,7 +153,7 @@ def unpacked(data: bytes, code: str) -> Stretch | None:
         ValueError, TypeError: They are none.
     """
     head, _, told = data.partition(b"\n")
-    made_by, (begin, before, end), times = orjson.loads(head)
+    made_by, (begin, before, end), times = json.loads(head)
     if made_by != code:
         return None
     first_at, last_at, least, greatest = times

@@ -11,7 +11,7 @@ from projections.lineage import found, named
 from projections.standing import STANDING
 from projections.surfaces import checkpoints
 from projections.surfaces.commands import SeveralPointsError, batches, moment_of
-from projections.surfaces.record import open_log
+from projections.surfaces.reading import open_log
 from projections.surfaces.register import register_of
 from projections.surfaces.standing_kept import STANDING_FORM
 from projections.voids import fold_history

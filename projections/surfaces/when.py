@@ -1,12 +1,13 @@
 """WHEN on the command line: which moment of history somebody means, and what to say of how it was found.
 
 A moment is a sequence number: what stood behind that event. What else names one (a time, an age, a session, a commit)
-is looked up in the log's bytes, in one pass, and nothing is decoded that does not decide.
+is looked up in the register of a long log, or in its bytes; nothing is decoded that does not decide.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 import re
 from typing import TYPE_CHECKING, Final
@@ -15,9 +16,9 @@ import attrs
 
 from ledger import clock, redact
 from ledger.codec import decode
-from ledger.errors import BadInputError
+from ledger.errors import BadInputError, DamagedLedgerError
 from ledger.head_form import head_form, session_in
-from ledger.line import SECTION, dumps, head_field, lines_of
+from ledger.line import SECTION, dumps, lines_of
 from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
@@ -193,17 +194,18 @@ def _counted_back(question: _Question, digits: str) -> Moment:
 
 def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
     """Return the largest sequence number recorded at or before a time, also where the clock ran back meanwhile."""
+    from projections.surfaces import register
+
     at = clock.moment(unix_us).at
     found = later = within = last = 0
     first_at = last_at = ""
-    for batch in question.log.read():
-        # One append has one time.
-        last, last_at = batch.last, head_field(batch.data, b"at")
-        first_at = first_at or last_at
-        if last_at <= at:
-            found, within = last, later
+    for passage in register.passages(question.log, at):
+        last, last_at = passage.last, passage.last_at
+        first_at = first_at or passage.first_at
+        if passage.is_later:
+            later += passage.events
         else:
-            later += batch.last - batch.first + 1
+            found, within = last, later
     notes = []
     if last and not found:
         notes.append(f"{question.when} is before the ledger's first event, {_minute(first_at)}")
@@ -266,7 +268,7 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
     Raises:
         BadInputError: There is none, or there are several.
     """
-    spans = _spans(log.read(), beginning)
+    spans = _spans_of(log, beginning)
     if beginning in spans:
         return spans[beginning]
     if not beginning or not spans:
@@ -289,6 +291,19 @@ def _nearest(log: Log, beginning: str) -> str:
     close = get_close_matches(beginning, spans, 1)
     span = spans[close[0]] if close else max(spans.values(), key=lambda one: one.last)
     return f"{'the nearest' if close else 'the last'} is {span.session!r}, events {span.first} to {span.last}"
+
+
+def _spans_of(log: Log, beginning: str) -> dict[str, Span]:
+    """Return the sessions of a ledger whose id begins with something, as ``_spans``."""
+    from projections.surfaces.register import register_of
+    from projections.surfaces.stretch import sessions
+
+    found = register_of(log)
+    if found is not None:
+        # What is not as it was is told by whoever reads everything.
+        with suppress(DamagedLedgerError):
+            return _spans(found.with_beginning(sessions(beginning)), beginning)
+    return _spans(log.read(), beginning)
 
 
 def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:

@@ -1,0 +1,111 @@
+"""Ledgers of which a register is kept from their first batch on, and what is said in them: what several tests share."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import strategies as st
+
+from ledger import clock
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode, encode
+from ledger.events import (
+    EventRedacted,
+    EventsVoided,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointPinned,
+    PointRated,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+    PointUnpinned,
+)
+from projections.surfaces import checkpoints
+from projections.surfaces.project import Project
+from reference_model import COUNTS
+from test_projections_laws import KNOWN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    import pytest
+
+HUMAN = {"rater": "human"}
+ODD = 'kpt "007" \\ ü\t\n'
+LONG = "word " * 3_000
+NAMES = ("kpt_001", "kpt_002", ODD)
+CLOSED = PlaybookUpdated(0, 0, 0)
+CLOSING = "playbook.updated"
+NAMED = st.sampled_from(NAMES)
+NONE = st.just("")
+IDS = st.integers(2, 25).map("id-{}".format)
+SAID = (
+    st.builds(PointRated, NAMED, st.sampled_from(["helpful", "harmful", "harmful"])),
+    st.builds(PointRated, NAMED, st.just("harmful")),
+    st.just(CLOSED),
+    st.builds(PointMerged, NAMED, st.lists(NAMED, min_size=1, max_size=2).map(tuple), NONE),
+    st.builds(PointSeeded, NAMED, COUNTS, COUNTS, st.just("canonical"), st.just("seed"), NONE),
+    st.builds(PointEdited, NAMED, COUNTS, COUNTS, st.just("by hand")),
+    st.builds(PointReworded, NAMED, NONE, st.just(LONG)),
+    st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(
+        lambda kind: st.builds(kind, NAMED, NONE)
+    ),
+    st.builds(EventsVoided, st.lists(IDS, min_size=1, max_size=4).map(tuple), st.none(), NONE),
+    st.builds(EventsVoided, st.just(()), st.integers(1, 6).map("s{}".format), NONE),
+    st.builds(EventRedacted, IDS, st.just("private")),
+    KNOWN,
+)
+STRETCHES = st.lists(st.lists(st.one_of(SAID), min_size=1, max_size=3), min_size=2, max_size=8)
+LEARNED: list[Any] = [*(PointAdded(name, f"the text of {name!a}") for name in NAMES), CLOSED]
+STORY: list[list[Any]] = [
+    LEARNED,
+    [PointRated("kpt_001", "helpful"), CLOSED],
+    [PointRated("kpt_002", "harmful")] * 3,
+    [PointRated("kpt_001", "harmful")],
+    [PointRated(ODD, "helpful"), CLOSED],
+    [PointRated("kpt_002", "helpful"), CLOSED],
+]
+
+
+def make_long(patch: pytest.MonkeyPatch) -> None:
+    """Let a stretch end behind every batch, and a ledger be long from its first."""
+    for name in ("APART_BYTES", "TIMES", "TAIL_BYTES"):
+        patch.setattr(checkpoints, name, 0)
+
+
+def opened(folder: Path) -> JsonlLog:
+    """Return the ledger of a new project in a folder, a minute a batch."""
+    (folder / ".claude").mkdir(parents=True)
+    minutes = count(1_700_000_000_000_000, 60_000_000)
+    return JsonlLog(Project(folder).ledger, lambda: clock.moment(next(minutes)))
+
+
+def project_of(log: JsonlLog) -> Project:
+    """Return the project of a ledger."""
+    return Project(log.folder.parent.parent)
+
+
+def grow(log: JsonlLog, stretches: Sequence[Sequence[Any]]) -> None:
+    """Append batches, each of another session; an event of the number N is called ``id-N`` among them."""
+    begin = len(list(log.read()))
+    for index, events in enumerate(stretches, begin):
+        ids = [record.id for batch in decode(log.read()) for record in batch.records]
+        with log.transaction() as tx:
+            tx.append([encode(_named(event, ids)) for event in events], HUMAN | {"session": f"s{index}"})
+
+
+def _named(event: Any, ids: Sequence[str]) -> Any:
+    """Return an event that names events of this ledger by the ids that they have."""
+    known = {f"id-{number}": id_ for number, id_ in enumerate(ids, 1)}
+    if isinstance(event, EventsVoided):
+        return attrs.evolve(event, ids=tuple(known.get(one, one) for one in event.ids))
+    if isinstance(event, EventRedacted):
+        return attrs.evolve(event, id=known.get(event.id, event.id))
+    return event

@@ -1,0 +1,130 @@
+"""Moments and conditions on a long ledger: what its register tells is what all of history tells."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from pathlib import Path
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+import pytest
+
+from ledger import clock
+from ledger.backends.jsonl import JsonlLog
+from ledger.codec import decode, encode
+from ledger.errors import BadInputError
+from ledger.picks import picked
+from long_ledgers import CLOSED, HUMAN, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
+from projections.bisection import search, turn_json
+from projections.conditions import parse
+from projections.surfaces import bisecting, checkpoints, register, when
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+@pytest.fixture(autouse=True)
+def _everywhere() -> Iterator[None]:
+    """Let every ledger be long."""
+    with pytest.MonkeyPatch.context() as patch:
+        make_long(patch)
+        yield
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[JsonlLog]:
+    """Return a ledger of three entries, a minute a batch."""
+    made = opened(tmp_path / "project")
+    grow(made, STORY)
+    yield made
+    made.close()
+
+
+def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
+    """Return which moment each of these is, with what is said of it, or why there is none."""
+    found: list[Any] = []
+    for one in whens:
+        try:
+            moment = when.find(project_of(log), one)
+            found.append((moment.seq, moment.named, moment.notes))
+        except BadInputError as error:
+            found.append(str(error))
+    return found
+
+
+def from_everything(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
+    """Return the same from all that was recorded: a ledger is not long."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "TAIL_BYTES", 1 << 30)
+        return moments_of(log, whens)
+
+
+HOURS = st.lists(st.integers(-5, 5), min_size=2, max_size=12)
+SESSIONS = ("", "s", "s1", "s1+", "s10", 's"', "a session", 'a "session"', "none")
+
+
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(hours=HOURS, apart=st.sampled_from([0, 700, 1 << 30]))
+def test_a_moment_is_the_one_of_all_of_history(tmp_path: Path, hours: list[int], apart: int) -> None:
+    """By its time, also where the clock runs back and forth, and by a session, whole or begun, told once or again."""
+    clocks = (clock.moment(1_700_000_000_000_000 + 3_600_000_000 * hour) for hour in accumulate(hours))
+    log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    log.now = lambda: next(clocks, clock.moment(1_700_000_000_000_000))
+    for index in range(len(hours)):
+        with log.transaction() as tx:
+            session = {"session": ("s1", "s10", 'a "session"', "s2")[index % 4]} if index % 5 else {}
+            tx.append([encode(CLOSED)] * (1 + index % 3), HUMAN | session)
+    whens = [clock.moment(1_700_000_000_000_000 + 1_800_000_000 * half).at for half in range(-60, 61, 3)]
+    whens += [f"session:{one}" for one in SESSIONS]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(checkpoints, "APART_BYTES", apart)
+        expected = from_everything(log, whens)
+        assert [expected, expected] == [moments_of(log, whens) for _ in range(2)]
+    log.close()
+
+
+CONDITIONS = (
+    "kpt_001.harmful > kpt_001.helpful",
+    "pruned(kpt_002)",
+    "not exists(kpt_001) or merged(kpt_002)",
+    "kpt_001.helpful > 0 and kpt_002.harmful > 1",
+    "count < 3",
+    "1 > 2",
+)
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(stretches=STRETCHES, begin=st.integers(0, 12))
+def test_a_condition_turns_where_all_of_history_turns_it(
+    tmp_path: Path, stretches: list[list[Any]], begin: int
+) -> None:
+    """First and last, from any moment on, and with the values of then."""
+    log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
+    grow(log, [LEARNED, *stretches])
+    begin = min(begin, log.head().seq)
+    for text in CONDITIONS:
+        for last in (False, True):
+            expected = search(parse(text), lambda: decode(log.read()), (begin, None), last=last)
+            found = bisecting.find(project_of(log), text, (str(begin), None), last=last)
+            assert turn_json(expected) == turn_json(found)
+    log.close()
+
+
+def test_a_moment_reads_what_can_decide(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a ledger that is told of in whole stretches nothing is read by a time, and by a session its own batches."""
+    times = [batch.at for batch in decode(log.read())]
+    assert register.register_of(log) is not None
+    seen: list[int] = []
+
+    def noted(path: Path, offsets: Any) -> Any:
+        for batch in picked(path, offsets):
+            seen.append(batch.last)
+            yield batch
+
+    end = log.head().offset
+    monkeypatch.setattr(register, "picked", noted)
+    monkeypatch.setattr(JsonlLog, "read", lambda _log, after: iter(()) if after.offset == end else None)
+    assert (10, []) == (when.resolve(log, times[3], log.now()), seen[1:])
+    assert (10, [11]) == (when.resolve(log, "session:s3", log.now()), seen[2:])
