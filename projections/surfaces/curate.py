@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import attrs
 
@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from projections.surfaces.record import Outcome
 
 __all__ = ["MAX_REASON_CHARS", "Undone", "undo", "wish"]
+
+_SAID: Final = VOIDABLE - {EventsVoided}
+# No sequence number has more.
+_SEQ_DIGITS: Final = 18
 
 
 @attrs.frozen
@@ -59,10 +63,10 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     if log.head().seq:
         # What waits, and what a hand changed in the file, came before this.
         recording.write(project, [])
-    told = list(history(lambda: decode(log.read())))
+    told = history(lambda: decode(log.read()))
     if session is not None:
         session = session_of(log, session, f"--of {session}").session
-        found = [one for one in _standing(told) if one.by.session == session and type(one.event) is not EventsVoided]
+        found = _all_of(told, session)
         asked = Undo((), session, reason)
     elif target is not None:
         found = [_one(told, target)]
@@ -77,25 +81,33 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     return Undone(outcome, tuple((one.seq, summary(one.event)) for one in found))
 
 
-def _standing(told: list[Batch]) -> Iterator[Recorded]:
-    """Yield what could be taken back and is not."""
+def _standing(batch: Batch) -> Iterator[Recorded]:
+    """Yield what of a batch could be taken back and is not; undoing is taken back by its number alone."""
+    return (record for record in batch.records if type(record.event) in _SAID)
+
+
+def _all_of(told: Iterator[Batch], session: str) -> list[Recorded]:
+    """Return what of a session stands."""
+    said = (record for batch in told if batch.may_say(session) for record in _standing(batch))
+    return [record for record in said if record.by.session == session]
+
+
+def _last(told: Iterator[Batch]) -> list[Recorded]:
+    """Return the last batch of which anything stands that counts: notes alone come unasked."""
+    counting = _SAID - {PointNoted}
+    last = None
     for batch in told:
-        yield from (record for record in batch.records if type(record.event) in VOIDABLE)
+        if not counting.isdisjoint(map(type, batch.events)):
+            last = batch
+    return [] if last is None else list(_standing(last))
 
 
-def _last(told: list[Batch]) -> list[Recorded]:
-    """Return the last batch of which anything stands that counts; undoing is none, and notes alone come unasked."""
-    for batch in reversed(told):
-        found = [one for one in _standing([batch]) if not isinstance(one.event, EventsVoided)]
-        if any(not isinstance(one.event, PointNoted) for one in found):
-            return found
-    return []
-
-
-def _one(told: list[Batch], target: str) -> Recorded:
+def _one(told: Iterator[Batch], target: str) -> Recorded:
     """Return the event with a sequence number or an id."""
+    number, behind = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
     for batch in told:
-        for record in batch.records:
+        may_be, behind = behind < number <= batch.last or batch.may_hold({target}), batch.last
+        for record in batch.records if may_be else ():
             if target in {str(record.seq), record.id}:
                 if isinstance(record.event, Voided):
                     raise NothingToDoError(f"event {target}", f"was taken back by event {record.event.by.seq}")
