@@ -9,8 +9,8 @@ import pytest
 
 from ledger.curate import Wish
 from projections.surfaces import cli, commands, curate
-from projections.surfaces.commands import SeveralPointsError
 from projections.surfaces.project import Project
+from projections.surfaces.telling import SeveralPointsError
 from reference_model import extraction
 
 if TYPE_CHECKING:

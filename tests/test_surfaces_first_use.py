@@ -41,7 +41,7 @@ def legacy(project: Path, key_points: list[Any]) -> Project:
 
 def edits(project: Project) -> list[Any]:
     """Return the events that say that a hand changed the playbook."""
-    return [event for batch in commands.batches(project) for event in batch.events if isinstance(event, EDITS)]
+    return [event for batch in reading.batches(project) for event in batch.events if isinstance(event, EDITS)]
 
 
 @pytest.mark.parametrize("key_points", [NAMED, UNNAMED], ids=["named", "unnamed"])

@@ -14,7 +14,7 @@ from ledger.codec import encode
 from ledger.errors import OutcomeUnknownError
 from ledger.events import PlaybookUpdated
 from ledger.line import Draft
-from projections.surfaces import commands, doctor
+from projections.surfaces import commands, doctor, reading
 from projections.surfaces import redact as redacting
 from projections.surfaces.project import Project
 from test_surfaces_bad_disk import run
@@ -162,7 +162,7 @@ def test_a_spool_file_that_holds_no_request_is_named(here: Project) -> None:
 
 def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None:
     """A redaction that was cut short is bad, and the next command that writes finishes it."""
-    added = next(one for batch in commands.batches(here) for one in batch.records if one.seq == 2)
+    added = next(one for batch in reading.batches(here) for one in batch.records if one.seq == 2)
     redact.owe(here.ledger, redact.Owed((added.id,), ("Use type hints",), "wrong", HUMAN))
     assert [("bad", "the text of 1 event has to go and may still stand on disk")] == seen(here, "redaction")
     commands.replay(here)

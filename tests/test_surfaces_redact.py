@@ -18,7 +18,7 @@ from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, L
 from ledger.events import PointRated
 from ledger.redact import OWED, Owed
 from projections.points import REDACTED
-from projections.surfaces import blot, cli, commands, compat, erase
+from projections.surfaces import blot, cli, commands, compat, erase, reading
 from projections.surfaces.project import Project
 from projections.surfaces.reading import open_log
 from projections.surfaces.redact import NothingToRedactError, Redacted, Target, apply
@@ -342,5 +342,5 @@ def test_any_text_leaves_the_project(
     assert before == counts(here)
     verdict = commands.verify(here, expect=f"{head.seq}:{head.chain}")
     assert ((), ()) == (verdict.problems, verdict.notes)
-    assert 1 == sum(isinstance(e, PointRated) for batch in commands.batches(here) for e in batch.events)
+    assert 1 == sum(isinstance(e, PointRated) for batch in reading.batches(here) for e in batch.events)
     commands.check(here)

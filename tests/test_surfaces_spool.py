@@ -12,7 +12,7 @@ import pytest
 from ledger.codec import decode, encode
 from ledger.errors import LockHeldError
 from ledger.events import PointAdded, PointRated
-from projections.surfaces import commands, compat
+from projections.surfaces import commands, compat, reading
 from projections.surfaces.project import Project
 from projections.surfaces.reading import open_log
 
@@ -78,7 +78,7 @@ def test_the_next_command_takes_the_spool_in_first_and_in_order(begun: Project) 
     events = [event for batch in decode(open_log(begun).read()) for event in batch.events]
     assert ["Use type hints", "First", "Second", "Third"] == [e.text for e in events if isinstance(e, PointAdded)]
     assert [] == spooled(begun)
-    taken = [record for batch in commands.batches(begun) for record in batch.records if record.when is not None]
+    taken = [record for batch in reading.batches(begun) for record in batch.records if record.when is not None]
     assert {"kpt_002", "kpt_003"} == {record.event.name for record in taken if isinstance(record.event, PointAdded)}
     assert all(record.when is not None and record.when <= record.at for record in taken)
 
@@ -119,7 +119,7 @@ def test_a_save_under_a_held_lock_keeps_its_updates_together(begun: Project) -> 
     state = commands.replay(begun)
     assert ("Theirs", 0) == (state.points["kpt_002"].text, state.points["kpt_002"].helpful)
     assert ("Ours", 1) == (state.points["kpt_003"].text, state.points["kpt_003"].helpful)
-    rated = [e.name for batch in commands.batches(begun) for e in batch.events if isinstance(e, PointRated)]
+    rated = [e.name for batch in reading.batches(begun) for e in batch.events if isinstance(e, PointRated)]
     assert ["kpt_003"] == rated
 
 

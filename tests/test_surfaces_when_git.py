@@ -12,7 +12,7 @@ import pytest
 from ledger.errors import BadInputError
 from projections.points import REDACTED
 from projections.render import playbook_dict
-from projections.surfaces import commands, redact, when
+from projections.surfaces import commands, reading, redact, when
 from projections.surfaces.project import Project
 from reference_model import extraction
 
@@ -84,7 +84,7 @@ def keep(here: Project) -> Callable[[], None]:
 
 def test_a_commit_is_the_last_event_before_it(here: Project) -> None:
     """Where the ledger ignores itself, the commit's time counts, in whatever zone it was made."""
-    at = next(commands.batches(here)).at
+    at = next(reading.batches(here)).at
     early = commit(here, GIT_COMMITTER_DATE="2001-01-01T12:00:00+0900")
     late = commit(here, GIT_COMMITTER_DATE="2099-01-01T00:00:00+0000")
     commands.add(here, "two", HUMAN)

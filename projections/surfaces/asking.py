@@ -51,7 +51,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     moment = noted(project, when)
     try:
         story, standing, tell = telling.story_of(project, name, moment)
-    except commands.SeveralPointsError as several:
+    except telling.SeveralPointsError as several:
         _choose(several, as_json=as_json)
         raise
     told, extras = explain(story, standing, tell)
@@ -84,7 +84,7 @@ def _score(project: Project, name: str) -> str:
     return f"{wanted} is a score: `tallybook score --session --detail` tells why" if wanted in config.score_ids else ""
 
 
-def _choose(several: commands.SeveralPointsError, *, as_json: bool) -> None:
+def _choose(several: telling.SeveralPointsError, *, as_json: bool) -> None:
     """Print the entries that words fit."""
     if as_json:
         answer({"matches": several.matches})

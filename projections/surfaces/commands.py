@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from ledger import disk, spool
-from ledger.codec import decode
 from ledger.errors import (
     EXIT_NO,
     BadInputError,
@@ -266,17 +265,6 @@ def drift(project: Project) -> str | None:
     return None
 
 
-class SeveralPointsError(TallybookError):
-    """Several entries have the words that were given."""
-
-    exit_code = EXIT_NO
-
-    def __init__(self, words: str, matches: list[dict[str, Any]]) -> None:
-        """Keep the entries; the message says how to go on."""
-        self.matches = matches
-        super().__init__(f"{words!r}: {len(matches)} entries have these words; give the name of one, or more words")
-
-
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and what is told beside it; as ``telling.story_of``."""
     from projections.explain import explain
@@ -287,15 +275,10 @@ def why(project: Project, words: str, when: str | Moment | None = None) -> tuple
 
 def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
     """Return what reads history, and up to which event; the whole of the ledger without a moment."""
-    moment = moment_of(project, when)
-    return ((lambda: batches(project)), None) if moment is None else (moment.history, moment.seq)
-
-
-def moment_of(project: Project, when: str | Moment | None) -> Moment | None:
-    """Return the moment that is meant, None for now."""
     from projections.surfaces import when as moments
 
-    return moments.find(project, when) if isinstance(when, str) else when
+    moment = moments.meant(project, when)
+    return ((lambda: reading.batches(project)), None) if moment is None else (moment.history, moment.seq)
 
 
 def standing(project: Project, when: str | None = None) -> Stood[Standing]:
@@ -303,11 +286,6 @@ def standing(project: Project, when: str | None = None) -> Stood[Standing]:
     from projections.surfaces.standing_kept import STANDING_FORM
 
     return standings.stands(project, STANDING_FORM) if when is None else standings.stood(project, STANDING_FORM, when)
-
-
-def batches(project: Project) -> Iterator[Batch]:
-    """Yield the ledger's batches."""
-    return decode(reading.open_log(project).read())
 
 
 def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:

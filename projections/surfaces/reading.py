@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ledger.line import RawBatch
     from ledger.log import Log
+    from ledger.recorded import Batch
     from projections.fold import State
     from projections.surfaces.project import Project
 
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
 def open_log(project: Project) -> JsonlLog:
     """Return the project's ledger; nothing is created yet."""
     return JsonlLog(project.ledger)
+
+
+def batches(project: Project) -> Iterator[Batch]:
+    """Yield the ledger's batches."""
+    return decode(open_log(project).read())
 
 
 def mark_of(state: State) -> Mark:

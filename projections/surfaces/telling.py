@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ledger.errors import DamagedLedgerError
+from ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
 from projections.audit import audit_view
 from projections.lineage import found, named
 from projections.standing import STANDING
 from projections.surfaces import checkpoints
-from projections.surfaces.commands import SeveralPointsError, batches, moment_of
-from projections.surfaces.reading import open_log
+from projections.surfaces import when as moments
+from projections.surfaces.reading import batches, open_log
 from projections.surfaces.register import register_of
 from projections.surfaces.standing_kept import STANDING_FORM
 from projections.voids import fold_history
@@ -27,6 +27,17 @@ if TYPE_CHECKING:
     from projections.surfaces.when import Moment
 
 
+class SeveralPointsError(TallybookError):
+    """Several entries have the words that were given."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, words: str, matches: list[dict[str, Any]]) -> None:
+        """Keep the entries; the message says how to go on."""
+        self.matches = matches
+        super().__init__(f"{words!r}: {len(matches)} entries have these words; give the name of one, or more words")
+
+
 def story_of(
     project: Project, words: str, when: str | Moment | None = None
 ) -> tuple[Story, Standing, Callable[[int], Story]]:
@@ -39,7 +50,7 @@ def story_of(
     Raises:
         SeveralPointsError: The words fit several.
     """
-    moment = moment_of(project, when)
+    moment = moments.meant(project, when)
     state, register = _standing_at(project, moment)
     history = moment.history if moment is not None else lambda: batches(project)
     tell = _teller(history, words, register)

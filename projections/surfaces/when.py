@@ -107,6 +107,11 @@ class _Question:
         return BadInputError(f"{self.option} {self.when}", what, hint)
 
 
+def meant(project: Project, when: str | Moment | None) -> Moment | None:
+    """Return the moment that is meant, None for now; raises as ``find`` does."""
+    return find(project, when) if isinstance(when, str) else when
+
+
 def find(project: Project, when: str, option: str = "--at") -> Moment:
     """Return the moment of a project's history that a WHEN names.
 
