@@ -24,8 +24,8 @@ EXPLAINED: Final = Path(__file__).with_name("survivors.toml")
 GOAL_PERCENT: Final = 95.0
 MUTMUT: Final = str(Path(sys.executable).with_name("mutmut"))
 
-NOTICED: Final = {1, 3}
-"""Exit codes of pytest where a test failed, or none could begin."""
+NOTICED: Final = {1, 3, -9}
+"""Exit codes of pytest where a test failed, or none could begin, or where the mutant killed its own process."""
 OUT_OF_TIME: Final = {24, 36, 152, -24}
 """Exit codes that mutmut gives to a mutant that did not come to an end."""
 

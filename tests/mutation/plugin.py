@@ -35,6 +35,7 @@ AT_IMPORT = (
     "ledger.exact.x__or_none__",
     "ledger.kinds.fields.x_free__",
     "ledger.line.x__encoder__",
+    "ledger.wire.x__hook__",
     "ledger.wire.x__strict__",
     "projections.playbook.x__keep__",
     "projections.playbook.x__rate__",
@@ -42,6 +43,7 @@ AT_IMPORT = (
 )
 """Functions that run when their module is imported: for a mutant of these, everything is imported anew."""
 
+_ending = pytest.MonkeyPatch()
 _durations: dict[str, float] = {}
 _order: dict[str, int] = {}
 
@@ -86,11 +88,26 @@ def _forget() -> None:
             del sys.modules[name]
 
 
+def _keep_to_itself() -> None:
+    """Let a mutant that forks and takes child for parent end nobody else, and not seem to have passed every test."""
+    # It may kill whoever is in its group: os.kill(0, ...).
+    os.setpgid(0, 0)
+    pid, leave = os.getpid(), os._exit
+    # It may leave in the middle of a test, as its child was to.
+    _ending.setattr(os, "_exit", lambda code: leave(code or int(os.getpid() == pid)))
+
+
+def pytest_unconfigure() -> None:
+    """Let mutmut itself leave as it means to."""
+    _ending.undo()
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the tests, where this is the run of a mutant."""
     mutant = os.environ.get("MUTANT_UNDER_TEST", "")
     if "__mutmut_" not in mutant:
         return
+    _keep_to_itself()
     # What the process began with is as it was; pytest collects garbage more than once, and would look at all of it.
     gc.freeze()
     _durations.update(json.loads(Path("mutmut-stats.json").read_bytes())["duration_by_test"])
