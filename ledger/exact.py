@@ -55,7 +55,7 @@ def texts(value: Any) -> tuple[str, ...]:
 def number(value: Any) -> float:
     """Return a finite number within 2^53, or raise TypeError."""
     if type(value) not in {int, float} or not isfinite(value) or abs(value) > MAX_INT:
-        raise TypeError(f"expected a number, got {type(value).__name__}")
+        raise TypeError
     taken: float = value
     return taken
 
@@ -64,7 +64,7 @@ def numbers(value: Any) -> Numbers:
     """Return numbers by name, or raise TypeError or ValueError."""
     # How our own class holds them, or how JSON gives them.
     if type(value) not in {Numbers, dict}:
-        raise TypeError(f"expected numbers by name, got {type(value).__name__}")
+        raise TypeError
     return Numbers(value)
 
 

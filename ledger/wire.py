@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 from operator import eq
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cattrs import BaseValidationError, Converter, transform_error
 
@@ -25,10 +25,10 @@ def _hook(take: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
 
 
 def _strict() -> Converter:
-    converter = Converter(forbid_extra_keys=True, detailed_validation=True)
+    converter = Converter(forbid_extra_keys=True)
     for leaf, take in LEAVES.items():
         # A class by itself, before what cattrs has for it; what is no class by what it equals.
-        if isinstance(leaf, type) and not get_args(leaf):
+        if isinstance(leaf, type):
             converter.register_structure_hook(leaf, _hook(take))
         else:
             converter.register_structure_hook_func(partial(eq, leaf), _hook(take))

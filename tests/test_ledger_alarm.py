@@ -122,6 +122,36 @@ def test_an_alarm_that_rang_unheard_rings_again() -> None:
     assert is_as_before()
 
 
+def test_whoever_cleans_up_is_left_in_peace() -> None:
+    """The alarm is heard once, however often it rings until all is tidied."""
+    tidied: list[int] = []
+
+    def wait() -> None:
+        try:
+            sleep(LONG_S)
+        finally:
+            sleep(10 * SHORT_S)
+            tidied.append(1)
+
+    assert not alarm.within(SHORT_S, wait)
+    assert [1] == tidied
+    assert is_as_before()
+
+
+def test_an_alarm_behind_the_end_of_a_call_is_not_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever came to the end in time is told so, if it rings right before it is switched off."""
+    set_timer = signal.setitimer
+
+    def late(which: int, seconds: float, again: float = 0.0) -> None:
+        if not seconds:
+            signal.raise_signal(signal.SIGALRM)
+        set_timer(which, seconds, again)
+
+    monkeypatch.setattr("ledger.alarm.signal.setitimer", late)
+    assert alarm.within(LONG_S, lambda: None)
+    assert is_as_before()
+
+
 def test_an_error_of_the_call_is_its_callers() -> None:
     """It goes through, and no alarm is left."""
     with pytest.raises(OSError, match=os.strerror(errno.EIO)):

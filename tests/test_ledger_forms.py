@@ -103,6 +103,12 @@ def test_a_usual_line_has_the_form_of_its_kind(kind: str) -> None:
     assert event == event_of(what_of(event), {})
 
 
+def test_what_is_not_known_has_a_form_too() -> None:
+    """A number or a text that is null is taken as None, whatever stands beside it."""
+    for event in (PlaybookEdited(None, None, ""), PlaybookEdited(7, None, ""), PlaybookEdited(None, "x", "")):
+        assert typed(event) == typed(event_of(what_of(event), {}))
+
+
 @given(TEXTS, TEXTS)
 def test_what_needs_an_escape_goes_the_long_way(name: str, text: str) -> None:
     """Texts are taken as they are written, and those with an escape in them are left to the codec."""

@@ -140,6 +140,28 @@ def test_what_is_said_of_a_run_has_one_length() -> None:
     assert said != second._said(found._replace(offset=1))
 
 
+def test_runs_are_confirmed_one_by_one(started: list[Second | None]) -> None:
+    """Each as soon as it was proven, in their order, and nothing behind the last."""
+    runs = [Run([found_of(batch)]) for batch in BATCHES]
+    second.beside(runs)
+    (other,) = started
+    assert other is not None
+    assert [True] * len(runs) == [other.confirms(run.found[-1]) for run in runs]
+    assert not other.confirms(runs[-1].found[-1])
+    other.close()
+    assert are_gone(started)
+
+
+def test_a_process_that_somebody_else_waited_for_is_ended_too(started: list[Second | None]) -> None:
+    """Nothing is left to end, and that is no error."""
+    second.beside([])
+    (other,) = started
+    assert other is not None
+    os.waitpid(other._pid, 0)
+    other.close()
+    assert are_gone(started)
+
+
 def next_descriptor() -> int:
     """Return the lowest descriptor that is free, so that one that was left open shows."""
     reader, writer = os.pipe()
