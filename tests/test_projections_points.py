@@ -1,0 +1,37 @@
+"""The entries that stand: what one event makes of one, and a mapping that may be counted in."""
+
+from __future__ import annotations
+
+from ledger.events import KeyPoint
+from projections.points import Points
+
+A = KeyPoint("a", "first", 3, 1)
+B = KeyPoint("b", "second")
+
+
+def test_entries_read_as_a_dict_of_them_does() -> None:
+    """In their order, by name, with the same answers, and shown alike."""
+    points, plain = Points({"a": A}), {"a": A, "b": B}
+    points["b"] = B
+    assert plain == points
+    assert repr(plain) == repr(points)
+    assert [*plain] == [*points]
+    assert (len(plain), plain.get("a"), plain.get("c"), plain.get("c", B)) == (
+        *(len(points), points.get("a"), points.get("c"), points.get("c", B)),
+    )
+    del points["a"]
+    assert {"b": B} == points
+    assert ("a" in points, "b" in points) == (False, True)
+    assert {} == Points()
+
+
+def test_a_count_shows_and_what_was_shown_before_does_not_change() -> None:
+    """Whoever keeps an entry keeps it as it stood, and is given the same object until it is counted in."""
+    points = Points({"a": A})
+    assert points["a"] is A
+    tally = points.tallies["a"]
+    tally.helpful, tally.shown = 4, None
+    seen = points["a"]
+    assert (KeyPoint("a", "first", 3, 1), KeyPoint("a", "first", 4, 1)) == (A, seen)
+    assert points["a"] is seen
+    assert points.get("a") is seen
