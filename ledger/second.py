@@ -47,7 +47,7 @@ class Second:
 
 def _said(last: Found) -> bytes:
     """Return what is said of a run that ends with this batch, always as many bytes."""
-    return last.end.to_bytes(_OFFSET_BYTES, "big") + last.chain.encode("latin-1").ljust(CHAIN_CHARS)[:CHAIN_CHARS]
+    return last.end.to_bytes(_OFFSET_BYTES) + last.chain.encode("latin-1").ljust(CHAIN_CHARS)[:CHAIN_CHARS]
 
 
 def cores() -> int:

@@ -153,11 +153,11 @@ def test_runs_are_confirmed_one_by_one(started: list[Second | None]) -> None:
 
 
 def test_a_process_that_somebody_else_waited_for_is_ended_too(started: list[Second | None]) -> None:
-    """Nothing is left to end, and that is no error."""
+    """It came to its end without an error; nothing is left to end, and that is none either."""
     second.beside([])
     (other,) = started
     assert other is not None
-    os.waitpid(other._pid, 0)
+    assert 0 == os.waitstatus_to_exitcode(os.waitpid(other._pid, 0)[1])
     other.close()
     assert are_gone(started)
 

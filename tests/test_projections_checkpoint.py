@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import orjson
 
+from ledger.events import KeyPoint
 from projections.checkpoint import APART, BUILT, PLAIN, packed, unpacked
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Past, Playbook
@@ -51,3 +52,9 @@ def test_a_state_that_was_taken_in_tells_when_it_last_changed() -> None:
     """The batch that says so is not read again: its time stands in the checkpoint."""
     state = Playbook(latest=Past(3, "2026-11-22T10:00:00.000000Z"))
     assert "2026-11-22T10:00:00.000000Z" == through(state, None).last_updated
+
+
+def test_entries_that_are_gone_stay_known_by_their_names() -> None:
+    """Whoever restores one, or asks what it said, finds it behind a checkpoint too."""
+    state = Playbook(gone={"a": KeyPoint("a", "its text", 2, 1)}, used={"a", "b"})
+    assert shown(state) == shown(through(state, None))
