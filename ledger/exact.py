@@ -96,7 +96,9 @@ def _takers(cls: Hashable) -> Mapping[str, Callable[[Any], Any]] | None:
 
 def made(fields: Mapping[str, Any], cls: type[T]) -> T | None:
     """Return what a class makes of these fields, None where they are not exactly what it takes."""
-    takers = _takers(cast("Hashable", cls))
+    # To mypy no class is certain to be one that a cache takes.
+    hashable: Any = cls
+    takers = _takers(hashable)
     if takers is None or not fields.keys() <= takers.keys():
         return None
     try:

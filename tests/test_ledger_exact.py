@@ -94,3 +94,9 @@ def test_the_outermost_numbers_are_taken(most: float) -> None:
     assert most == exact.number(most)
     if type(most) is int:
         assert most == exact.whole(most)
+
+
+def test_what_is_no_text_is_told() -> None:
+    """The codec hands on what is said of a salt and of a text."""
+    with pytest.raises(TypeError, match=r"^expected str, got bool$"):
+        exact.text(True)  # noqa: FBT003 - the value under test

@@ -2,11 +2,47 @@
 
 from __future__ import annotations
 
-from ledger.events import KeyPoint
-from projections.points import Points
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.events import (
+    KeyPoint,
+    PointAdded,
+    PointEdited,
+    PointRated,
+    PointRemoved,
+    PointReworded,
+    PointSeeded,
+)
+from projections.points import Points, evolve
+
+if TYPE_CHECKING:
+    from ledger.events import Event
 
 A = KeyPoint("a", "first", 3, 1)
 B = KeyPoint("b", "second")
+
+
+@pytest.mark.parametrize(
+    ("event", "anew", "after"),
+    [
+        (PointAdded("a", "new"), KeyPoint("a", "new"), A),
+        (PointSeeded("a", 5, 2, "s", "new", "{}"), KeyPoint("a", "new", 5, 2), A),
+        (PointEdited("a", 5, 2, "new"), KeyPoint("a", "new", 5, 2), KeyPoint("a", "new", 5, 2)),
+        (PointReworded("a", "why", "new"), None, KeyPoint("a", "new", 3, 1)),
+        (PointReworded("a", "why", None), None, KeyPoint("a", "[redacted]", 3, 1)),
+        (PointAdded("a", None), KeyPoint("a", "[redacted]"), A),
+        (PointRated("a", "helpful"), None, KeyPoint("a", "first", 4, 1)),
+        (PointRated("a", "harmful"), None, KeyPoint("a", "first", 3, 2)),
+        (PointRated("a", "neutral"), None, A),
+        (PointRemoved("a"), None, None),
+    ],
+)
+def test_what_an_event_makes_of_an_entry(event: Event, anew: KeyPoint | None, after: KeyPoint | None) -> None:
+    """Only what is taken in stands anew; a name that stands is not taken in again, and a text that is gone is noted."""
+    assert anew == evolve(None, event)
+    assert after == evolve(A, event)
 
 
 def test_entries_read_as_a_dict_of_them_does() -> None:
