@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 import inspect
+import os
+from pathlib import Path
 import pkgutil
+import subprocess
+import sys
 
 import pytest
 
@@ -15,6 +19,18 @@ OWN = "tests/test_ledger_head.py::test_a"
 MORE = "tests/test_ledger_head_more.py::test_b"
 OTHER = "tests/test_ledger_head_form.py::test_c"
 SLOW = "tests/test_ledger_log.py::test_d"
+LEAVING = """
+import os
+from mutation import plugin
+plugin._keep_to_itself()
+child = os.fork()
+if child == 0:
+    os._exit(0)
+print(os.waitpid(child, 0)[1], os.getpgrp() == os.getpid(), flush=True)
+if undone:
+    plugin.pytest_unconfigure()
+os._exit(0)
+"""
 
 
 def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
@@ -36,6 +52,15 @@ def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
 def test_a_mutant_is_placed_in_its_function(mutant: str, place: str) -> None:
     """The name that mutmut gives a mutant leads to the function that it changes."""
     assert place == place_of(mutant)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no mutant forks there")
+@pytest.mark.parametrize("undone", [False, True])
+def test_a_mutant_that_leaves_in_the_middle_of_a_test_did_not_pass(undone: bool) -> None:
+    """It is in a group of its own, its children leave as they mean to, and so does mutmut once the tests are over."""
+    command = [sys.executable, "-c", f"undone = {undone}\n{LEAVING}"]
+    done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    assert ("0 True\n", int(not undone)) == (done.stdout, done.returncode)
 
 
 def test_a_survivor_is_known_by_what_it_changed() -> None:

@@ -94,7 +94,7 @@ def _keep_to_itself() -> None:
     os.setpgid(0, 0)
     pid, leave = os.getpid(), os._exit
     # It may leave in the middle of a test, as its child was to.
-    _ending.setattr(os, "_exit", lambda code: leave(code or int(os.getpid() == pid)))
+    _ending.setattr(os, "_exit", lambda code: leave(1 if code == 0 and os.getpid() == pid else code))
 
 
 def pytest_unconfigure() -> None:
