@@ -13,6 +13,7 @@ import attrs
 import orjson
 import pytest
 
+from cache_damages import DAMAGES
 from ledger import clock, disk
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode, encode
@@ -30,7 +31,7 @@ from projections.surfaces.standing_kept import STANDING_FORM
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from ledger.events import Event
@@ -152,22 +153,6 @@ def test_a_moment_is_read_from_the_nearest_checkpoint_below(log: JsonlLog, monke
     names = [int(name) for name in kept(log) if name.isdigit()]
     assert 2 == read(log, monkeypatch, max(names))
     assert 2 == read(log, monkeypatch, min(names))
-
-
-def flipped(data: bytes) -> bytes:
-    """Return bytes of which the middle one is another."""
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-
-
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "a bit flipped": flipped,
-    "cut": lambda data: data[: len(data) // 2],
-    "empty": lambda _: b"",
-    "something else": lambda _: b"[1, 2, 3]",
-    "a sum and nothing more": lambda data: data[:32],
-    "longer": lambda data: data + b" ",
-}
 
 
 @pytest.mark.parametrize("how", DAMAGES)

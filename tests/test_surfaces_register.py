@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from cache_damages import DAMAGES
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.errors import DamagedLedgerError
@@ -43,7 +44,7 @@ from projections.surfaces.project import Project
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
 
 @pytest.fixture(autouse=True)
@@ -140,21 +141,6 @@ def test_an_update_that_was_undone_closes_nothing(log: JsonlLog) -> None:
     assert [22] == [
         row["seq"] for row in commands.why(project_of(log), "kpt_001")[0]["trail"] if row["kind"] == CLOSING
     ]
-
-
-def flipped(data: bytes) -> bytes:
-    """Return bytes of which the middle one is another."""
-    middle = len(data) // 2
-    return data[:middle] + bytes([data[middle] ^ 1]) + data[middle + 1 :]
-
-
-DAMAGES: dict[str, Callable[[bytes], bytes]] = {
-    "a bit flipped": flipped,
-    "cut": lambda data: data[: len(data) // 2],
-    "empty": lambda _: b"",
-    "something else": lambda _: b"[1, 2, 3]",
-    "longer": lambda data: data + b" ",
-}
 
 
 @pytest.mark.parametrize("how", DAMAGES)

@@ -47,7 +47,7 @@ TAIL_BYTES: Final = 64 * 1024
 """Behind ``latest``, at least, before it is written anew: a millisecond or two of folding."""
 _TAIL_PART: Final = 8
 _SUM_CHARS: Final = 32
-FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError)
+FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 SOURCES: Final = (
     "ledger.codec",
     "ledger.events",
