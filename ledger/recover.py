@@ -7,7 +7,7 @@ Nothing is ever cut off. A bad end that was never acknowledged is copied to quar
 from __future__ import annotations
 
 from ledger import disk, keys, redact
-from ledger.ends import read_at
+from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
 from ledger.light import NamedTuple, os, suppress
@@ -99,11 +99,14 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
         seen: A place up to which the log is known to be whole, in this boot; None where none is.
 
     Raises:
-        DamagedLedgerError: Acknowledged bytes are gone or changed.
+        DamagedLedgerError: Acknowledged bytes are gone or changed, or the file is another ledger's.
     """
     known = head or NO_HEAD
     if size < known.mark.offset:
         raise truncated(path.name, fd, size, known)
+    if not fits(fd, known.mark):
+        # Another ledger's file, however whole: nothing in it may be sealed, and nothing appended to it.
+        raise DamagedLedgerError([another(path.name, known)])
     if head is not None and head.suspect < 0:
         if size == head.mark.offset:
             return Tail(head.mark, None)

@@ -11,7 +11,7 @@ from ledger import clock, disk, keys
 from ledger import head as heads
 from ledger.backends import acknowledge
 from ledger.backends.files import LOG_NAME, Files
-from ledger.ends import check_format, read_at
+from ledger.ends import check_format, fits, read_at
 from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from ledger.head import Head
 from ledger.light import later, os, suppress
@@ -154,7 +154,7 @@ class Transaction:
         files, size = self._open()
         try:
             tail = files.tail
-            if tail is not None and size == tail.offset:
+            if tail is not None and size == tail.offset and fits(files.log, tail):
                 # Nobody has appended since this process did. If a flush failed meanwhile, the head tells it when
                 # this transaction comes to move it.
                 self.mark = tail
@@ -194,7 +194,7 @@ class Transaction:
         head, seen = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.path)
-        if head is not None and head.suspect < 0 and head.mark.offset == size:
+        if head is not None and head.suspect < 0 and head.mark.offset == size and fits(files.log, head.mark):
             # All of it is acknowledged, and there is nothing else.
             self.mark = head.mark
         else:

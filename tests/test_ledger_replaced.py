@@ -1,0 +1,90 @@
+"""A log that a copy of it took the place of: no writer seals it, appends to it or acknowledges it."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.backends.jsonl import JsonlLog
+from ledger.errors import DamagedLedgerError
+from ledger.verify import verify
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+from test_ledger_log import append
+from test_surfaces_hook import call
+from test_surfaces_spool import spooled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from command_line import Run
+
+OURS, THEIRS = "kpt_a", "kpt_b"
+
+
+def diverge(folder: Path, count: int) -> tuple[JsonlLog, bytes]:
+    """Return a ledger with a rating more than a copy of it, and the log of that copy, which has ``count`` others."""
+    copied = folder.with_name("copy")
+    log, other = JsonlLog(folder), JsonlLog(copied)
+    append(log, "kpt_s")
+    shutil.copytree(folder, copied)
+    append(log, OURS)
+    append(other, *[THEIRS] * count)
+    other.close()
+    return log, other.path.read_bytes()
+
+
+def move_in(log: JsonlLog, data: bytes) -> None:
+    """Move another file to the place of a log."""
+    fresh = log.path.with_name("fresh")
+    fresh.write_bytes(data)
+    fresh.replace(log.path)
+
+
+def overwrite(log: JsonlLog, data: bytes) -> None:
+    """Write other bytes into the file of a log, which a writer may have open."""
+    log.path.write_bytes(data)
+
+
+@pytest.mark.parametrize("replace", [move_in, overwrite])
+@pytest.mark.parametrize("count", [1, 4, 2_000], ids=["as long", "longer", "longer than the tail that is read"])
+def test_a_log_that_a_copy_took_the_place_of_is_damage_to_a_writer(
+    tmp_path: Path, count: int, replace: Callable[[JsonlLog, bytes], None]
+) -> None:
+    """Whether the copy is as long or longer, a transaction refuses it and changes neither log nor head."""
+    log, data = diverge(tmp_path / "ledger", count)
+    head = (log.folder / "head").read_bytes()
+    replace(log, data)
+    with pytest.raises(DamagedLedgerError, match=r"does not have the chain .* that was acknowledged"):
+        append(log, "late")
+    log.close()
+    assert (data, head) == (log.path.read_bytes(), (log.folder / "head").read_bytes())
+    assert not (log.folder / "quarantine").exists()
+    assert not verify(JsonlLog(log.folder)).ok
+
+
+def test_a_hook_changes_nothing_in_a_ledger_that_verify_calls_damaged(project: Path, run: Run) -> None:
+    """With a copy's events in place of the project's own, the hook spools its payload and seals nothing."""
+    here, copy = Project(project), Project(project / "copy")
+    commands.add(here, "Quote ids as strings.", {"rater": "human"})
+    shutil.copytree(here.claude, copy.claude)
+    commands.rate(here, "kpt_001", "helpful", {"rater": "human"})
+    for _ in range(4):
+        commands.rate(copy, "kpt_001", "harmful", {"rater": "human"})
+    shutil.copyfile(copy.ledger / "events.jsonl", here.ledger / "events.jsonl")
+    data = (here.ledger / "events.jsonl").read_bytes()
+    assert 3 == run("verify").code
+    transcript = project / "transcript.jsonl"
+    transcript.write_text("{}\n")
+    payload = {
+        "hook_event_name": "SessionEnd",
+        "cwd": str(project),
+        "transcript_path": str(transcript),
+    }
+    call(payload)
+    assert data == (here.ledger / "events.jsonl").read_bytes()
+    assert 3 == run("verify").code
+    assert 1 == len(spooled(here))
