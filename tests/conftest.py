@@ -17,6 +17,7 @@ from command_line import Answer
 from ledger.backends.jsonl import JsonlLog
 from ledger.line import Draft
 from projections.surfaces import entry
+from projections.surfaces.hook import OTHER_CALLERS
 from transcripts import client_in
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-        patch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+        for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_SESSION_ID", *OTHER_CALLERS):
+            patch.delenv(name, raising=False)
         yield
 
 

@@ -17,6 +17,7 @@ from projections.surfaces.project import Project, located
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
     from typing import Any, NoReturn
 
     from projections.surfaces.hook_payload import Payload
@@ -29,8 +30,12 @@ NOTE = "hook-error"
 INSIDE = "TALLYBOOK_REFLECTING"
 """Set in the environment of a model that reflects: what fires there is no session of anybody's."""
 _read: dict[Project, Settings] = {}
-# A compaction has no id; two hooks of the same one fire together.
-_COMPACTION_US = 60 * clock.MICROSECONDS
+OTHER_CALLERS = ("COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID")
+"""Variables of agents that run the hooks of Claude Code's settings, and are not known to read their answers."""
+RESUMED = "resumed"
+"""File in the cache that names the session that was resumed last and has not been prompted since."""
+# Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
+_COMPACTION_US = 10 * clock.MICROSECONDS
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -125,11 +130,10 @@ def _by(payload: Payload) -> dict[str, str]:
 
 def tell_playbook(project: Project, payload: Payload) -> str:
     """Return the playbook as context for the model: once in a session, and again after a compaction."""
-    if not payload.session or payload.subagent:
+    if not payload.session or payload.subagent or not _reads_answers(payload):
         return ""
-    again = payload.source == "compact"
     marker = project.ledger / "cache" / f"told-{_digest(payload.session)}"
-    if not again and os.path.exists(marker):
+    if _has_playbook(project, payload, marker):
         return ""
     # Behind the questions that most calls end with: their process loads no more than it needs.
     from projections import inject
@@ -141,20 +145,65 @@ def tell_playbook(project: Project, payload: Payload) -> str:
     if choice is None or not choice.names:
         return ""
     text = inject.fill(template, choice.lines)
-    key = f"injected:{payload.session}" + (f":compact:{clock.utc_now().unix_us // _COMPACTION_US}" if again else "")
+    key, recent = f"injected:{payload.session}", ("", 0)
+    if payload.source == "compact":
+        beginning = f"injected:compact:{_digest(f'{payload.session} {payload.prompt}')}:"
+        key, recent = f"{beginning}{clock.utc_now().unix_us}", (beginning, _COMPACTION_US)
     event = hook_record.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
     try:
-        new = hook_record.record(project, [event], _by(payload), key)
+        new = hook_record.record(project, [event], _by(payload), key, not_after=recent)
     except TallybookError as error:
         # It could be written nowhere, so that nothing would stop it from being told at every prompt.
         note(project, error)
         new = payload.event == "SessionStart"
     # It saves asking the ledger; and where that could not take the event, nothing else says that the session was told.
+    _touch(marker)
+    context = {"hookEventName": payload.event, "additionalContext": text}
+    return encoder()({"hookSpecificOutput": context}) if new else ""
+
+
+def _reads_answers(payload: Payload) -> bool:
+    """Return whether the caller takes context in Claude Code's shape, as far as its environment shows.
+
+    Other agents run the hooks of its settings. Their variables may also surround a Claude Code that was started in one
+    of them; that one names its session.
+    """
+    if os.environ.get("CLAUDE_CODE_SESSION_ID") == payload.session:
+        return True
+    return not any(map(os.environ.get, OTHER_CALLERS))
+
+
+def _has_playbook(project: Project, payload: Payload, marker: Path) -> bool:
+    """Return whether the conversation holds the playbook already, by what hooks noted of it.
+
+    A fork has the conversation of the session that it continues. Its start carries that one's id; its own comes with
+    the first prompt, which no start announced.
+    """
+    told = os.path.exists(marker)
+    resumed = project.ledger / "cache" / RESUMED
+    if payload.event == "SessionStart":
+        if payload.source == "resume":
+            with suppress(OSError, TallybookError):
+                disk.make_folder(resumed.parent, durable=False)
+                disk.store(resumed, payload.session.encode("utf-8", "surrogatepass"))
+        return told and payload.source != "compact"
+    if not os.path.exists(resumed):
+        return told
+    is_own = False
+    with suppress(OSError, TallybookError):
+        is_own = disk.read_file(resumed) == payload.session.encode("utf-8", "surrogatepass")
+        if is_own or not told:
+            os.unlink(resumed)
+    if not told and not is_own:
+        _touch(marker)
+        return True
+    return told
+
+
+def _touch(marker: Path) -> None:
     with suppress(OSError, TallybookError):
         disk.make_folder(marker.parent, durable=False)
         os.close(disk.create_file(marker))
-    context = {"hookEventName": payload.event, "additionalContext": text}
-    return encoder()({"hookSpecificOutput": context}) if new else ""
 
 
 def _digest(text: str) -> str:
@@ -229,7 +278,7 @@ def note_citations(project: Project, payload: Payload) -> str:
         names = [entry["name"] for entry in _entries(project) if entry["name"] in cited]
         events = [hook_record.draft("point.cited", name=name, where=payload.where) for name in names]
         if events:
-            occasion = payload.occasion or _digest(payload.said)
+            occasion = payload.occasion or _digest(payload.said.strip())
             key = f"cited:{payload.session}:{payload.subagent}:{occasion}"
             hook_record.record(project, events, _by(payload), key)
     return ""

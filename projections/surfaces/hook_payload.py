@@ -23,6 +23,7 @@ class Payload(NamedTuple):
         said: What the agent said last, or handed to a tool.
         where: ``message``, or the name of the tool.
         occasion: What tells this occasion from others of its kind in the session, empty where nothing does.
+        prompt: Id of the prompt that it happened at, empty where the agent gives none.
     """
 
     event: str
@@ -34,6 +35,7 @@ class Payload(NamedTuple):
     said: str = ""
     where: str = "message"
     occasion: str = ""
+    prompt: str = ""
 
 
 def claude(found: Mapping[str, Any]) -> Payload:
@@ -54,6 +56,7 @@ def claude(found: Mapping[str, Any]) -> Payload:
         "\n".join(_texts(found.get("tool_input"))) if tool else text("last_assistant_message"),
         tool or "message",
         text("tool_use_id"),
+        text("prompt_id"),
     )
 
 

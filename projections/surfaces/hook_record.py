@@ -7,11 +7,12 @@ from ledger.backends.jsonl import JsonlLog
 from ledger.ends import read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, NewerLedgerError
 from ledger.light import later, os
-from ledger.line import Draft, first_seq
+from ledger.line import Draft, first_seq, head_field, key_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
     from typing import Any
 
     from ledger import spool
@@ -45,8 +46,18 @@ def draft(kind: str, **fields: Any) -> Draft:
     return Draft(kind, version, {field: fields[field] for field in body}, texts or None)
 
 
-def record(project: Project, drafts: Sequence[Draft], by: Mapping[str, str], key: str) -> bool:
+def record(
+    project: Project, drafts: Sequence[Draft], by: Mapping[str, str], key: str, *, not_after: tuple[str, int] = ("", 0)
+) -> bool:
     """Append a batch, once under its key; where the ledger cannot take it, it waits in the spool.
+
+    Args:
+        project: Whose ledger it is.
+        drafts: The events.
+        by: Who reports them.
+        key: The idempotency key.
+        not_after: The beginning of keys and a time in microseconds; a batch under such a key that the ledger took no
+            longer ago than that counts as the same delivery. Without one, only the key itself does.
 
     Returns:
         False where it was there already.
@@ -57,6 +68,8 @@ def record(project: Project, drafts: Sequence[Draft], by: Mapping[str, str], key
     log = JsonlLog(project.ledger)
     try:
         with log.transaction(HOOK_WAIT_MS) as transaction:
+            if not_after[0] and _has_recent(log.path, transaction.mark.offset, *not_after):
+                return False
             return transaction.append(drafts, by, key) is not None
     except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
         # Whoever mends the ledger, or holds it, takes it in afterwards.
@@ -66,6 +79,21 @@ def record(project: Project, drafts: Sequence[Draft], by: Mapping[str, str], key
         return True
     finally:
         log.close()
+
+
+def _has_recent(path: Path, end: int, beginning: str, time_us: int) -> bool:
+    """Return whether a batch under a key with this beginning was recorded so short a time ago."""
+    since = clock.moment(clock.utc_now().unix_us - time_us).at
+    fd = disk.open_file(path, write=False)
+    try:
+        for line in _lines_before(fd, end):
+            if head_field(line, b"at") < since:
+                return False
+            if key_of(line).startswith(beginning):
+                return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def is_current(project: Project, seq: int, chain: str) -> bool:
@@ -81,26 +109,26 @@ def is_current(project: Project, seq: int, chain: str) -> bool:
         return True
     fd = disk.open_file(log.path, write=False)
     try:
-        return _reaches(fd, head.mark.offset, seq)
-    finally:
-        os.close(fd)
-
-
-def _reaches(fd: int, end: int, seq: int) -> bool:
-    """Say whether, read backwards from its end, a log says nothing of the playbook up to a line of this number."""
-    begin, window, rest = end, _WINDOW_BYTES, b""
-    while begin > 0 and end - begin < _LOOKED_AT_BYTES:
-        at = max(begin - window, 0)
-        text = read_at(fd, begin - at, at) + rest
-        rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
-        for line in reversed(list(filter(None, whole.split(b"\n")))):
+        for line in _lines_before(fd, head.mark.offset):
             found = first_seq(line)
             if 1 <= found <= seq:
                 return True
             if kind_of(line) not in BESIDE:
                 return False
-        begin, window = at, 2 * window
+    finally:
+        os.close(fd)
     return False
+
+
+def _lines_before(fd: int, end: int) -> Iterator[bytes]:
+    """Yield the lines of a log before an offset, the last one first, as far back as can be read in a short time."""
+    begin, window, rest = end, _WINDOW_BYTES, b""
+    while begin > 0 and end - begin < _LOOKED_AT_BYTES:
+        at = max(begin - window, 0)
+        text = read_at(fd, begin - at, at) + rest
+        rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
+        yield from reversed(list(filter(None, whole.split(b"\n"))))
+        begin, window = at, 2 * window
 
 
 def kind_of(line: bytes) -> str:

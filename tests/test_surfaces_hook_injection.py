@@ -1,0 +1,75 @@
+"""Which conversations are told the playbook, and how often: compactions, forks, and agents that read no such answer."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger import clock
+from ledger.events import PlaybookInjected
+from projections.surfaces import hook
+from projections.surfaces.hook_payload import AGENTS
+from test_surfaces_hook import START, call, events, here, told
+
+if TYPE_CHECKING:
+    from projections.surfaces.project import Project
+
+__all__ = ["here"]
+
+
+def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two deliveries are one compaction only if they have the same prompt's id and come within 10 s of each other."""
+    compacted = {**START, "source": "compact", "prompt_id": "p1"}
+    assert "Use type hints" in told(call(compacted))
+    assert "" == call(compacted)
+    assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
+    assert "Use type hints" in told(call(compacted, "s2"))
+    assert 3 == len(events(here, PlaybookInjected))
+    payload = AGENTS["claude"]({"session_id": "s1", "cwd": str(here.root), **compacted})
+    now_us = clock.utc_now().unix_us
+    monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now_us + 11 * clock.MICROSECONDS))
+    assert "Use type hints" in told(hook.handle(payload))
+    assert "" == hook.handle(payload)
+    assert 4 == len(events(here, PlaybookInjected))
+
+
+def test_a_compaction_that_settings_and_a_plugin_deliver_is_told_once(here: Project) -> None:
+    """Both hooks fire at the same moment, in processes of their own."""
+    compacted = {**START, "source": "compact", "prompt_id": "p1"}
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: call(compacted), range(4)))
+    assert 1 == sum("Use type hints" in told(answer) for answer in answers)
+    assert 1 == len(events(here, PlaybookInjected))
+
+
+def test_a_forked_session_is_told_once(here: Project) -> None:
+    """Its start carries the id of the session that it continues, which was told; its own comes with a prompt."""
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
+    assert "Use type hints" in told(call(START))
+    assert ["", "", ""] == [
+        call({**START, "source": "resume"}),
+        call(prompt, "the fork"),
+        call(prompt, "the fork"),
+    ]
+    assert [PlaybookInjected(("kpt_001", "kpt_002"), 0)] == events(here, PlaybookInjected)
+    # A session that is resumed as itself leaves nothing that another one could be taken for its fork by.
+    assert ["", ""] == [call({**START, "source": "resume"}), call(prompt)]
+    assert "Use type hints" in told(call(prompt, "another"))
+
+
+@pytest.mark.parametrize("variable", ["COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID"])
+def test_a_caller_that_does_not_take_this_answer_is_told_nothing(
+    here: Project, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    """And nothing is recorded as told; Claude Code in the terminal of such an agent is told, by its session's id."""
+    monkeypatch.setenv(variable, "1")
+    prompt = {"hook_event_name": "UserPromptSubmit", "prompt": "go on"}
+    assert ["", ""] == [call(START), call(prompt)]
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "another")
+    assert "" == call(START)
+    assert [] == events(here, PlaybookInjected)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    assert "Use type hints" in told(call(START))
+    assert 1 == len(events(here, PlaybookInjected))
