@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from ledger import disk
 from ledger.errors import CannotWriteError, Problem
-from ledger.light import NamedTuple, os, suppress
+from ledger.light import NamedTuple, os, read_up_to, suppress
 from ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, dumps, head_field
 
 TYPE_CHECKING = False
@@ -29,6 +29,8 @@ _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
 SEALS = b',\t"kind":"log.recovered","v":1,'
 _BEGIN = b'"body":{"begin":'
 _PIECE_BYTES = 1024 * 1024
+# How long after the creation of a note its last change may come: time enough to write and rename it.
+_NOTE_NS = 600 * 10**9
 _REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
 
@@ -141,22 +143,39 @@ def unexplained(lost: Iterable[tuple[int, str]], explained: Collection[str], sou
 def owed(folder: Path) -> Owed | None:
     """Return the redaction that is not finished, None where there is none.
 
-    Where all is done but the note itself stands under its second name, that is one of nothing.
+    A note that was not written on this machine, as one that came with an archive or a clone, is none. Where all is
+    done but the note itself stands under its second name, that is one of nothing.
 
     Raises:
         CannotWriteError: What stands in its place is no note of ours, so nobody knows which texts must not be read.
     """
     path = folder / OWED
     try:
-        return _owed(disk.read_file(path))
+        disk.refuse_link(folder)
+        fd = disk.open_file(path, write=False)
+        try:
+            found, proof = _owed(read_up_to(fd))
+            if _is_proven(proof, fd):
+                return found
+        finally:
+            os.close(fd)
     except FileNotFoundError:
-        return Owed((), (), "", {}) if os.path.lexists(folder / PAID) else None
+        pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it names texts that must go: put it back, or delete it and redact again"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
+    return Owed((), (), "", {}) if os.path.lexists(folder / PAID) else None
 
 
-def _owed(data: bytes) -> Owed:
+def is_foreign(folder: Path) -> bool:
+    """Say whether a note stands in the ledger's folder that was not written on this machine; nothing follows it."""
+    if not os.path.lexists(folder / OWED):
+        return False
+    found = owed(folder)
+    return found is None or not found.by
+
+
+def _owed(data: bytes) -> tuple[Owed, object]:
     import json  # noqa: PLC0415 - slow to load, and there is hardly ever a note
 
     value: Any = json.loads(data)
@@ -167,7 +186,26 @@ def _owed(data: bytes) -> Owed:
     # Who cannot be written in an event would keep it unfinished for ever.
     if not {"rater"} <= found.by.keys() <= {*BY_FIELDS} or {type(value["ids"]), type(value["texts"])} != {list}:
         raise TypeError("expected who says so, and two lists")
-    return found
+    return found, value.get("proof")
+
+
+def _proof(fd: int) -> dict[str, Any]:
+    """Return what only this machine knows of a file that it just created: its boot, the file's number and its time."""
+    made = os.fstat(fd)
+    return {"boot": disk.boot_id(), "file": made.st_ino, "made": made.st_ctime_ns}
+
+
+def _is_proven(proof: object, fd: int) -> bool:
+    """Say whether a note was written on this machine: since it was last started, or as this very file.
+
+    Nobody elsewhere knows the name of a boot, and no archive sets a file's number and the time of its last change.
+    """
+    if not isinstance(proof, dict):
+        return False
+    if proof.get("boot") and proof.get("boot") == disk.boot_id():
+        return True
+    now, made = os.fstat(fd), proof.get("made")
+    return proof.get("file") == now.st_ino and type(made) is int and 0 <= now.st_ctime_ns - made < _NOTE_NS
 
 
 def owed_ids(folder: Path) -> frozenset[str]:
@@ -182,8 +220,26 @@ def owe(folder: Path, what: Owed) -> None:
     Raises:
         CannotWriteError: It cannot be noted; nothing was redacted.
     """
-    value = {"ids": list(what.ids), "texts": list(what.texts), "reason": what.reason, "by": dict(what.by)}
-    disk.replace_file(folder / OWED, dumps(value).encode())
+    path = folder / OWED
+    fresh = folder / f".{OWED}.{os.getpid()}.tmp"
+    try:
+        with suppress(FileNotFoundError):
+            os.unlink(fresh)
+        fd = disk.create_file(fresh)
+        try:
+            value = {"ids": list(what.ids), "texts": list(what.texts), "reason": what.reason, "by": dict(what.by)}
+            disk.write_all(fd, dumps(value | {"proof": _proof(fd)}).encode(), path)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        os.replace(fresh, path)
+        disk.flush_folder(folder)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(fresh)
+        raise CannotWriteError(path, disk.reason(error), "nothing was redacted") from error
+    if owed(folder) != what:
+        raise CannotWriteError(path, "cannot be told from a file that came from elsewhere", "nothing was redacted")
 
 
 def paid(folder: Path) -> None:
@@ -210,13 +266,17 @@ def _discard(path: Path) -> None:
     """Blot a file out and remove it, if it is there."""
     with suppress(FileNotFoundError):
         _blot_out(path)
-        os.unlink(path)
+        with suppress(FileNotFoundError):
+            os.unlink(path)
 
 
 def _blot_out(path: Path) -> None:
-    """Leave nothing but blanks of a file, durably."""
+    """Leave nothing but blanks of a file, durably; one with a second name, which may be another's, is removed."""
     fd = disk.open_file(path, write=True)
     try:
+        if os.fstat(fd).st_nlink > 1:
+            os.unlink(path)
+            return
         _fill(fd, os.fstat(fd).st_size, b"", path)
         disk.flush(fd, path)
     finally:

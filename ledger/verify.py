@@ -145,6 +145,8 @@ def _verified(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple
                 findings.problems += error.problems
         _look_at_end(fd, head, size, findings)
         _look_at_redactions(findings)
+        if redact.is_foreign(log.folder):
+            findings.notes.append(f"{redact.OWED} was not written on this machine and is ignored; delete it")
         if findings.expect is not None:
             seq, chain = findings.expect
             message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"

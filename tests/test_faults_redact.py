@@ -39,13 +39,14 @@ os.getpid = lambda: {PID}
 from projections.surfaces.entry import main
 main()
 """
+STAMP = "20261118T110640123456Z"
 FILES = (
     *("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore", f".rendered.{PID}.tmp"),
     *("cache", "cache/held", "quarantine", "spool", f".playbook.json.{PID}.tmp"),
 )
 OTHERS = (
     *("erasing", ".erased", f".erasing.{PID}.tmp", "quarantine/0-1.bin", "spool/odd.json"),
-    *("../metrics", "../metrics/scores.json", "../diagnostic", "../diagnostic/1_playbook_pruning.txt"),
+    *("scores.json", "../diagnostic", f"../diagnostic/{STAMP}_playbook_pruning.txt"),
 )
 
 
@@ -56,7 +57,7 @@ def told(root: Path) -> Project:
     with (project.ledger / "events.jsonl").open("ab") as file:
         file.write(TORN)
     commands.rate(project, "kpt_004", "helpful", HUMAN)
-    for place in ("../metrics/scores.json", "../diagnostic/1_playbook_pruning.txt", "spool/odd.json"):
+    for place in ("scores.json", f"../diagnostic/{STAMP}_playbook_pruning.txt", "spool/odd.json"):
         path = (project.ledger / place).resolve()
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps({"text": TOLD}))
@@ -319,7 +320,7 @@ def attempt(project: Project, secret: str) -> None:
 def test_a_second_redaction_joins_one_that_is_not_finished(tmp_path: Path) -> None:
     """What an earlier one could not take out is taken out with the next, under its own reason."""
     project = told(tmp_path)
-    stuck = project.claude / "metrics" / "odd.json"
+    stuck = project.ledger / "odd.json"
     stuck.write_text('["\\u0068unter2-of-the-customer"]')
     assert 1 == len(apply(project, Target(text=PRIVATE), "first", HUMAN).erased.stands)
     done = apply(project, Target(text="Use type"), "second", HUMAN)

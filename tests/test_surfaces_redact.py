@@ -333,8 +333,7 @@ def test_any_text_leaves_the_project(
     said = [f"{beside}{secret}{'x' * 10_000 * long}{secret}", *(f"other {text}" for text in others)]
     names = commands.record(here, {"new_key_points": said}, HUMAN).added
     commands.rate(here, names[0], "helpful", HUMAN)
-    (here.claude / "metrics").mkdir()
-    (here.claude / "metrics" / "a.json").write_text(json.dumps({"said": said}))
+    (here.ledger / "a.json").write_text(json.dumps({"said": said}))
     shown, before, head = texts(here), counts(here), commands.verify(here).head
     done = strike(here, secret)
     assert ((), [], []) == (done.erased.stands, holding(here, secret), list(done.bodies))

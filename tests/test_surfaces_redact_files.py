@@ -28,12 +28,13 @@ def here(project: Path) -> Project:
     return begun(project)
 
 
+STAMP = "20261118T110640123456Z"
 PLACES: dict[str, Callable[[str], bytes]] = {
-    "metrics/scores/day.json": lambda text: json.dumps({"notes": [{"text": text}]}).encode(),
-    "metrics/plain.json": lambda text: json.dumps({text: 1}, ensure_ascii=False).encode(),
-    "metrics/lines.jsonl": lambda text: b"".join(json.dumps({"n": n, "t": text}).encode() + b"\n" for n in range(3)),
-    "diagnostic/1_playbook_pruning.txt": lambda text: f'  - kpt_001: "{text}" (helpful=0)'.encode(),
-    "diagnostic/2_playbook_migration.txt": lambda text: json.dumps([{"text": text}], indent=2).encode(),
+    "ledger/day.json": lambda text: json.dumps({"notes": [{"text": text}]}).encode(),
+    "ledger/plain.json": lambda text: json.dumps({text: 1}, ensure_ascii=False).encode(),
+    "ledger/lines.jsonl": lambda text: b"".join(json.dumps({"n": n, "t": text}).encode() + b"\n" for n in range(3)),
+    f"diagnostic/{STAMP}_playbook_pruning.txt": lambda text: f'  - kpt_001: "{text}" (helpful=0)'.encode(),
+    f"diagnostic/{STAMP}_playbook_migration.txt": lambda text: json.dumps([{"text": text}], indent=2).encode(),
     "playbook.json.unreadable-20261118T110640": lambda text: b'{"key_points": ["' + text.encode() + b"\xff",
     "ledger/quarantine/7-99.bin": lambda text: b"\0" * 5000 + json.dumps(text).encode() + b"\0",
     "ledger/spool/a.json": lambda text: json.dumps({"requests": [text], "id": 5}).encode(),
@@ -54,7 +55,7 @@ def test_every_file_of_ours_loses_the_text(here: Project) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(write(TOLD))
         expected.append(path)
-    upper = here.claude / "metrics" / "upper.json"
+    upper = here.ledger / "upper.json"
     upper.write_text(f'{{"a": "{UPPER}"}}')
     sizes = {path: path.stat().st_size for path in [*expected, upper]}
     assert {*expected, upper, here.playbook} == {*look(here, Target(text=PRIVATE)).erased.files}
@@ -63,14 +64,69 @@ def test_every_file_of_ours_loses_the_text(here: Project) -> None:
     assert ((), (), ()) == (done.erased.stands, done.erased.foreign, done.erased.unsearched)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert sizes == {path: path.stat().st_size for path in sizes}
-    assert "the key is" in (here.claude / "diagnostic" / "1_playbook_pruning.txt").read_text()
+    assert "the key is" in (here.claude / "diagnostic" / f"{STAMP}_playbook_pruning.txt").read_text()
     assert None is redact.owed(here.ledger)
+
+
+def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None:
+    """A file of someone else keeps the text and is named, also in folders where Tallybook has files of its own."""
+    places = ("metrics/benchmarks/run.json", "metrics/scores/mine.json", "diagnostic/mine.md", "playbook.json.bak")
+    others = [here.claude / place for place in places]
+    for path in others:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(TOLD)
+    done = strike(here)
+    assert sorted(others) == sorted(done.erased.foreign)
+    assert [TOLD] * len(others) == [path.read_text() for path in others]
+
+
+def test_redaction_reaches_the_score_files(here: Project) -> None:
+    """A score file in Tallybook's own form is searched, and loses the text."""
+    path = here.claude / "metrics" / "scores" / "sessions" / "s1.json"
+    path.parent.mkdir(parents=True)
+    others = ("timestamp", "version", "component_scores", "session_scores")
+    path.write_text(json.dumps({"session_id": "s1", **dict.fromkeys(others), "grade": TOLD}))
+    assert path in strike(here).erased.files
+    assert [] == holding(here, "hunter2")
+
+
+@pytest.mark.parametrize("name", ["erasing", ".erased"])
+def test_a_planted_note_of_a_redaction_makes_nothing_happen(here: Project, tmp_path: Path, name: str) -> None:
+    """A note that came with an archive hides no text and erases none, and `verify` says that it is ignored."""
+    (event,) = (row for row in commands.log(here) if row["seq"] == 4)
+    redact.owe(here.ledger, redact.Owed((event["id"],), (PRIVATE,), "planted", HUMAN))
+    note = json.loads((here.ledger / "erasing").read_bytes())
+    redact.paid(here.ledger)
+    note["proof"] |= {"boot": "another machine's"}
+    (tmp_path / "archived").write_text(json.dumps(note))
+    shutil.copy2(tmp_path / "archived", here.ledger / name)
+    before = texts(here)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert (before, TOLD) == (texts(here), before[1])
+    verdict = commands.verify(here)
+    assert ((), ()) == (verdict.problems, verdict.redacted)
+    assert (name == "erasing") == any("is ignored" in one for one in verdict.notes)
+    assert ((), [REDACTED]) == (strike(here).erased.stands, texts(here)[1:2])
+    assert [] == holding(here)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="hard links are planted on POSIX")
+def test_a_hard_link_in_place_of_a_note_keeps_its_other_name_intact(here: Project) -> None:
+    """A file of someone else's that was linked to where a finished note stands is not overwritten."""
+    other = here.root / "notes.md"
+    other.write_text(TOLD)
+    for place in (".erased", "quarantine/7-99.bin"):
+        (here.ledger / place).parent.mkdir(exist_ok=True)
+        (here.ledger / place).hardlink_to(other)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    redact._erase_copies(here.ledger / "quarantine", 7)
+    assert TOLD == other.read_text()
+    assert [False, False] == [(here.ledger / place).exists() for place in (".erased", "quarantine/7-99.bin")]
 
 
 def test_a_needle_across_two_windows_is_found(here: Project) -> None:
     """A text that lies across the stretches in which a file is read is found and blotted out like any other."""
-    path = here.claude / "metrics" / "big.txt"
-    path.parent.mkdir()
+    path = here.ledger / "big.txt"
     window = blot._WINDOW_BYTES
     for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
         path.write_bytes(b"-" * begin + PRIVATE.encode() + b"-")
@@ -108,8 +164,7 @@ def test_a_long_text_goes_from_its_diagnostic_whole(here: Project, diagnostic_mo
 
 def test_a_spelling_that_cannot_be_blotted_out_is_told(here: Project) -> None:
     """It stays noted, and said with exit code 4, until the file is gone; the next writer then finishes."""
-    path = here.claude / "metrics" / "odd.json"
-    path.parent.mkdir()
+    path = here.ledger / "odd.json"
     path.write_text(f'["{"".join(f"{chr(92)}u{ord(char):04x}" for char in "hunter2")}"]')
     done = strike(here, "hunter2")
     assert 1 == len(done.erased.stands)
@@ -152,14 +207,13 @@ def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
     """Links out are named as not searched, those within are searched where they lead, and a pipe holds nothing."""
     out = tmp_path_factory.mktemp("out")
     (out / "note.txt").write_text(TOLD)
-    (here.claude / "metrics").mkdir()
-    (here.claude / "metrics" / "inside.txt").write_text(TOLD)
-    links = {"diagnostic": out, "metrics/link.txt": out / "note.txt", "skills": out}
+    (here.ledger / "inside.txt").write_text(TOLD)
+    links = {"diagnostic": out, "ledger/link.txt": out / "note.txt", "skills": out}
     for place, target in links.items():
         (here.claude / place).symlink_to(target)
-    (here.claude / "metrics" / "own").symlink_to(here.claude / "metrics" / "inside.txt")
-    (here.claude / "metrics" / "nowhere").symlink_to(here.claude / "nothing")
-    os.mkfifo(here.claude / "metrics" / "pipe")
+    (here.ledger / "own").symlink_to(here.ledger / "inside.txt")
+    (here.ledger / "nowhere").symlink_to(here.claude / "nothing")
+    os.mkfifo(here.ledger / "pipe")
     done = strike(here)
     assert sorted(links) == sorted(
         str(Path(line.partition(": ")[0]).relative_to(here.claude)) for line in done.erased.unsearched
@@ -171,8 +225,7 @@ def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
 
 def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
     """A backup made by hard links is blotted out with the file itself; one of the log, too."""
-    (here.claude / "metrics").mkdir()
-    (here.claude / "metrics" / "a.txt").write_text(TOLD)
+    (here.ledger / "a.txt").write_text(TOLD)
     backup = here.root / "backup"
     shutil.copytree(here.claude, backup, copy_function=os.link)
     assert ((), ()) == (strike(here).erased.stands, strike_nothing(here))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from ledger import disk
 from ledger.ends import read_at
-from ledger.errors import CannotWriteError
+from ledger.errors import CannotWriteError, TallybookError
 from ledger.line import dumps
+from projections.scores import storage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -31,7 +32,13 @@ _LAYERS = 3
 _APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json"})
 # Where the agent keeps whole checkouts of the repository: copies like any other.
 _CHECKOUTS = "worktrees"
-_OWN = ("ledger/", "metrics/", "diagnostic/", "playbook.json.", ".playbook.json.")
+# What Tallybook writes in the agent's folder besides its score files; anything else there is somebody's own.
+_OWN = re.compile(
+    r"ledger/.+|playbook\.json\.unreadable-[^/]+|\.playbook\.json\.\d+\.tmp|diagnostic/\d{8}T\d{12}Z_[^/]+\.txt",
+    re.DOTALL,
+)
+_SCORES = "metrics/scores"
+_FOLDERS = ("ledger", "diagnostic", _SCORES)
 # A diagnostic quotes a text up to its 80th character; what may follow such a beginning there.
 _CUT_CHARS = 80
 _CUT = '" (helpful='
@@ -73,8 +80,20 @@ def files(project: Project) -> Iterator[tuple[Path, bool]]:
             path = Path(folder, name)
             place = path.relative_to(claude).as_posix()
             if place not in _APART and _may_hold(path, claude):
-                yield path, place.startswith(_OWN) and not path.is_symlink()
-    yield from ((path, path.relative_to(claude).as_posix().startswith(_OWN)) for path in closed)
+                yield path, _is_own(path, place) and not path.is_symlink()
+    # What cannot be listed may hold files of ours.
+    yield from ((path, path.relative_to(claude).as_posix().startswith(_FOLDERS)) for path in closed)
+
+
+def _is_own(path: Path, place: str) -> bool:
+    """Say whether Tallybook writes a file of this name and, where others may have one of that name, of this content."""
+    if not place.startswith(f"{_SCORES}/"):
+        return _OWN.fullmatch(place) is not None
+    try:
+        document = json.loads(disk.read_file(path))
+    except (OSError, ValueError, RecursionError, TallybookError):
+        return False
+    return storage.named_as(path.parent.name, path.name, document)
 
 
 def _may_hold(path: Path, claude: Path) -> bool:
