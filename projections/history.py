@@ -173,7 +173,7 @@ def summary(event: Event, seqs: Mapping[str, int] | None = None) -> str:
 
     Args:
         event: The event.
-        seqs: Id of an event → its sequence number, as far as known: what is taken back is told by its number then.
+        seqs: Id of an event → its sequence number, as far as known; an undo names its events by it.
     """
     if seqs and isinstance(event, EventsVoided):
         return _one_line(_voided(event, seqs))
@@ -240,7 +240,7 @@ def _feedback(event: FeedbackRecorded) -> str:
 
 
 def _voided(event: EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
-    """Say what is taken back: a session, or which events as far as their numbers are known, else how many."""
+    """Say what is undone: a session, or which events as far as their numbers are known, else how many."""
     known = [] if seqs is None else sorted(seqs[one] for one in event.ids if one in seqs)
     if event.session is not None:
         what = f"session {event.session}"
@@ -248,7 +248,7 @@ def _voided(event: EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
         what = f"{'event' if len(known) == 1 else 'events'} {_ranges(known)}"
     else:
         what = f"event {event.ids[0]}" if len(event.ids) == 1 else f"{len(event.ids)} events"
-    return f"{what} taken back{_why(event.reason)}"
+    return f"{what} undone{_why(event.reason)}"
 
 
 def _ranges(seqs: Sequence[int]) -> str:

@@ -142,7 +142,7 @@ def test_an_undoing_that_took_the_entry_away_is_named() -> None:
     """What had brought it, and what took that back, though the story without both is empty."""
     extras = told(LEARNED, HARMED, [UNDO])
     assert (5, [1, 5]) == (extras["vanished_by"]["seq"], [event["seq"] for event in extras["deciding"]])
-    assert 's0 taken back: "misread"' in extras["vanished_by"]["summary"]
+    assert 's0 undone: "misread"' in extras["vanished_by"]["summary"]
 
 
 def test_an_undoing_of_what_kept_the_entry_is_named() -> None:

@@ -184,9 +184,9 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (PointPinned("kpt_004", None), "kpt_004 pinned: [redacted]"),
         (PointUnpinned("kpt_004", ""), "kpt_004 unpinned"),
         (PointMerged("kpt_001", ("kpt_003", "kpt_004"), ""), "kpt_003, kpt_004 merged into kpt_001"),
-        (EventsVoided((), "5f1c", "misread"), 'session 5f1c taken back: "misread"'),
-        (EventsVoided(("019a", "019b"), None, ""), "2 events taken back"),
-        (EventsVoided(("019a",), None, None), "event 019a taken back: [redacted]"),
+        (EventsVoided((), "5f1c", "misread"), 'session 5f1c undone: "misread"'),
+        (EventsVoided(("019a", "019b"), None, ""), "2 events undone"),
+        (EventsVoided(("019a",), None, None), "event 019a undone: [redacted]"),
         (PlaybookInjected(("kpt_001",), 0), "told of 1 entry"),
         (PlaybookInjected(("kpt_001", "kpt_004"), 3), "told of 2 entries, 3 left out"),
         (PointCited("kpt_001", "message"), "kpt_001 cited in a message"),
@@ -333,10 +333,10 @@ def test_a_brief_tells_people_who_when_and_what() -> None:
 @pytest.mark.parametrize(
     ("ids", "expected"),
     [
-        (("a",), 'event 4 taken back: "misread"'),
-        (("c", "a", "b", "d"), 'events 4 to 6, 9 taken back: "misread"'),
-        (("a", "unknown"), '2 events taken back: "misread"'),
-        (("unknown",), 'event unknown taken back: "misread"'),
+        (("a",), 'event 4 undone: "misread"'),
+        (("c", "a", "b", "d"), 'events 4 to 6, 9 undone: "misread"'),
+        (("a", "unknown"), '2 events undone: "misread"'),
+        (("unknown",), 'event unknown undone: "misread"'),
     ],
 )
 def test_what_is_taken_back_is_told_by_number(ids: tuple[str, ...], expected: str) -> None:

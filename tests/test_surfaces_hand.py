@@ -94,25 +94,23 @@ def test_each_verb_answers_in_json(run: Run) -> None:
 
 def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
     """Each event by its number, for people and in JSON."""
-    assert (
-        0,
-        "taken back: event 8, kpt_002 rated helpful\ntaken back: event 9, update closed: 1 rated\n",
-        "",
-    ) == run("undo", "--reason", "misread")
+    undone = "undone: event 8, kpt_002 rated helpful\nundone: event 9, update closed: 1 rated\n"
+    assert (0, f"{undone}to bring this back, run: tallybook undo 10\n", "") == run("undo", "--reason", "misread")
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
     answer = json.loads(run("undo", "6", "--json").out)
-    assert {"seq": 11, "events": [{"seq": 6, "summary": 'learned kpt_003 "three"'}]} == answer
+    undone = [{"seq": 6, "summary": 'learned kpt_003 "three"'}]
+    assert {"seq": 11, "events": undone, "redo": "tallybook undo 11"} == answer
     assert ["kpt_001", "kpt_002"] == list(counts(here))
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("undo", "1"), EXIT_BAD_INPUT, "event 1: is no event of the playbook or of a score"),
+        (("undo", "1"), EXIT_BAD_INPUT, "event 1: is not an event of the playbook or of a score"),
         (("undo", "99"), EXIT_BAD_INPUT, "event 99: is not in the ledger"),
-        (("undo", "8"), EXIT_NO, "event 8: was taken back by event 10"),
+        (("undo", "8"), EXIT_NO, "event 8: was undone by event 10; run: tallybook undo 10"),
         (("undo", "--of", "nobody"), EXIT_BAD_INPUT, "--of nobody: no session has an id that begins so"),
-        (("undo", "--of", "s1"), EXIT_NO, "session s1: has nothing that could be taken back"),
+        (("undo", "--of", "s1"), EXIT_NO, "session s1: was undone by event 10; run: tallybook undo 10"),
         (("undo", "3", "--of", "s1"), EXIT_BAD_INPUT, "undo: takes either an ID or --of SESSION"),
         (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "--reason: the reason has 1,001 characters"),
         (("restore", "kpt_001"), EXIT_NO, "kpt_001: stands in the playbook"),
@@ -136,7 +134,7 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
     """Nothing is begun for it: an old playbook is not taken in to be taken back at once."""
     here = Project(project)
     edit(here, book({"name": "kpt_001", "text": "old advice"}))
-    with pytest.raises(NothingToDoError, match="has nothing that could be taken back"):
+    with pytest.raises(NothingToDoError, match="the ledger: has nothing to undo"):
         curate.undo(here, *NOBODY)
     assert not here.ledger.exists()
 
@@ -144,11 +142,16 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
 # Undo
 
 
-def test_undo_steps_back_batch_by_batch(here: Project) -> None:
-    """What was undone is passed over the next time, and so is the undoing."""
-    assert [[8, 9], [6, 7], [4, 5], [2, 3]] == [[seq for seq, _ in curate.undo(here, *NOBODY).events] for _ in range(4)]
+def test_undo_steps_back_by_the_numbers_that_it_names(here: Project) -> None:
+    """Each plain undo after the first one names the next change; once all are undone, nothing is left to name."""
+    undone = [curate.undo(here, *NOBODY)]
+    for number in ("7", "5", "3"):
+        with pytest.raises(NothingToDoError, match=f"run: tallybook undo {number}$"):
+            curate.undo(here, *NOBODY)
+        undone.append(curate.undo(here, number, None, "", HUMAN))
+    assert [[8, 9], [6, 7], [4, 5], [2, 3]] == [[seq for seq, _ in one.events] for one in undone]
     assert {} == counts(here)
-    with pytest.raises(NothingToDoError):
+    with pytest.raises(NothingToDoError, match="nothing before it can be undone"):
         curate.undo(here, *NOBODY)
     assert "kpt_004" == commands.add(here, "four", HUMAN).added[0]
 
@@ -236,8 +239,8 @@ def test_an_old_file_brings_no_redacted_text_back_whatever_was_undone(here: Proj
     """A file from before a redaction counts but for the text, however many undoings came and went since."""
     for name in ("kpt_001", "kpt_003"):
         wish(here, "pin", name)
-    for _ in range(2):
-        curate.undo(here, *NOBODY)
+    for target in ("11", "10"):
+        curate.undo(here, target, None, "", HUMAN)
     old = read(here)
     undoings = tuple(row["id"] for row in commands.log(here) if row["kind"] == "events.voided")
     with reading.open_log(here).transaction() as tx:

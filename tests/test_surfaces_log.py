@@ -180,12 +180,12 @@ def test_a_person_sees_what_was_undone(here: Project, run: Run) -> None:
         "kpt_001 rated harmful (undone by event 9)",
         "kpt_002 rated helpful (undone by event 10)",
         "update closed: 2 rated (undone by event 10)",
-        'event 6 taken back: "misread"',
-        "session s-one taken back",
+        'event 6 undone: "misread"',
+        "session s-one undone",
     ] == [line.split("  ")[-1] for line in lines]
     curate.undo(here, "9", None, "", HUMAN)
     assert "kpt_001 rated harmful (undone by event 10)" in run("log", "--session", "s-one").out
-    assert "event 9 taken back\n" in run("log", "--since", "10").out
+    assert "event 9 undone\n" in run("log", "--since", "10").out
 
 
 def test_without_an_undoing_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -281,7 +281,7 @@ def test_following_shows_what_comes_and_ends_at_an_interrupt(here: Project, word
         line_of(process)
         curate.undo(here, "9", None, "", HUMAN)
         told = line_of(process)
-        assert ("events.voided" if words else "event 9 taken back") in told
+        assert ("events.voided" if words else "event 9 undone") in told
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=ENDS_WITHIN_S)
         assert (0, b"") == (process.returncode, err)

@@ -9,8 +9,18 @@ import attrs
 from ledger.codec import decode
 from ledger.curate import MAX_REASON_CHARS, Wish, reason_fault
 from ledger.errors import BadInputError, NothingToDoError
-from ledger.events import EventsVoided, PointNoted
+from ledger.events import (
+    KIND_OF,
+    EventRedacted,
+    EventsVoided,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookUpdated,
+    PointNoted,
+)
+from projections.fold import fold
 from projections.history import summary
+from projections.playbook import PLAYBOOK
 from projections.surfaces import commands, reading
 from projections.surfaces import record as recording
 from projections.surfaces.requests import Request, Undo
@@ -26,14 +36,17 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_REASON_CHARS", "Undone", "undo", "wish"]
 
-_SAID: Final = VOIDABLE - {EventsVoided}
+_UNDOABLE: Final = VOIDABLE - {EventsVoided}
+_CHANGES: Final = _UNDOABLE - {PointNoted}
+_CLOSES: Final = (PlaybookUpdated, PlaybookEdited)
+_REVERSALS: Final = (EventsVoided, EventRedacted)
 # No sequence number has more.
 _SEQ_DIGITS: Final = 18
 
 
 @attrs.frozen
 class Undone:
-    """What was taken back.
+    """What was undone.
 
     Attributes:
         outcome: What became of the request.
@@ -43,6 +56,11 @@ class Undone:
     outcome: Outcome
     events: tuple[tuple[int, str], ...]
 
+    @property
+    def redo(self) -> str:
+        """Return the command that brings the events back."""
+        return _command(self.outcome.seq_from)
+
 
 def wish(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
     """Record what a person wants to become of an entry."""
@@ -50,70 +68,130 @@ def wish(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
 
 
 def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> Undone:
-    """Take back the last batch, the event with a sequence number, or all of a session so far.
+    """Undo the last change, what an event's number or id stands for, or all of a session so far.
+
+    The number of an event about one entry stands for that event, any other for its whole batch.
 
     Raises:
-        BadInputError: The event is of a kind that cannot be taken back, there is no such session, or the reason could
-            not be recorded.
-        NothingToDoError: There is nothing to take back, or it is void already.
+        BadInputError: The event is of a kind that cannot be undone, there is no such session, or the reason could not
+            be recorded.
+        NothingToDoError: There is nothing to undo, it is undone already, or the last change is an import, an undo or
+            a redaction.
     """
     if reason and (fault := reason_fault(reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
     log = reading.open_log(project)
     if log.head().seq:
-        # What waits, and what a hand changed in the file, came before this.
+        # What waits in the spool, and manual edits of the file, came before this.
         recording.write(project, [])
-    told = history(lambda: decode(log.read()))
+    batches = history(lambda: decode(log.read()))
     if session is not None:
         session = session_of(log, session, f"--of {session}").session
-        found = _all_of(told, session)
+        records = _records_of(batches, session)
         asked = Undo((), session, reason)
-    elif target is not None:
-        found = [_one(told, target)]
-        asked = Undo((found[0].id,), None, reason)
     else:
-        found = _last(told)
-        asked = Undo(tuple(one.id for one in found), None, reason)
-    if not found:
-        what = f"session {session}" if session is not None else "the ledger"
-        raise NothingToDoError(what, "has nothing that could be taken back")
+        records = _last_change(batches) if target is None else _named(batches, target)
+        asked = Undo(tuple(one.id for one in records), None, reason)
     outcome = commands.recorded(project, Request(asked, by))
-    return Undone(outcome, tuple((one.seq, summary(one.event)) for one in found))
+    return Undone(outcome, tuple((one.seq, summary(one.event)) for one in records))
 
 
-def _standing(batch: Batch) -> Iterator[Recorded]:
-    """Yield what of a batch could be taken back and is not; undoing is taken back by its number alone."""
-    return (record for record in batch.records if type(record.event) in _SAID)
+def _command(seq: int | None) -> str:
+    return f"tallybook undo {seq}"
 
 
-def _all_of(told: Iterator[Batch], session: str) -> list[Recorded]:
-    """Return what of a session stands."""
-    said = (record for batch in told if batch.may_say(session) for record in _standing(batch))
-    return [record for record in said if record.by.session == session]
+def _undoable(batch: Batch) -> list[Recorded]:
+    """Return what of a batch can be undone and is not; an undo is undone by its number alone."""
+    return [record for record in batch.records if type(record.event) in _UNDOABLE]
 
 
-def _last(told: Iterator[Batch]) -> list[Recorded]:
-    """Return the last batch of which anything stands that counts: notes alone come unasked."""
-    counting = _SAID - {PointNoted}
-    last = None
-    for batch in told:
-        if not counting.isdisjoint(map(type, batch.events)):
-            last = batch
-    return [] if last is None else list(_standing(last))
+def _records_of(batches: Iterator[Batch], session: str) -> list[Recorded]:
+    """Return what of a session can be undone."""
+    said = [record for batch in batches if batch.may_say(session) for record in batch.records]
+    own = [record for record in said if record.by.session == session]
+    records = [record for record in own if type(record.event) in _UNDOABLE]
+    if not records:
+        undoing = max((record.event.by.seq for record in own if isinstance(record.event, Voided)), default=None)
+        if undoing is None:
+            raise NothingToDoError(f"session {session}", "has nothing to undo")
+        raise NothingToDoError(f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing)}")
+    return records
 
 
-def _one(told: Iterator[Batch], target: str) -> Recorded:
-    """Return the event with a sequence number or an id."""
-    number, behind = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
-    for batch in told:
-        may_be, behind = behind < number <= batch.last or batch.may_hold({target}), batch.last
+def _last_change(batches: Iterator[Batch]) -> list[Recorded]:
+    """Return what can be undone of the last batch that changed the playbook or a score."""
+    playbook = PLAYBOOK.start()
+    last = before = candidate = None
+    for batch in batches:
+        entries = len(playbook.points)
+        fold(PLAYBOOK, [batch], playbook)
+        is_change = _is_change(batch) or len(playbook.points) != entries
+        if is_change or any(isinstance(event, _REVERSALS) for event in batch.events):
+            last, before = batch, candidate
+        if is_change:
+            candidate = batch
+    if last is None:
+        raise NothingToDoError("the ledger", "has nothing to undo")
+    if last is candidate and not _is_import(last):
+        return _undoable(last)
+    raise _refusal(last, before)
+
+
+def _is_change(batch: Batch) -> bool:
+    """Say whether a batch says something of the playbook or a score that stands; an empty update or edit does not."""
+    changes = [event for event in batch.events if type(event) in _CHANGES]
+    return any(not isinstance(event, _CLOSES) or getattr(event, "top", "") for event in changes)
+
+
+def _is_import(batch: Batch) -> bool:
+    return any(isinstance(event, PlaybookAdopted) for event in batch.events)
+
+
+def _refusal(last: Batch, before: Batch | None) -> NothingToDoError:
+    """Return why plain undo leaves the last change alone, with the commands that a person can mean."""
+    first = last.records[0].seq
+    hints = [f"to undo {_described(before)}"] if before is not None else ["nothing before it can be undone"]
+    if _is_import(last):
+        what = f"is an import, event {first}, which needs its number"
+        hints.insert(0, f"to undo it, run: {_command(first)}")
+    elif any(isinstance(event, EventsVoided) for event in last.events):
+        what = f"is itself an undo, event {first}"
+        hints.insert(0, f"to bring back what it undid, run: {_command(first)}")
+    else:
+        what = f"is a redaction, event {first}, which cannot be undone"
+    return NothingToDoError("undo", f"nothing was changed: the last change {what}", "; ".join(hints))
+
+
+def _described(batch: Batch) -> str:
+    """Return what a batch is and the command that undoes it."""
+    records = _undoable(batch)
+    record = next((one for one in reversed(records) if not _is_of_entry(one.event)), records[0])
+    return f"event {record.seq} ({summary(record.event)}), run: {_command(record.seq)}"
+
+
+def _is_of_entry(event: object) -> bool:
+    """Say whether an event is about one entry, and so can be undone without the rest of its batch."""
+    return KIND_OF[type(event)].startswith("point.")
+
+
+def _named(batches: Iterator[Batch], target: str) -> list[Recorded]:
+    """Return what an event's number or id stands for: an event about an entry for itself, any other for its batch."""
+    number, end = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
+    for batch in batches:
+        may_be, end = end < number <= batch.last or batch.may_hold({target}), batch.last
         for record in batch.records if may_be else ():
             if target in {str(record.seq), record.id}:
-                if isinstance(record.event, Voided):
-                    raise NothingToDoError(f"event {target}", f"was taken back by event {record.event.by.seq}")
-                if type(record.event) not in VOIDABLE:
-                    raise BadInputError(
-                        f"event {target}", "is no event of the playbook or of a score", "nothing was recorded"
-                    )
-                return record
+                return _whole(record, batch)
     raise BadInputError(f"event {target}", "is not in the ledger", "`tallybook log` shows the numbers")
+
+
+def _whole(record: Recorded, batch: Batch) -> list[Recorded]:
+    if isinstance(record.event, Voided):
+        by = record.event.by.seq
+        raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by)}")
+    if type(record.event) not in VOIDABLE:
+        hint = "nothing was recorded"
+        raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)
+    if _is_of_entry(record.event):
+        return [record]
+    return [one for one in batch.records if type(one.event) in VOIDABLE]

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from projections.surfaces.record import Outcome
 
 
+# An import can have thousands.
+_SHOWN_EVENTS: Final = 20
+
+
 def _told(outcome: Outcome, *, as_json: bool) -> None:
     """Print what was recorded, in the words of ``log``."""
     for line in outcome.notes:
@@ -70,25 +74,31 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
 
 @click.command(epilog="Example: tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
 @click.argument("event", metavar="[ID]", required=False)
-@click.option("--of", "session_of", metavar="SESSION", help="Everything of a session so far, not one event.")
+@click.option("--of", "session_of", metavar="SESSION", help="Undo everything of a session so far.")
 @reasoned
 @said("human")
 @as_json
 @click.pass_obj
 def undo(project: Project, /, **options: Any) -> None:
-    """Take back the last batch, one event (its sequence number or id), or a whole session.
+    """Undo the last change, an event by its number, or a session.
 
-    The playbook is folded as if they had never been; `undo` of the undoing brings them back.
+    The playbook is folded without the undone events; the answer names the command that brings them back. The number of
+    an event about one entry (a rating, a new text) undoes that event; the number of an update, an edit, an import, a
+    measurement or an undo undoes all of it. Without ID, `undo` takes the last change of the playbook or the scores,
+    but never an import, a redaction or another undo: it then changes nothing, and names the commands to choose from.
     """
     if options["event"] is not None and options["session_of"] is not None:
         raise BadInputError("undo", "takes either an ID or --of SESSION", "nothing was recorded")
     done = curate.undo(project, options["event"], options["session_of"], options["reason"], said_by(options))
     if options["as_json"]:
         events = [{"seq": seq, "summary": what} for seq, what in done.events]
-        answer({"seq": done.outcome.seq_from, "events": events})
+        answer({"seq": done.outcome.seq_from, "events": events, "redo": done.redo})
         return
-    for seq, what in done.events:
-        say(f"taken back: event {seq}, {what}")
+    for seq, what in done.events[:_SHOWN_EVENTS]:
+        say(f"undone: event {seq}, {what}")
+    if len(done.events) > _SHOWN_EVENTS:
+        say(f"and {len(done.events) - _SHOWN_EVENTS:,} more")
+    say(f"to bring this back, run: {done.redo}")
     for line in done.outcome.notes:
         note(line)
 

@@ -30,6 +30,8 @@ else:
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are kept as they are: people, and what files already held."""
+# So many ids fit a line of the ledger, whatever the reason and the rater.
+_IDS_A_LINE: Final = 1_000
 
 
 @attrs.frozen
@@ -172,7 +174,9 @@ def decide(what: What, state: Playbook) -> Decision:
     if isinstance(what, Facts):
         return Decision(what.events)
     if isinstance(what, Undo):
-        return Decision((EventsVoided(what.ids, what.session, what.reason),))
+        # Without a session each event names as many ids as a line can hold.
+        ids = [what.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(what.ids), _IDS_A_LINE)] or [()]
+        return Decision(tuple(EventsVoided(some, what.session, what.reason) for some in ids))
     if isinstance(what, Wish):
         return decide_wish(what, known)
     if isinstance(what, Import):

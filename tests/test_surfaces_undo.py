@@ -1,0 +1,228 @@
+"""`undo`: which change it takes, what it leaves alone, and the command that each answer names."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger.codec import encode
+from ledger.errors import EXIT_NO
+from ledger.events import PlaybookInjected, PointCited, ReflectionCompleted, ReflectionRequested
+from projections.surfaces import commands, reading
+from projections.surfaces.project import Project
+from reference_model import book, extraction, point
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Run
+    from ledger.events import Event
+
+HUMAN = {"rater": "human"}
+ENTRIES = 2_000
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with two entries (events 2 to 5) of which the second was rated harmful (events 6 and 7)."""
+    made = Project(project)
+    for text in ("Quote ids as strings.", "Ask Jane Roe."):
+        commands.add(made, text, HUMAN)
+    commands.rate(made, "kpt_002", "harmful", HUMAN)
+    return made
+
+
+def shown(here: Project) -> dict[str, tuple[int, int]]:
+    """Return the counts of the entries in playbook.json, which must be the replay."""
+    commands.check(here)
+    doc = json.loads(here.playbook.read_bytes())
+    return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in doc["key_points"]}
+
+
+def append(here: Project, *events: Event) -> None:
+    """Append a batch as a hook or a reflection does."""
+    with reading.open_log(here).transaction() as tx:
+        tx.append(list(map(encode, events)), {"rater": "agent", "session": "s1"})
+
+
+def log_bytes(here: Project) -> bytes:
+    """Return the log as it stands on disk."""
+    return (here.ledger / "events.jsonl").read_bytes()
+
+
+def import_file(here: Project, run: Run, count: int) -> None:
+    """Import a legacy file with so many entries, named by their texts' numbers."""
+    file = here.root / "old.json"
+    points = [point(f"old_{number}", f"text {number}") for number in range(count)]
+    file.write_text(json.dumps(book(*points)), encoding="utf-8")
+    assert 0 == run("import", str(file)).code
+
+
+# Which change plain undo takes
+
+
+def test_undo_passes_over_injections_citations_and_reflection_records(here: Project, run: Run) -> None:
+    """What was recorded since the last rating changed neither the playbook nor a score, so the rating is undone."""
+    append(here, PlaybookInjected(("kpt_001",), 1), PointCited("kpt_001", "message"))
+    append(here, ReflectionRequested(100, "SessionEnd", "t.jsonl"))
+    append(here, ReflectionCompleted("claude", 10, 20))
+    commands.record(here, extraction(), {"rater": "reflector", "session": "s1"})
+    undone = "undone: event 6, kpt_002 rated harmful\nundone: event 7, update closed: 1 rated\n"
+    assert (0, f"{undone}to bring this back, run: tallybook undo 13\n", "") == run("undo")
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == shown(here)
+
+
+def test_undo_takes_an_empty_update_that_pruned(here: Project, run: Run) -> None:
+    """An update without ratings is a change where it dropped an entry."""
+    doc = json.loads(here.playbook.read_bytes())
+    doc["key_points"][0]["harmful"] = 9
+    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
+    commands.replay(here)
+    commands.record(here, extraction(), {"rater": "reflector", "session": "s1"})
+    assert {"kpt_002": (0, 1)} == shown(here)
+    assert "undone: event 10, update closed" in run("undo").out
+    assert {"kpt_001": (0, 9), "kpt_002": (0, 1)} == shown(here)
+
+
+def test_undo_takes_a_measurement(here: Project, run: Run) -> None:
+    """A score's batch is a change like a rating, and is undone whole."""
+    measured = {"component": "ac01", "metrics": {f"m{number}": 1 for number in range(3)}, "session_id": "s1"}
+    assert 0 == run("metrics", stdin=json.dumps(measured).encode()).code
+    assert "undone: event 8, " in run("undo").out
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
+
+
+# What plain undo leaves alone
+
+
+def refusal(here: Project, run: Run) -> str:
+    """Return why a plain undo changes nothing; it must leave the ledger as it is and exit with 1."""
+    before = log_bytes(here)
+    answer = run("undo")
+    assert (EXIT_NO, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
+    assert before == log_bytes(here)
+    return answer.err
+
+
+def test_undo_after_a_redaction_names_the_change_before_it(here: Project, run: Run) -> None:
+    """A redaction cannot be undone; the rating before it is undone by the number that the answer names."""
+    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name").code
+    assert (
+        "tallybook: undo: nothing was changed: the last change is a redaction, event 8, which cannot be undone; "
+        "to undo event 7 (update closed: 1 rated), run: tallybook undo 7\n"
+    ) == refusal(here, run)
+    assert 0 == run("undo", "7").code
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == shown(here)
+
+
+def test_undo_after_an_undo_names_the_redo_and_the_change_before_it(here: Project, run: Run) -> None:
+    """Repeated, it does not walk back: it changes nothing until one of the two commands is chosen."""
+    assert 0 == run("undo").code
+    for _ in range(2):
+        assert (
+            "tallybook: undo: nothing was changed: the last change is itself an undo, event 8; to bring back what it "
+            "undid, run: tallybook undo 8; to undo event 5 (update closed: 1 added), run: tallybook undo 5\n"
+        ) == refusal(here, run)
+    assert "to bring this back, run: tallybook undo 9\n" in run("undo", "8").out
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
+    said = refusal(here, run)
+    assert "an undo, event 9; to bring back what it undid, run: tallybook undo 9; " in said
+    assert said.endswith("run: tallybook undo 7\n")
+
+
+def test_undo_takes_no_import_and_names_the_command_for_it(here: Project, run: Run) -> None:
+    """The import stands, and so does the change before it, until one is chosen by its number."""
+    import_file(here, run, 3)
+    said = refusal(here, run)
+    assert "the last change is an import, event 8, which needs its number; to undo it, run: tallybook undo 8;" in said
+    assert said.endswith("to undo event 7 (update closed: 1 rated), run: tallybook undo 7\n")
+    assert 0 == run("undo", "8").code
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
+
+
+def test_undo_takes_no_adoption(project: Path, run: Run) -> None:
+    """The playbook with which a ledger begins stays, unless it is undone by its number."""
+    here = Project(project)
+    here.playbook.write_text(json.dumps(book(point(), last_updated="2025-01-01T00:00:00")), encoding="utf-8")
+    assert 0 == run("replay").code
+    said = refusal(here, run)
+    assert "the last change is an import, event 2, which needs its number; to undo it, run: tallybook undo 2;" in said
+    assert said.endswith("; nothing before it can be undone\n")
+    assert 0 == run("undo", "2").code
+    assert {} == shown(here)
+    assert 0 == run("undo", "4").code
+    assert {"kpt_001": (0, 0)} == shown(here)
+
+
+# What a number stands for
+
+
+def test_the_number_of_an_update_stands_for_all_of_it(here: Project, run: Run) -> None:
+    """That of a rating in it stands for the rating alone."""
+    commands.record(here, extraction(("kpt_001", "helpful"), ("kpt_002", "helpful")), {"rater": "human"})
+    assert [8] == [one["seq"] for one in json.loads(run("undo", "8", "--json").out)["events"]]
+    assert {"kpt_001": (0, 0), "kpt_002": (1, 1)} == shown(here)
+    assert [9, 10] == [one["seq"] for one in json.loads(run("undo", "10", "--json").out)["events"]]
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
+
+
+@pytest.mark.usefixtures("here")
+def test_what_is_undone_already_names_the_undo_of_that(run: Run) -> None:
+    """The answer for a rating and for its whole update is the command that brings both back."""
+    assert 0 == run("undo").code
+    for number in ("6", "7"):
+        assert (EXIT_NO, "", f"tallybook: event {number}: was undone by event 8; run: tallybook undo 8\n") == run(
+            "undo", number
+        )
+
+
+# Thousands of events
+
+
+def seqs_of_last_batch(here: Project) -> list[int]:
+    """Return the numbers of the events of the last batch."""
+    rows: list[dict[str, Any]] = list(commands.log(here))
+    at = rows[-1]["at"]
+    return [row["seq"] for row in rows if row["at"] == at]
+
+
+def test_an_import_of_thousands_is_undone_and_redone_with_one_command_each(here: Project, run: Run) -> None:
+    """The undo is one batch of several events; the number that its answer names brings all of it back."""
+    import_file(here, run, ENTRIES)
+    before = here.playbook.read_bytes()
+    answer = run("undo", "8", "--reason", "x" * 1_000)
+    first = 8 + ENTRIES + 1
+    assert (0, "") == (answer.code, answer.err)
+    assert f"and {ENTRIES + 1 - 20:,} more\nto bring this back, run: tallybook undo {first}\n" in answer.out
+    assert [first, first + 1, first + 2] == seqs_of_last_batch(here)
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
+    assert f"run: tallybook undo {first};" in refusal(here, run)
+    for number in (first + 1, first + 3):
+        # Any event of a batch of undos stands for the whole batch: back it comes, and goes again.
+        assert 0 == run("undo", str(number)).code
+    assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
+    assert 0 == run("undo", str(first + 4)).code
+    assert json.loads(before)["key_points"] == json.loads(here.playbook.read_bytes())["key_points"]
+    assert 0 == run("verify").code
+
+
+def test_an_undo_of_thousands_that_a_crash_cut_short_undoes_nothing(here: Project, run: Run) -> None:
+    """A log that ends within the batch of an undo shows every entry, and so does the next write."""
+    import_file(here, run, ENTRIES)
+    old = here.ledger.with_name("before")
+    shutil.copytree(here.ledger, old)
+    rendered = here.playbook.read_bytes()
+    whole = (old / "events.jsonl").stat().st_size
+    assert 0 == run("undo", "8").code
+    lines = log_bytes(here)[whole:].split(b"\n")
+    shutil.rmtree(here.ledger)
+    old.rename(here.ledger)
+    with (here.ledger / "events.jsonl").open("ab") as log:
+        log.write(lines[0] + b"\n" + lines[1][:99])
+    here.playbook.write_bytes(rendered)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert ENTRIES + 2 == len(shown(here))
+    assert 0 == run("verify").code
