@@ -347,16 +347,11 @@ def lock(fd: int, path: Path | str, wait_ms: int) -> None:
     try:
         while not try_lock(fd):
             now = monotonic()
-            if not deadline and wait_ms:
-                from ledger import alarm  # noqa: PLC0415 - only where somebody else has it
-
-                deadline = now + wait_ms / 1000
-                alarm.lock(fd, wait_ms / 1000)
-            elif now >= deadline:
+            deadline = deadline or now + wait_ms / 1000
+            if now >= deadline:
                 raise LockHeldError(path, wait_ms)
-            else:
-                sleep(min(pause, deadline - now))
-                pause = min(pause * 1.5, 0.004)
+            sleep(min(pause, deadline - now))
+            pause = min(pause * 1.5, 0.004)
     except OSError as error:
         raise CannotWriteError(path, f"cannot be locked: {reason(error)}") from error
 

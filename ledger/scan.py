@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
     from hashlib import _Hash
 
-    from ledger.second import Second
-
     Digest = Callable[[bytes], _Hash]
 
     from ledger import redact
@@ -54,10 +52,6 @@ _FIRST = b'"part":[1,'
 # More than the lines of the longest batch have.
 _SIZE_DIGITS = 9
 _LONG_BYTES = 2 * 1024 * 1024
-# Some 170,000 ratings, a fifth of a second of proving: a second process takes a few milliseconds to begin.
-_SHARED_BYTES = 48 * 1024 * 1024
-# Whoever asks for a moment reads no further than from one checkpoint to the next.
-_ALONE_BYTES = 8 * 1024 * 1024
 # Quicker than the class, whose own __new__ is written in Python.
 _new = tuple.__new__
 _SEAL = b'"kind":"log.recovered"'
@@ -135,27 +129,8 @@ class Scan:
             yield Run([found_of(sealed)], gone=True)
 
     def _good(self) -> Iterator[Run]:
-        """Yield batches up to the first that is not whole and right, proven by another process if the log is long."""
-        size = self._end - self.mark.offset
-        digest = _digest(size) if self._proven else None
-        second = None
-        if digest is not None and size >= _SHARED_BYTES:
-            from ledger.second import beside  # noqa: PLC0415 - only a long log pays for it
-
-            begin, alone = self.mark.offset, self._read(digest, None)
-            while self.mark.offset - begin < _ALONE_BYTES:
-                run = next(alone, None)
-                if run is None:
-                    return
-                yield run
-            second = beside(self._read(digest, None))
-        try:
-            yield from self._read(digest, second)
-        finally:
-            if second is not None:
-                second.close()
-
-    def _read(self, digest: Digest | None, second: Second | None) -> Iterator[Run]:
+        """Yield batches up to the first that is not whole and right."""
+        digest = _digest(self._end - self.mark.offset) if self._proven else None
         position, buffer = self.mark.offset, b""
         while position < self._end:
             # What goes on beyond a chunk is read in ever longer pieces: each time, all of it is looked through again.
@@ -164,10 +139,7 @@ class Scan:
                 return
             position += len(chunk)
             buffer += chunk
-            run = _run(buffer, self.mark, self._owed, digest, chained=second is None)
-            if second is not None and run.found and not second.confirms(run.found[-1]):
-                second = None
-                run = _run(buffer, self.mark, self._owed, digest)
+            run = _run(buffer, self.mark, self._owed, digest)
             if run.found:
                 self._last = run.found[-1]
                 yield run
@@ -266,24 +238,22 @@ def _cut(buffer: bytes, after: Mark) -> tuple[list[Found], int]:
     return cut, begin
 
 
-def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Digest | None, *, chained: bool = True) -> Run:
+def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Digest | None) -> Run:
     """Return the batches at the beginning of some bytes of the file, up to the first that is not whole and right.
 
     Where there is a digest, each is proven: that is chain_of() written out, and the commonest case, no free text at
-    all, is taken the short way. Unless they are to be ``chained``, only their texts are.
+    all, is taken the short way.
     """
     cut, end = _cut(buffer, after)
     if digest is None and not owed:
         return Run(cut)
     run, proof, gone = [], after.chain, False
     plain = buffer.rfind(FREE_MARK) < 0
-    if plain and not chained:
-        return Run(cut)
     ends = [*(found.offset for found in cut), end][1:]
     for found, behind in zip(cut, ends, strict=True):
         data = buffer[found.offset - after.offset : behind - after.offset - _FRAME_BYTES]
         values = () if plain else free_values(data)
-        if digest is not None and chained:
+        if digest is not None:
             proof = digest(proof.encode() + (covered(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
             if proof != found.chain:
                 break
