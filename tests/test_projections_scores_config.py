@@ -81,7 +81,7 @@ def test_the_default_is_what_the_specification_says() -> None:
     )
     assert ".claude/metrics/scores/" == config.path
     assert Sensitivity(5, 2, 10, 7, 2) == config.regressions
-    assert ("AGENT HEALTH SCORE", Display(grades=True, trends=True, recommendations=True)) == (
+    assert ("AGENT HEALTH SCORE", Display(grades=True, trends=True, recommendations=True, min_coverage=0.2)) == (
         config.title,
         config.display,
     )
@@ -219,7 +219,17 @@ def test_each_part_of_the_display_has_a_key(flags: tuple[bool, bool, bool]) -> N
     """Grades, trends and recommendations are shown or not, each by itself."""
     names = ("show_grades", "show_trends", "show_recommendations")
     own = ", ".join(f"{name}: {str(flag).lower()}" for name, flag in zip(names, flags, strict=True))
-    assert Display(*flags) == config_of(f"{{enabled: false, title: Health, display: {{{own}}}}}").display
+    assert (
+        Display(*flags, min_coverage=0.2) == config_of(f"{{enabled: false, title: Health, display: {{{own}}}}}").display
+    )
+
+
+@pytest.mark.parametrize(("value", "expected"), [("0", 0), ("0.35", 0.35), ("1", 1)])
+def test_the_least_coverage_of_an_overall_score_is_a_share(value: str, expected: float) -> None:
+    """It is a number from 0 to 1; a percentage is refused by its key."""
+    assert expected == config_of(f"display: {{min_coverage: {value}}}").display.min_coverage
+    with pytest.raises(DocumentError, match=r"^scoring\.display\.min_coverage is from 0 to 1, and not 20$"):
+        config_of("display: {min_coverage: 20}")
 
 
 @pytest.mark.parametrize("zone", ["utc", "UTC", "Utc"])

@@ -24,6 +24,7 @@ BOUNDS = Bounds(
         Level("critical", 50, (BLOCK,)),
     ),
     sensitivity=Sensitivity(drop=10, deviations=2, least_sessions=5, trend_days=7, turn=1),
+    min_coverage=0.2,
 )
 AC06 = Asked("ac06")
 ANY = Asked()
@@ -142,6 +143,53 @@ def test_no_data_of_others_is_said() -> None:
     answer = gate(histories, BOUNDS, Asked(minimum=80))
     assert (True, ["ac05, ac07: no data, no session has scored it yet"]) == (answer.open, texts(answer))
     assert gate(histories, BOUNDS, AC06) == Gate(open=True, reasons=())
+
+
+def test_a_gate_without_any_data_is_closed() -> None:
+    """Where no judged score has data the gate closes, whatever is asked for, unless the caller allows that."""
+    empty = [history("ac06"), history("session.overall")]
+    assert [False, False] == [gate(empty, BOUNDS, asked).open for asked in (ANY, Asked(minimum=80))]
+    allowed = gate(empty, BOUNDS, Asked(allow_no_data=True))
+    assert (True, ["ac06, session.overall: no data, no session has scored it yet"]) == (allowed.open, texts(allowed))
+    assert gate(empty, BOUNDS, attrs.evolve(AC06, allow_no_data=True)).open
+
+
+def overall(*values: int, measured: int, baseline: Baseline | None = None) -> History:
+    """Return the history of the overall score, of which a share of so many percent was measured."""
+    whole = history("session.overall", *values, baseline=baseline)
+    return attrs.evolve(whole, sessions=tuple(attrs.evolve(one, measured=measured) for one in whole.sessions))
+
+
+def test_an_overall_score_measured_too_little_opens_no_gate() -> None:
+    """It counts as no data: it closes its own gate, and any gate that judges no other score; with 20 % it opens."""
+    text = "session.overall: not enough measured (19 %)"
+    expected = Gate(open=False, reasons=(Reason("not enough measured", "session.overall", 90, None, text),))
+    for asked in (ANY, Asked("session.overall")):
+        assert expected == gate([overall(90, measured=19)], BOUNDS, asked)
+        assert gate([overall(90, measured=20)], BOUNDS, asked).open
+        assert gate([overall(90, measured=19)], BOUNDS, attrs.evolve(asked, allow_no_data=True)).open
+
+
+def test_an_overall_score_measured_too_little_is_named_next_to_others() -> None:
+    """Where another score has data, the gate is open and names the overall score."""
+    answer = gate([history("ac06", 90), overall(90, measured=3)], BOUNDS, ANY)
+    assert (True, ["session.overall: not enough measured (3 %)"]) == (answer.open, texts(answer))
+
+
+@pytest.mark.parametrize(
+    ("whole", "asked", "rule"),
+    [
+        (overall(49, measured=3), ANY, "critical"),
+        (overall(89, measured=3), Asked(minimum=90), "min"),
+        (overall(90, 80, measured=3), Asked(greatest_drop=5), "no-drop"),
+        (overall(90, 80, measured=3, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
+    ],
+)
+def test_an_overall_score_measured_too_little_still_closes(whole: History, asked: Asked, rule: str) -> None:
+    """A critical value, a minimum, a drop and a baseline close the gate however little was measured."""
+    for one in (asked, attrs.evolve(asked, allow_no_data=True)):
+        answer = gate([history("ac06", 90), whole], BOUNDS, one)
+        assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
 
 
 def test_what_closes_is_told_first() -> None:

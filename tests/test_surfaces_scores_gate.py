@@ -74,6 +74,27 @@ def test_what_was_never_measured_is_not_let_through_by_name(score: Callable[...,
     assert (EXIT_NO, ["no data ac06"]) == asked(run, "--component", "ac06")
 
 
+@pytest.mark.parametrize("named", [(), ("--component", "ac06"), ("--component", "overall")])
+def test_a_gate_without_data_is_closed_and_says_how_to_feed_it(project: Path, run: Run, named: tuple[str, ...]) -> None:
+    """In an empty folder it exits with 1 and names `metrics`; --allow-no-data opens it; nothing is created."""
+    done = run("gate", *named)
+    assert (EXIT_NO, "") == (done.code, done.err)
+    feed = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
+    assert ["closed", f"- {feed}"] == done.out.splitlines()[:2]
+    assert (0, []) == asked(run, *named, "--allow-no-data")
+    assert [] == list((project / ".claude").iterdir())
+
+
+def test_an_overall_score_measured_too_little_opens_no_gate(project: Path, run: Run) -> None:
+    """Measured to 3 % of its weight, it closes its own gate; the gate of all names it, and --min closes by it."""
+    say(project, "s1", events({"ac01": {"startup_ms": 10000}}), noon(DAYS[0]))
+    assert (EXIT_NO, ["not enough measured session.overall"]) == asked(run, "--component", "overall")
+    assert "open\n  session.overall: not enough measured (3 %)\n  none of 3 scores close it, 11 have no data\n" == (
+        run("gate").out
+    )
+    assert (EXIT_NO, ["min ac01", "min session.efficiency", "min session.overall"]) == asked(run, "--min", "90")
+
+
 def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
     """84 is more than 5 below the baseline of 90; a baseline of 84 acknowledges that, and 78 is a drop again."""
     score(DAYS[0], 90)

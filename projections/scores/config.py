@@ -148,11 +148,14 @@ class Display:
         grades: Letters beside scores.
         trends: Arrows.
         recommendations: Focus areas.
+        min_coverage: The share of its weight, 0 to 1, that must be measured before the overall score is shown to people
+            and can open a gate.
     """
 
     grades: bool
     trends: bool
     recommendations: bool
+    min_coverage: float
 
 
 @attrs.frozen

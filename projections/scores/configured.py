@@ -76,7 +76,12 @@ def read_config(document: Mapping[str, Any]) -> Config:
         root.inner("feedback").only("weight").number("weight", 0, 100),
         _path(storage),
         storage.whole("retention_days", 1),
-        Display(*(display.flag(f"show_{part}") for part in ("grades", "trends", "recommendations"))),
+        Display(
+            display.flag("show_grades"),
+            display.flag("show_trends"),
+            display.flag("show_recommendations"),
+            display.number("min_coverage", 0, 1),
+        ),
         components,
     )
     _check(config, root)
@@ -98,7 +103,7 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "benchmarks": (),
     "feedback": (),
     "storage": ("path", "retention_days"),
-    "display": ("show_grades", "show_trends", "show_recommendations"),
+    "display": ("show_grades", "show_trends", "show_recommendations", "min_coverage"),
     "components": (),
 }
 """Key of the configuration → the keys in it, where they are fixed."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from projections.scores.judging import BLOCK, alert_of, number
+from projections.scores.judging import BLOCK, alert_of, is_enough, number
 from projections.scores.regressions import History, regressions
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ OWN: Final = "own score"
 MINIMUM: Final = "min"
 DROP: Final = "no-drop"
 NO_DATA: Final = "no data"
+NOT_ENOUGH: Final = "not enough measured"
 
 
 @attrs.frozen
@@ -34,11 +35,13 @@ class Bounds:
         own: Below it a component may not evolve, 0 to 100.
         levels: The alert levels; a score at one that notifies BLOCK closes every gate.
         sensitivity: From where on a drop is a regression.
+        min_coverage: The share of its weight, 0 to 1, that must be measured before the overall score can open a gate.
     """
 
     own: float
     levels: tuple[Level, ...]
     sensitivity: Sensitivity
+    min_coverage: float
 
 
 @attrs.frozen
@@ -49,11 +52,13 @@ class Asked:
         score_id: The score whose own evolution it is about; None for whether anything stands in the way.
         minimum: No score that is asked about is to be below it, 0 to 100; None for nothing beyond the configuration.
         greatest_drop: None of them is to be more points below its baseline, or without one below the session before.
+        allow_no_data: Whether the gate may open where none of them has data.
     """
 
     score_id: str | None = None
     minimum: float | None = None
     greatest_drop: float | None = None
+    allow_no_data: bool = False
 
 
 @attrs.frozen
@@ -61,7 +66,7 @@ class Reason:
     """Something that a gate has to say.
 
     Attributes:
-        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, or the method of a regression.
+        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, or the method of a regression.
         score_id: Which score; empty where it is about several.
         value: The score, 0 to 100; None without one.
         bound: What it should have reached; None where there was nothing to reach.
@@ -160,13 +165,36 @@ def _said(rule: str, histories: Sequence[History], what: str, *, closes: bool = 
     return [Reason(rule, score_id, None, None, f"{', '.join(names)}: {what}", closes)] if names else []
 
 
+def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> list[Reason]:
+    """Return the reasons about scores without enough data; they close the gate only if no judged score has enough."""
+    unknown = [history for history in judged if history.latest is None]
+    partial = [
+        (history, latest)
+        for history, latest in _scored(judged)
+        if not is_enough(history.score_id, latest.measured, least)
+    ]
+    closes = closes and len(unknown) + len(partial) == len(judged)
+    return [
+        Reason(
+            NOT_ENOUGH,
+            history.score_id,
+            latest.value,
+            None,
+            f"{history.score_id}: {NOT_ENOUGH} ({latest.measured} %)",
+            closes,
+        )
+        for history, latest in partial
+    ] + _said(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
+
+
 def gate(histories: Sequence[History], bounds: Bounds, asked: Asked) -> Gate:
     """Say whether an evolution may go on.
 
     Any score that is critical closes every gate. A score that is named is closed also by being below ``bounds.own``,
-    by a regression of its own that nobody acknowledged, and by having no data: nobody asked to be let through
-    unmeasured. Where none is named, a regression of any score closes, what is asked is asked of every score, and a
-    score without data closes nothing.
+    and by a regression of its own that nobody acknowledged. Where none is named, a regression of any score closes, and
+    what is asked is asked of every score. Where none of the judged scores has data, the gate closes, unless the caller
+    allows that; while another has data, a score without any is only named. An overall score of which too little was
+    measured counts as one without data here, and still closes the gate by its value.
 
     Args:
         histories: Every score that there could be, those without data among them.
@@ -185,7 +213,6 @@ def gate(histories: Sequence[History], bounds: Bounds, asked: Asked) -> Gate:
         reasons += _below(judged, asked.minimum, MINIMUM, "the minimum that was asked for")
     if asked.greatest_drop is not None:
         reasons += _dropped(judged, asked.greatest_drop)
-    unknown = [history for history in judged if history.latest is None]
-    reasons += _said(NO_DATA, unknown, "no data, no session has scored it yet", closes=named)
+    reasons += _unmeasured(judged, bounds.min_coverage, closes=not asked.allow_no_data)
     reasons.sort(key=lambda reason: not reason.closes)
     return Gate(not any(reason.closes for reason in reasons), tuple(reasons))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from projections.scores.config import OVERALL, SESSION
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
@@ -33,6 +35,17 @@ def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
     """
     reached = [] if value is None else [grade for grade in grades if grade.least <= value]
     return max(reached, key=lambda grade: grade.least, default=None)
+
+
+def is_enough(score_id: str, measured: int, least: float) -> bool:
+    """Say whether enough of a score was measured to show it to people and to open a gate; only the overall can lack.
+
+    Args:
+        score_id: Which score, ``ac06`` or ``session.overall``.
+        measured: How much of its weight was measured, 0 to 100 percent.
+        least: ``display.min_coverage``, 0 to 1.
+    """
+    return score_id != f"{SESSION}{OVERALL}" or measured / 100 >= least
 
 
 @attrs.frozen

@@ -39,11 +39,13 @@ class Scored:
         session: Its id.
         value: Its score, a whole number from 0 to 100.
         seq: The last event that the score came of.
+        measured: How much of its weight was measured, 0 to 100 percent.
     """
 
     session: str
     value: int
     seq: int
+    measured: int = 100
 
 
 @attrs.frozen

@@ -12,7 +12,7 @@ import attrs
 
 from projections.scores.config import OVERALL, SESSION
 from projections.scores.forecast import forecast
-from projections.scores.judging import DASHBOARD, LOG, alerts, grade_of
+from projections.scores.judging import DASHBOARD, LOG, alerts, grade_of, is_enough
 from projections.scores.periods import series
 from projections.scores.storage import OVERALL_ID, coverage, divided, first_of
 from projections.scores.trends import trend, trend_json
@@ -43,19 +43,26 @@ class Standing:
         id: Which score.
         name: What people call it.
         series: Its average on each day with data.
+        shown: Those days without the ones on which too little was measured to show the score to people.
         value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
         day: The day of that, ``2026-01-16``; empty without a value.
-        measured: How much of its weight was measured on that day, 0 to 100 percent; 0 without a value.
+        measured: How much of its weight was measured on the last day with data, 0 to 100 percent; 0 without any.
         trend: The short trend; None where there is not enough data.
     """
 
     id: str
     name: str
     series: Series
+    shown: Series
     value: int | None
     day: str
     measured: int
     trend: Trend | None
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether its last day with data can be shown to people as a number."""
+        return self.series[-1:] == self.shown[-1:]
 
 
 @attrs.frozen
@@ -97,10 +104,15 @@ def standings(state: Scores) -> dict[str, Standing]:
 
 def _standing(state: Scores, score: str, name: str, day: str) -> Standing:
     found = series(state.days, score)
+    shown = [one for one in found if _is_enough(state, score, one[0].isoformat())]
+    measured = state.days[found[-1][0].isoformat()].measured(score) if found else 0
     short = trend([value for _, value in found], state.config.short_term_days)
-    if not day:
-        return Standing(score, name, found, None, "", 0, short)
-    return Standing(score, name, found, found[-1][1], day, state.days[day].measured(score), short)
+    return Standing(score, name, found, shown, found[-1][1] if day else None, day, measured, short)
+
+
+def _is_enough(state: Scores, score: str, day: str) -> bool:
+    """Say whether enough of a score was measured on a day that has it to show it to people."""
+    return is_enough(score, state.days[day].measured(score), state.config.display.min_coverage)
 
 
 def _last_days(state: Scores) -> dict[str, str]:
@@ -113,11 +125,11 @@ def _last_days(state: Scores) -> dict[str, str]:
 
 
 def values(state: Scores) -> dict[str, float | None]:
-    """Return score id → the score as it stands, in the configuration's order, without those that do not.
+    """Return score id → the score as it stands, in the configuration's order, without those that are not shown.
 
     This looks at the days of a long trend alone, however many there are.
     """
-    days = _last_days(state)
+    days = {score: day for score, day in _last_days(state).items() if _is_enough(state, score, day)}
     found = {score: state.days[days[score]].range(score) for score in state.config.score_ids if score in days}
     return {score: one.avg for score, one in found.items() if one is not None}
 

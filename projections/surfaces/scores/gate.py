@@ -10,7 +10,7 @@ import click
 
 from ledger.errors import EXIT_NO, NothingToDoError
 from ledger.events import BaselineSet
-from projections.scores.gates import NO_DATA, Asked, Bounds, gate
+from projections.scores.gates import NO_DATA, NOT_ENOUGH, Asked, Bounds, gate
 from projections.scores.histories import histories
 from projections.scores.judging import number
 from projections.scores.regressions import METHODS
@@ -44,6 +44,7 @@ class _Points(click.FloatRange):
 
 
 _POINTS: Final = _Points(0, 100)
+_FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
 
 
 def ask(known: Sequence[History], config: Config, asked: Asked) -> Gate:
@@ -59,7 +60,7 @@ def ask(known: Sequence[History], config: Config, asked: Asked) -> Gate:
     """
     if asked.score_id is not None:
         asked = attrs.evolve(asked, score_id=score_named(config, asked.score_id, "--component"))
-    bounds = Bounds(config.gate_least, config.levels, config.regressions)
+    bounds = Bounds(config.gate_least, config.levels, config.regressions, config.display.min_coverage)
     return gate(known, bounds, asked)
 
 
@@ -67,12 +68,13 @@ def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
     """Yield a line for each score that closes a gate, and one of how many there are; ``--json`` has the sentences."""
     closing: dict[str, list[Reason]] = {}
     for reason in reasons:
-        if reason.closes:
+        if reason.closes and reason.bound is not None:
             closing.setdefault(reason.score_id, []).append(reason)
     for score, found in closing.items():
         value, bounds = found[0].value, [(number(one.bound), one.rule) for one in found if one.bound is not None]
         below = ", ".join(f"below {bound} ({rule})" for bound, rule in bounds)
         yield f"- {score} is {number(value) if value is not None else NO_DATA}: {below}"
+    yield from (f"  {one.text}" for one in reasons if one.rule == NOT_ENOUGH)
     scored = sum(one.latest is not None for one in known)
     regressed = any(one.rule in METHODS for found in closing.values() for one in found)
     hint = "; `tallybook baseline SCORE` acknowledges a drop" if regressed else ""
@@ -113,6 +115,7 @@ def _latest(state: Scores, score: str) -> int:
 @click.option(
     "--no-drop", "drop", metavar="N", type=_POINTS, help="Closed more points than this below baseline, or last session."
 )
+@click.option("--allow-no-data", is_flag=True, help="Open also where none of the scores has data.")
 @at_when
 @as_json
 @click.pass_obj
@@ -121,8 +124,9 @@ def gate_verb(project: Project, /, **options: Any) -> int:
 
     A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
+    Where none of the scores has data, the gate is closed.
     """
-    asked = Asked(options["score"], options["minimum"], options["drop"])
+    asked = Asked(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
     state = state_of(project, load(project), when := noted(project, options["when"]))
     known = histories(state)
     found = ask(known, state.config, asked)
@@ -134,6 +138,8 @@ def gate_verb(project: Project, /, **options: Any) -> int:
         from projections.surfaces.terminal import harmless
 
         say("open" if found.open else "closed")
+        if any(one.closes and one.bound is None for one in found.reasons):
+            say(f"- {_FEED}")
         told = [f"{'- ' if one.closes else '  '}{one.text}" for one in found.reasons]
         for line in told if asked.score_id is not None else brief(found.reasons, known):
             say(harmless(line))

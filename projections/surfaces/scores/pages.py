@@ -8,10 +8,11 @@ import attrs
 
 from projections.scores import summary as scoring
 from projections.scores.config import SESSION
-from projections.scores.judging import USER, alerts, grade_of, number
+from projections.scores.gates import NOT_ENOUGH
+from projections.scores.judging import USER, alerts, grade_of, is_enough, number
 from projections.scores.storage import OVERALL_ID, grade_name
 from projections.scores.view import UNSCORED_TYPE
-from projections.surfaces.terminal import moment, plural
+from projections.surfaces.terminal import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -109,6 +110,18 @@ def partly(measured: int | None) -> str:
     return "" if measured is None or measured >= ALL else f"{measured} % measured"
 
 
+def overall(value: float | None, measured: int, config: Config) -> str:
+    """Return the overall score as ``beside`` does, or ``not enough measured (3 %)`` where that holds."""
+    if value is None or is_enough(OVERALL_ID, measured, config.display.min_coverage):
+        return beside(value, measured, config)
+    return not_enough(measured)
+
+
+def not_enough(measured: int) -> str:
+    """Return what stands for an overall score of which too little was measured: ``not enough measured (3 %)``."""
+    return f"{NOT_ENOUGH} ({measured} %)"
+
+
 def beside(value: float | None, measured: int, config: Config) -> str:
     """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
     return ", ".join(filter(None, (graded(value, config), partly(measured if value is not None else None))))
@@ -132,7 +145,9 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
     config, standing = state.config, scoring.standings(state)
     if told["date"] is None:
         return nothing_page(state, framed=True)
-    change = f"  {changed(told['trend']['trend'], config.short_term_days)}" if config.display.trends else ""
+    whole = standing[OVERALL_ID]
+    shown = config.display.trends and whole.is_shown
+    change = f"  {changed(told['trend']['trend'], config.short_term_days)}" if shown else ""
     found = scoring.focus(standing.values(), config)
     lines = (
         [focus_line(one) for one in (found if detail else found[:MOST_FOCUS])] if config.display.recommendations else []
@@ -140,8 +155,10 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
     more = len(found) - len(lines) if lines else 0
     return Page(
         config.title,
-        f"Overall: {beside(standing[OVERALL_ID].value, standing[OVERALL_ID].measured, config)}{change}",
-        tuple(_bar(one, config) for one in standing.values() if detail or one.id in config.components),
+        f"Overall: {overall(whole.value, whole.measured, config)}{change}",
+        tuple(
+            _bar(one, config) for one in standing.values() if one.id in config.components or (detail and one.is_shown)
+        ),
         sentences=(f"As of {told['date']}.", *unscored(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
@@ -151,7 +168,8 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
 
 def alert_lines(standing: Mapping[str, Standing], config: Config) -> Iterator[str]:
     """Yield the alerts that a user is told, the worst first: ``AC-06 Self-Evolution is 45, below 50 (critical)``."""
-    found = alerts({one.id: one.value for one in standing.values()}, config.levels, USER)
+    values = {one.id: one.value for one in standing.values() if one.is_shown}
+    found = alerts(values, config.levels, USER)
     for one in sorted(found, key=lambda alert: alert.value)[:MOST_FOCUS]:
         name = standing[one.score_id].name
         yield f"{name} is {number(one.value)}, below {number(one.below)} ({one.level})."
@@ -186,7 +204,7 @@ def bar(name: str, value: int | None, config: Config, measured: int, direction: 
     alerts = value is not None and value < max(level.below for level in config.levels)
     good = value is not None and value >= scoring.target(config)
     style = "red" if alerts else "green" if good else "yellow"
-    return Bar(name, value, _letter(value, config), direction, style, ALL if value is None else measured)
+    return Bar(name, value, letter(value, config), direction, style, ALL if value is None else measured)
 
 
 def focus_line(one: Focus) -> str:
@@ -213,10 +231,10 @@ def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] =
         bar(names[name], found.get(name), config, measured.get(name, ALL))
         for name in (*config.components, *(f"{SESSION}{name}" for name in config.sessions))
     ]
-    overall = beside(found.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
+    whole = overall(found.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
     return Page(
         f"SESSION {told['session_id']}",
-        ", ".join([f"Overall: {overall}", f"{moment(told['timestamp'])} UTC", *version]),
+        ", ".join([f"Overall: {whole}", f"{moment(told['timestamp'])} UTC", *version]),
         tuple(bars),
         tables=tuple(parts_table(why, f"{name}: {_covered(why, config)}") for name, why in parts),
     )
@@ -227,33 +245,14 @@ def percents(share: float) -> int:
     return round(share * ALL)
 
 
-def _letter(value: int | None, config: Config) -> str:
+def letter(value: int | None, config: Config) -> str:
+    """Return the grade of a score, empty where none is shown."""
     return (grade_name(value, config) or "") if config.display.grades and value is not None else ""
 
 
-def daily_page(told: Told, config: Config, only: str | None = None) -> Page:
-    """Return the scores of a day, as its file has them, and ``coverage``; of a component alone where one is named."""
-    names, count = scoring.names(config), told["sessions_count"]
-    found = dict(told["component_averages"])
-    if only is None:
-        ranges = told["session_ranges"]
-        found |= {f"{SESSION}{name}": {"avg": avg, **ranges[name]} for name, avg in told["session_averages"].items()}
-    rows = [
-        (names[name], one["avg"], one["min"], one["max"], _letter(one["avg"], config), _share(told, name))
-        for name, one in found.items()
-    ]
-    overall = f"Overall: {graded(told['session_averages'].get('overall'), config)}"
-    change = f"  {changed(told['trend'], config.short_term_days)}" if config.display.trends else ""
-    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), tuple(rows))
-    heading = f"{count} session{plural(count)}" + ("" if only else f", {overall}{change}")
-    return Page(f"DAY {told['date']}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))
-
-
-def _share(told: Told, name: str) -> str:
-    return f"{percents(told['coverage'][name])} %"
-
-
-def trend_page(one: Standing, told: Told, config: Config, days: int, others: Sequence[Told] = ()) -> Page:
+def trend_page(
+    one: Standing, told: Told, config: Config, days: int, others: Sequence[tuple[Standing, Told]] = ()
+) -> Page:
     """Return the trend of a score over so many days.
 
     Args:
@@ -261,28 +260,31 @@ def trend_page(one: Standing, told: Told, config: Config, days: int, others: Seq
         told: The trend as "Trend Output" has it.
         config: What scores are made of.
         days: How many days.
-        others: The trends of other scores; none without details.
+        others: How other scores stand, and their trends; none without details.
     """
     if not one.series:
         return Page(f"{one.name.upper()}, {days} DAYS", NO_DATA)
-    names = scoring.names(config)
-    rows = tuple(_trend_row(names[other["metric"].removeprefix("score.")], other) for other in others)
+    rows = tuple(_trend_row(*other) for other in others)
     columns = ("score", "last", "average", "before", "change", "%", "forecast")
     return Page(
         f"{one.name.upper()}, {days} DAYS",
-        f"{one.name}: {graded(told['data'][-1], config)}  {changed(told['trend'], days)}",
-        chart=one.series[-2 * days :],
-        sentences=tuple(trend_sentences(told, days)),
+        f"{one.name}: {graded(told['data'][-1], config)}  {changed(told['trend'], days)}"
+        if one.is_shown
+        else f"{one.name}: {not_enough(one.measured)}",
+        chart=one.shown[-2 * days :],
+        sentences=tuple(trend_sentences(told, days)) if one.is_shown else (),
         tables=(Table("", columns, rows),) if rows else (),
     )
 
 
-def _trend_row(name: str, told: Told) -> tuple[Any, ...]:
+def _trend_row(one: Standing, told: Told) -> tuple[Any, ...]:
+    if not one.is_shown:
+        return (one.name, not_enough(one.measured), "", "", "", "", "")
     trend, forecast = told["trend"], told["forecast"]
     keys = ("current_avg", "previous_avg", "delta", "delta_percent")
     numbers = ("" if trend is None else trend[key] for key in keys)
     last = told["data"][-1] if told["data"] else NO_DATA
-    return (name, last, *numbers, "" if forecast is None else forecast["next_7_days"])
+    return (one.name, last, *numbers, "" if forecast is None else forecast["next_7_days"])
 
 
 def trend_sentences(told: Told, days: int) -> Iterator[str]:

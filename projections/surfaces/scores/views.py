@@ -13,6 +13,7 @@ from projections.scores import summary as scoring
 from projections.scores.config import component_id
 from projections.surfaces import commands
 from projections.surfaces.scores import pages
+from projections.surfaces.scores.daily import daily_page
 from projections.surfaces.scores.score import CURRENT
 from projections.voids import fold_history
 
@@ -131,7 +132,7 @@ def _daily(asked: Asked) -> Answer:
     if only is not None:
         averages = {name: one for name, one in told["component_averages"].items() if name == only}
         told |= {"component_averages": averages, "session_averages": {}, "session_ranges": {}}
-    return told, pages.daily_page(told, config, only)
+    return told, daily_page(told, config, only)
 
 
 def _trend(asked: Asked, days: int) -> Answer:
@@ -140,8 +141,10 @@ def _trend(asked: Asked, days: int) -> Answer:
     told = scoring.trend_of(one, days)
     if not asked.detail:
         return told, pages.trend_page(one, told, asked.state.config, days)
-    others = [scoring.trend_of(other, days) for other in standing.values()]
-    return told | {"scores": others}, pages.trend_page(one, told, asked.state.config, days, others)
+    others = [(other, scoring.trend_of(other, days)) for other in standing.values()]
+    return told | {"scores": [other for _, other in others]}, pages.trend_page(
+        one, told, asked.state.config, days, others
+    )
 
 
 def _component(asked: Asked, component: Component) -> Answer:

@@ -1,0 +1,61 @@
+"""An overall score of which too little was measured: how people and programs see it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from scored import events, noon, say
+
+if TYPE_CHECKING:
+    from command_line import Run
+
+SCORES = Path(".claude/metrics/scores")
+
+
+@pytest.fixture
+def barely_measured(project: Path) -> None:
+    """Record a session of which 3 % of the overall score's weight was measured, and which scores 20."""
+    say(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
+
+
+@pytest.mark.usefixtures("barely_measured")
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ((), "Overall: not enough measured (3 %)"),
+        (("--detail",), "Overall: not enough measured (3 %)"),
+        (("--session",), "Overall: not enough measured (3 %), 2026-01-16 12:00 UTC"),
+        (("--daily",), "1 session, Overall: not enough measured (3 %)"),
+        (("--weekly",), "Overall: not enough measured (3 %)"),
+        (("--monthly", "--detail"), "Overall: not enough measured (3 %)"),
+        (("--export", "-"), "Overall: not enough measured (3 %)"),
+    ],
+)
+def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: tuple[str, ...], line: str) -> None:
+    """People read how little was measured in place of the number, in every answer; no alert names the number."""
+    done = run("score", *words)
+    shown_lines = [one.strip("│ ") for one in done.out.splitlines()]
+    assert line in shown_lines
+    assert [] == [one for one in shown_lines if one.startswith(("Overall", "! Overall")) and " 20 " in one]
+    assert "note: low scores: ac01 is 20 (critical), session.efficiency is 20 (critical)\n" == done.err
+
+
+@pytest.mark.usefixtures("barely_measured")
+def test_programs_read_the_number_of_an_overall_score_measured_too_little(project: Path, run: Run) -> None:
+    """JSON and the score files keep it; JSON has its coverage as well."""
+    told = json.loads(run("score", "--json").out)
+    assert (20, 0.03) == (told["session_scores"]["overall"], told["coverage"]["session.overall"])
+    (file,) = (project / SCORES / "sessions").iterdir()
+    assert 20 == json.loads(file.read_bytes())["session_scores"]["overall"]
+
+
+def test_the_least_coverage_is_a_setting(project: Path, run: Run) -> None:
+    """With display.min_coverage at 0.03 the same score is shown as its number."""
+    (project / ".claude/config").mkdir()
+    (project / ".claude/config/scoring-config.yaml").write_text("scoring: {display: {min_coverage: 0.03}}")
+    say(project, "s1", events({"ac01": {"startup_ms": 25000}}), noon("2026-01-16"))
+    assert "Overall: 20 (F), 3 % measured" in run("score", "--session").out
