@@ -51,8 +51,8 @@ def outcome(project: Project, what: Update | Import) -> Outcome:
 
 
 def test_a_first_write_begins_the_ledger(here: Project) -> None:
-    """Writing nothing opens the ledger, hides it from git and renders an empty playbook."""
-    report = write(here)
+    """Writing nothing, where a ledger is asked for, opens it, hides it from git and renders an empty playbook."""
+    report = record.write(here, [], begin=True)
     assert (["ledger.opened"], []) == (kinds(here), read(here)["key_points"])
     assert ((), (), None) == (report.outcomes, report.problems, report.unrendered)
     assert "*\n" == (here.ledger / ".gitignore").read_text()

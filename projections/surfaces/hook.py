@@ -12,7 +12,7 @@ from ledger import clock, disk
 from ledger.errors import TallybookError
 from ledger.light import Place, encoder, loads, os, read_up_to, sha256, suppress
 from projections.surfaces.hook_payload import AGENTS
-from projections.surfaces.project import Project, located
+from projections.surfaces.project import Project, is_unnamed_home, located
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,12 +103,12 @@ def _done(does: Callable[[Project, Payload], str], project: Project, payload: Pa
 
 def _project_of(folder: str) -> Project:
     root, start = located(None, folder or None)
-    return Project(Place(root), Place(start))
+    return Project(Place(root), Place(start), is_unnamed_home(root))
 
 
 def _lives(project: Project) -> bool:
     """Say whether somebody wants a playbook here: a hook begins none."""
-    return os.path.exists(project.playbook) or os.path.exists(project.ledger)
+    return os.path.exists(project.ledger) or (os.path.exists(project.playbook) and not project.unnamed_home)
 
 
 def _settings(project: Project) -> Settings:

@@ -25,10 +25,12 @@ class Project(NamedTuple):
     Attributes:
         root: The project's folder; its paths are of the same class.
         start: Where the search for it began, None where nobody searched.
+        unnamed_home: Whether it is the home folder, and only because the search ended there: no ledger begins in it.
     """
 
     root: Path
     start: Path | None = None
+    unnamed_home: bool = False
 
     @property
     def claude(self) -> Path:
@@ -99,7 +101,13 @@ def find_project(given: str | os.PathLike[str] | None = None, *, must_exist: boo
     if given and must_exist and not _is_folder(given):
         raise BadInputError(f"--project {given}", "is no folder")
     root, start = located(given)
-    return Project(Path(root), Path(start))
+    return Project(Path(root), Path(start), not given and is_unnamed_home(root))
+
+
+def is_unnamed_home(root: str) -> bool:
+    """Say whether the project that ``located`` found is the home folder, without ``CLAUDE_PROJECT_DIR`` naming it."""
+    named = os.environ.get("CLAUDE_PROJECT_DIR")
+    return not named and os.path.realpath(root) == os.path.realpath(os.path.expanduser("~"))
 
 
 def _is_folder(given: str | os.PathLike[str]) -> bool:

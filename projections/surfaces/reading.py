@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
+from ledger.errors import BadInputError
 from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
 def open_log(project: Project) -> JsonlLog:
     """Return the project's ledger; nothing is created yet."""
     return JsonlLog(project.ledger)
+
+
+def open_for_append(project: Project) -> JsonlLog:
+    """Return the project's ledger for a command that may begin it; nothing is created yet.
+
+    Raises:
+        BadInputError: There is no ledger, and the project is the home folder, which nobody named.
+    """
+    log = open_log(project)
+    if project.unnamed_home and not log.exists():
+        hint = f"change to a project, or give --project {project.root}; nothing was recorded"
+        raise BadInputError(str(project.root), "the home folder is not a project", hint)
+    return log
 
 
 def batches(project: Project) -> Iterator[Batch]:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import attrs
 
 from ledger import clock, codec, redact, spool
+from ledger.curate import Wish
 from ledger.decide import Decision
 from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.events import PlaybookUpdated, PointRestored
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.surfaces import playbook_file
-from projections.surfaces.reading import caught_up, current, open_log
+from projections.surfaces.reading import caught_up, current, open_for_append
 from projections.surfaces.requests import (
     UNSCREENED,
     Delivery,
@@ -94,16 +95,18 @@ class Report:
     unrendered: Exception | None = None
 
 
-def write(project: Project, requests: Sequence[Request], *, cold: bool = False) -> Report:
+def write(project: Project, requests: Sequence[Request], *, cold: bool = False, begin: bool = False) -> Report:
     """Record requests, each as one batch, and render ``playbook.json``.
 
     What waits in the spool, and what a hand changed in ``playbook.json``, is taken in first. Secrets in what a model
-    supplied are masked, and each such item is among the report's problems.
+    supplied are masked, and each such item is among the report's problems. Where there is no ledger and nothing to
+    record, no file is created.
 
     Args:
         project: Whose ledger.
         requests: What to record, in order.
         cold: Whether the whole of history is folded, whatever a cache says of it.
+        begin: Whether a ledger is begun even where there is nothing to record.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
@@ -111,7 +114,9 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False) 
     for request in requests:
         check(request)
     requests, masked = _screened(requests)
-    with closing(open_log(project)) as log:
+    with closing(open_for_append(project)) as log:
+        if not begin and not log.exists() and _begins_nothing(project, log, requests):
+            return Report((), current(log), playbook_file.Found(), masked)
         if redact.owed(log.folder) is not None:
             from projections.surfaces import erase
 
@@ -134,6 +139,25 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False) 
             # What was recorded is durable; its projection can be written again at any time.
             report = attrs.evolve(report, unrendered=error)
     return attrs.evolve(report, problems=(*masked, *report.problems))
+
+
+def _begins_nothing(project: Project, log: JsonlLog, requests: Sequence[Request]) -> bool:
+    """Say whether a project without a ledger has nothing to begin one with.
+
+    Raises:
+        TallybookError: A request about an entry is refused; what the transaction would find, without creating a file.
+    """
+    wishes = [request.what for request in requests if isinstance(request.what, Wish)]
+    if (requests and not wishes) or spool.waiting(project.ledger) != ([], []):
+        return False
+    state = current(log)
+    found = playbook_file.examine(project, state, log.read)
+    if not requests:
+        return found.sha256 is None
+    state = playbook_file.with_found(state, found, log.now().at)
+    for wish in wishes:
+        decide(wish, state)
+    return False
 
 
 def _screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:

@@ -105,6 +105,9 @@ def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) 
     if recording.write(project, []).state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     with closing(reading.open_log(project)) as log:
+        if not log.exists():
+            # It raises where nothing holds the text: then no ledger is begun.
+            look(project, target)
         with log.transaction() as tx:
             texts = _texts(tx.read(), target)
             _check(reason, by, texts)

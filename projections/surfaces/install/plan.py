@@ -141,6 +141,6 @@ def ledger(project: Project) -> Step:
 
 def begin(project: Project) -> tuple[str, ...]:
     """Begin a project's ledger, from its ``playbook.json`` if it has one; return what was odd, a line each."""
-    report = write(project, [])
+    report = write(project, [], begin=True)
     odd = [] if report.unrendered is None else [str(report.unrendered)]
     return *map(str, report.problems), *odd

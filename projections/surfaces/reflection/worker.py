@@ -98,6 +98,8 @@ def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: 
     Raises:
         TallybookError: The ledger is damaged or cannot be written.
     """
+    if not project.ledger.exists():
+        return DONE
     tried: set[str] = set()
     try:
         while True:

@@ -17,7 +17,7 @@ from ledger.codec import encode
 from ledger.errors import CannotWriteError, LockHeldError, Problem
 from ledger.events import BaselineSet, FeedbackRecorded, TelemetryKept
 from projections.surfaces import screen
-from projections.surfaces.reading import open_log
+from projections.surfaces.reading import open_for_append
 from projections.surfaces.scores.feed import Item, items
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def feed(
     """
     fed = Fed()
     pieces = (piece for source in sources for piece in _pieces(source, defaults, fed))
-    with closing(open_log(project)) as log:
+    with closing(open_for_append(project)) as log:
         stretch = _stretch(pieces)
         first = True
         while stretch:
