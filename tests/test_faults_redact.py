@@ -72,7 +72,7 @@ def run(project: Project, options: Sequence[str] = ()) -> Answer:
     named = [word for path in watched for word in ("-P", str(path))]
     # Not by --seccomp-bpf, which lets errors through and no signal.
     tracer = ["strace", "-f", "-qq", *named, *options] if options else []
-    words = ["redact", "--text", PRIVATE, "--reason", "it was private"]
+    words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
     command = [*tracer, sys.executable, "-B", "-c", MAIN, "--project", str(project.root), *words]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     return Answer(done.returncode, done.stdout, done.stderr)
@@ -138,7 +138,7 @@ def redactions(project: Project) -> tuple[str, ...]:
 
 def apply_again(project: Project) -> None:
     """Redact once more; nothing to do is as good."""
-    words = ["redact", "--text", PRIVATE, "--reason", "it was private"]
+    words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
     assert cli.run(["--project", str(project.root), *words]) in {0, 1}
 
 
@@ -220,7 +220,7 @@ def test_a_log_that_may_only_grow_is_listed(tmp_path: Path, capsys: pytest.Captu
     project = told(tmp_path)
     before = shown(project)
     log = project.ledger / "events.jsonl"
-    words = ["--project", str(project.root), "redact", "--text", PRIVATE, "--reason", "it was private"]
+    words = ["--project", str(project.root), "redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
     with flagged("a", log):
         for _ in range(2):
             assert 4 == cli.run(words)
@@ -244,7 +244,7 @@ def test_a_project_that_may_not_change_is_left_as_it_is(tmp_path: Path, capsys: 
     words = ["--project", str(project.root), "redact", "--text", PRIVATE]
     with flagged("i", *files, project.ledger, project.claude):
         assert 0 == cli.run([*words, "--dry-run"])
-        assert 4 == cli.run([*words, "--reason", "it was private"])
+        assert 4 == cli.run([*words, "--reason", "it was private", "--yes"])
     out, err = capsys.readouterr()
     assert ("would be redacted: event" in out, 1) == (True, err.count("\n"))
     assert files == {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
@@ -311,7 +311,7 @@ def test_writers_bring_no_redacted_text_back(tmp_path: Path) -> None:
 def attempt(project: Project, secret: str) -> None:
     """Redact until the ledger is not held; a text that is gone meanwhile was taken out by a writer."""
     for _ in range(50):
-        words = ["--project", str(project.root), "redact", "--text", secret, "--reason", "it was private"]
+        words = ["--project", str(project.root), "redact", "--text", secret, "--reason", "it was private", "--yes"]
         if cli.run(words) != 4:
             return
     pytest.fail("the ledger was held all the while")

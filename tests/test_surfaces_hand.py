@@ -226,7 +226,7 @@ def test_a_merge_that_was_undone_leaves_two(here: Project) -> None:
 def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
     """It is gone from every file; the entry keeps its counts, and undoing the rewording brings the first text back."""
     wish(here, "reword", "kpt_002", "ask Jane Roe")
-    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name").code
+    assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes").code
     assert [] == [path for path in here.claude.rglob("*") if path.is_file() and b"Jane Roe" in path.read_bytes()]
     assert point("kpt_002", REDACTED, 1) == read(here)["key_points"][1]
     assert {"kpt_001": (0, 0), "kpt_002": (1, 0), "kpt_003": (0, 0)} == counts(here)

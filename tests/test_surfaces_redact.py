@@ -184,7 +184,7 @@ def test_what_cannot_be_redacted_changes_nothing(
 ) -> None:
     """One line says why, and every file is as it was."""
     before = content(here)
-    assert code == cli.run(["--project", str(here.root), "redact", *words])
+    assert code == cli.run(["--project", str(here.root), "redact", "--yes", *words])
     out, err = capsys.readouterr()
     assert ("", 1) == (out, err.count("\n"))
     assert message in err
@@ -217,8 +217,8 @@ def test_a_damaged_ledger_is_left_as_it_is(here: Project, capsys: pytest.Capture
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"kpt_002","rating"', b'"kpt_003","rating"', 1))
     before = content(here)
-    for more in ([], ["--dry-run"]):
-        assert 3 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", *more])
+    for more in ("--yes", "--dry-run"):
+        assert 3 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", more])
     assert before == content(here)
     assert "events.jsonl:10: " in capsys.readouterr().err
 

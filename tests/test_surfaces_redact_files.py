@@ -184,7 +184,9 @@ def test_what_is_not_ours_is_listed_and_left(here: Project, capsys: pytest.Captu
     for place, text in others.items():
         (here.claude / place).parent.mkdir(exist_ok=True)
         (here.claude / place).write_text(text)
-    assert 0 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", "--json"])
+    assert 0 == cli.run(
+        ["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", "--yes", "--json"]
+    )
     answer = json.loads(capsys.readouterr().out)
     assert [str(here.claude / name) for name in ("settings.json", "agents/one.md")] == answer["foreign"]
     assert "git history" in answer["beyond"]

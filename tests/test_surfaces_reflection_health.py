@@ -122,7 +122,7 @@ def test_a_reason_that_was_redacted_is_said(owed: Project) -> None:
     """What went stays gone, and the cause is still told."""
     choose(rater="claude")
     written(owed, ReflectionFailed("claude", "refused", 0, 0, "about Mallory"))
-    assert 0 == run_here(["redact", "--text", "about Mallory", "--reason", "a name"])
+    assert 0 == run_here(["redact", "--text", "about Mallory", "--reason", "a name", "--yes"])
     assert "refused: its reason was redacted; " in found(owed)[0][1]
 
 

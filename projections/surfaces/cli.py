@@ -238,12 +238,13 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
 
 
 @tallybook.command(
-    epilog="Example: tallybook redact --text - --reason 'a customer name' < name.txt; tallybook redact 12 --reason typo"
+    epilog="Example: tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo"
 )
 @click.argument("event", metavar="[ID]", required=False)
 @click.option("--text", help="Every event and file that holds this text; - reads it from standard input.")
 @click.option("--reason", help="Why it must go; kept in the ledger.")
 @click.option("--dry-run", is_flag=True, help="Say what holds it and change nothing.")
+@click.option("--yes", is_flag=True, help="Redact --text without asking.")
 @said("human")
 @as_json
 @click.pass_obj
@@ -261,6 +262,8 @@ def redact(project: Project, /, **options: Any) -> int:
         return redacting.tell(redacting.look(project, target), "would be redacted", as_json=options["as_json"])
     if not (options["reason"] or "").strip():
         raise BadInputError("--reason", "is missing", "say why the text must go; nothing was redacted")
+    if target.text is not None and not options["yes"]:
+        redacting.confirm(project, target, as_json=options["as_json"])
     done = redacting.apply(project, target, options["reason"], said_by(options))
     return redacting.tell(done, "redacted", as_json=options["as_json"])
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from contextlib import closing
+import sys
 from typing import TYPE_CHECKING
 
 import attrs
+import click
 
 from ledger import codec, disk, redact
 from ledger.decide import text_fault
@@ -52,6 +54,16 @@ class NothingToRedactError(TallybookError):
         super().__init__(f"{what}: no event and no file of Tallybook's here holds it")
 
 
+class NotConfirmedError(TallybookError):
+    """A person looked at what would be redacted, and said no."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self) -> None:
+        """Say that nothing came of it."""
+        super().__init__(f"redact: not confirmed; {NOTHING}")
+
+
 @attrs.frozen
 class Target:
     """What is to go: the text of an event, or a text wherever it stands.
@@ -90,6 +102,29 @@ def look(project: Project, target: Target) -> Redacted:
         # Rendered again, or taken in first where a hand changed it.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
     return _some(Redacted(events, erased, bodies), target)
+
+
+def confirm(project: Project, target: Target, *, as_json: bool) -> None:
+    """Show what holds a text and ask whether it is to be redacted everywhere; only on a terminal.
+
+    Raises:
+        BadInputError: Nobody can be asked.
+        NotConfirmedError: The answer is no.
+        NothingToRedactError: Nothing holds it.
+    """
+    found = look(project, target)
+    number = f"{len(found.events):,} {'event' if len(found.events) == 1 else 'events'}"
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        what = f"is in {number}, and what is redacted cannot be restored"
+        raise BadInputError("--text", what, "list them with --dry-run, then give --yes")
+    from projections.surfaces.terminal import harmless
+
+    for record in found.events:
+        say(f"event {record.seq}: {harmless(history.summary(record.event))}")
+    for line in _lines(attrs.evolve(found, events=()), "would be redacted"):
+        say(line)
+    if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
+        raise NotConfirmedError
 
 
 def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> Redacted:

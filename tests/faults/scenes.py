@@ -228,7 +228,7 @@ SCENES = {
     "replay of a changed file": Scene(changed, ("replay",), ""),
     "taking in the spool": Scene(waiting),
     "redaction": Scene(
-        torn, ("redact", "--text", "Name things well", "--reason", "private"), "", takes_out="Name things well"
+        torn, ("redact", "--text", "Name things well", "--reason", "private", "--yes"), "", takes_out="Name things well"
     ),
     "spooling": Scene(begun, held=True, standing=True),
     "a checkpoint": Scene(lengthy),

@@ -1,0 +1,75 @@
+"""Redacting a text wherever it stands asks first on a terminal, and wants `--yes` elsewhere."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+import subprocess
+import sys
+
+import pytest
+
+from ledger.errors import EXIT_BAD_INPUT, EXIT_NO
+from projections.points import REDACTED
+from projections.surfaces import cli, commands
+from projections.surfaces.project import Project
+from test_surfaces_redact import content, texts
+
+ROOT = Path(__file__).resolve().parent.parent
+HUMAN = {"rater": "human"}
+TEXTS = ["Work with type hints", "Test with real files", "Quote ids"]
+MAIN = "from projections.surfaces.entry import main; main()"
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with two entries that hold the word, and one that does not."""
+    here = Project(project)
+    for text in TEXTS:
+        commands.add(here, text, HUMAN)
+    return here
+
+
+def words(here: Project, *more: str) -> list[str]:
+    """Return the command line that redacts a common word."""
+    return ["--project", str(here.root), "redact", "--text", "with", "--reason", "a slip", *more]
+
+
+def test_a_text_is_not_redacted_without_yes_where_nobody_can_answer(
+    here: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In a pipe the command names how many events hold the text, changes nothing, and exits 2; `--yes` redacts."""
+    before = content(here)
+    assert EXIT_BAD_INPUT == cli.run(words(here))
+    out, err = capsys.readouterr()
+    assert ("", before) == (out, content(here))
+    assert "--text: is in 2 events" in err
+    assert "--yes" in err
+    assert 0 == cli.run(words(here, "--yes"))
+    assert [REDACTED, REDACTED, TEXTS[2]] == texts(here)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="terminals are made on POSIX")
+@pytest.mark.parametrize(("answer", "code"), [("n", EXIT_NO), ("", EXIT_NO), ("y", 0)])
+def test_a_terminal_shows_what_would_be_redacted_and_asks(here: Project, answer: str, code: int) -> None:
+    """Each event and its text are listed before the question, and only a yes redacts them."""
+    before = content(here)
+    ours, theirs = os.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-B", "-c", MAIN, *words(here)], stdin=theirs, stdout=theirs, stderr=theirs, cwd=ROOT
+    ) as process:
+        os.close(theirs)
+        os.write(ours, f"{answer}\n".encode())
+        shown = ""
+        try:
+            while piece := os.read(ours, 4096):
+                shown += piece.decode()
+        except OSError:
+            # The terminal's other end is closed.
+            pass
+    os.close(ours)
+    assert code == process.returncode
+    assert all(text in shown.partition("Redact the whole text of 2 events?")[0] for text in TEXTS[:2])
+    assert "Redact the whole text of 2 events?" in shown
+    assert (code == 0) == (texts(here) == [REDACTED, REDACTED, TEXTS[2]])
+    assert (code != 0) == (before == content(here))
