@@ -7,12 +7,13 @@ Nothing is ever cut off. A bad end that was never acknowledged is copied to quar
 from __future__ import annotations
 
 from ledger import disk, keys, redact
+from ledger.damage import DamageIndex, Range
 from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
 from ledger.light import NamedTuple, os, suppress
 from ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, START, Draft, Mark, RawBatch, Stamp, frame
-from ledger.scan import Scan, Stop, last_batch_end, line_number, range_digest
+from ledger.scan import Scan, Stop, last_batch_end
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class Tail(NamedTuple):
 
 def truncated(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
     """Return the error for a file that ends before its acknowledged end."""
-    seq, line = head.mark.seq, line_number(fd, size)
+    seq, line = head.mark.seq, DamageIndex(fd, size).line_number(size)
     lost = head.mark.offset - size
     message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
     return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
@@ -78,7 +79,8 @@ def _holds_an_end(window: bytes) -> bool:
     """Say whether the end of a batch stands in these bytes: a chain mark, a whole value and the end of a line."""
     found = window.find(CHAIN_MARK)
     while found >= 0:
-        tail = window[found + len(CHAIN_MARK) :][:CHAIN_TAIL_BYTES]
+        value = found + len(CHAIN_MARK)
+        tail = window[value : value + CHAIN_TAIL_BYTES]
         if len(tail) == CHAIN_TAIL_BYTES and tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS]):
             return True
         found = window.find(CHAIN_MARK, found + 1)
@@ -189,7 +191,7 @@ def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Sta
     if feed:
         disk.write_all(fd, feed, path)
     end = size + len(feed)
-    body = {"begin": begin, "end": end, "digest": range_digest(fd, begin, end)}
+    body = {"begin": begin, "end": end, "digest": Range(fd, begin).digest(end)}
     batch = frame([Draft("log.recovered", 1, body)], stamp(tail.mark._replace(offset=end)))
     disk.write_all(fd, batch.raw, path)
     disk.flush(fd, path)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from itertools import islice, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
+from ledger.damage import DamageIndex
 from ledger.ends import read_at
 from ledger.line import (
     CHAIN_CHARS,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _WINDOW_BYTES = 1024 * 1024
+# Mostly the next few lines tell, and there may be many places to go on from.
+_FIRST_BYTES = 4 * 1024
 
 
 class Gap(NamedTuple):
@@ -61,12 +64,13 @@ def survey(fd: int, start: Mark, size: int, source: str, owed: Collection[str] =
         source: What problems call the file.
         owed: Events whose texts are taken for gone.
     """
+    index = DamageIndex(fd, size)
     while True:
-        scan = Scan(fd, start, size, source, owed)
+        scan = Scan(fd, start, size, source, owed, index=index)
         yield from scan
         if scan.stop is None:
             return
-        whole, after = _next_proven(fd, scan.stop.mark, size, owed)
+        whole, after = _next_proven(fd, scan.stop.mark, size, owed, index)
         yield Gap(scan.stop, after if whole is None else scan.stop.mark)
         if whole is not None:
             yield whole
@@ -75,21 +79,25 @@ def survey(fd: int, start: Mark, size: int, source: str, owed: Collection[str] =
         start = after
 
 
-def _next_proven(fd: int, bad: Mark, size: int, owed: Collection[str]) -> tuple[RawBatch | None, Mark | None]:
+def _next_proven(
+    fd: int, bad: Mark, size: int, owed: Collection[str], index: DamageIndex
+) -> tuple[RawBatch | None, Mark | None]:
     """Return the batch at ``bad`` if only its chain value was changed, and the place where reading goes on."""
-    whole = _whole_but_for_its_chain(fd, bad, size, owed)
+    whole = _whole_but_for_its_chain(fd, bad, size, owed, index)
     if whole is not None:
         return whole, Mark(whole.last, whole.chain, whole.end)
     for (chain, offset), (_, end) in pairwise(_chains(fd, bad.offset, size)):
         seq = first_seq(read_at(fd, CHAIN_TAIL_BYTES + CHAIN_CHARS, offset)) - 1
         mark = Mark(seq, chain, offset)
         # A place before the gap cannot be told from a repeated stretch of the ledger.
-        if seq >= bad.seq and next(iter(Scan(fd, mark, end, owed=owed)), None) is not None:
+        if seq >= bad.seq and next(iter(Scan(fd, mark, end, owed=owed, index=index)), None) is not None:
             return None, mark
     return None, None
 
 
-def _whole_but_for_its_chain(fd: int, bad: Mark, size: int, owed: Collection[str]) -> RawBatch | None:
+def _whole_but_for_its_chain(
+    fd: int, bad: Mark, size: int, owed: Collection[str], index: DamageIndex
+) -> RawBatch | None:
     """Return the batch at ``bad`` if the one behind it proves it, whatever its own chain value says."""
     ends = [end for _, end in islice(_chains(fd, bad.offset, size), 2)]
     if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
@@ -101,15 +109,16 @@ def _whole_but_for_its_chain(fd: int, bad: Mark, size: int, owed: Collection[str
     if sum_fault(data) is not None:
         return None
     batch = RawBatch(bad.seq + 1, last, chain_of(bad.chain, data), bad.offset, data)
-    proof = next(iter(Scan(fd, Mark(last, batch.chain, end), proof_end, owed=owed)), None)
+    proof = next(iter(Scan(fd, Mark(last, batch.chain, end), proof_end, owed=owed, index=index)), None)
     return batch if proof is not None else None
 
 
 def _chains(fd: int, begin: int, size: int) -> Iterator[tuple[str, int]]:
     """Yield each chain value behind an offset, as it stands in the file, and the offset behind its line."""
-    position = begin
+    position, length = begin, min(_FIRST_BYTES, _WINDOW_BYTES)
     while position < size:
-        window = read_at(fd, min(_WINDOW_BYTES, size - position), position)
+        window = read_at(fd, min(length, size - position), position)
+        length = min(2 * length, _WINDOW_BYTES)
         found = window.find(CHAIN_MARK)
         while found >= 0:
             value = found + len(CHAIN_MARK)

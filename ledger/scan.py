@@ -5,6 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from itertools import islice
 
+from ledger.damage import DamageIndex, Range
 from ledger.ends import read_at
 from ledger.errors import Problem
 from ledger.found import LINE_END, Batches, Found, Run, found_of, lines_within
@@ -42,7 +43,8 @@ else:
 
 # Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
-_WINDOW_BYTES = 1024 * 1024
+# A log that is stopped at again and again is read again each time: so little at first, and then ever more.
+_FIRST_BYTES = 4 * 1024
 # The last line of most batches is far shorter; a longer one is read again with room for any line.
 _SHORT_BYTES = 1024
 _TELLING_BYTES = 4 * 1024 * 1024
@@ -54,7 +56,6 @@ _SIZE_DIGITS = 9
 _LONG_BYTES = 2 * 1024 * 1024
 # Quicker than the class, whose own __new__ is written in Python.
 _new = tuple.__new__
-_SEAL = b'"kind":"log.recovered"'
 
 
 class Stop(NamedTuple):
@@ -89,11 +90,14 @@ class Scan:
         owed: Collection[str] = (),
         *,
         proven: bool = True,
+        index: DamageIndex | None = None,
     ) -> None:
         """Read ``fd`` from ``start`` up to the offset ``end``, the texts of the events ``owed`` taken for gone.
 
         What is not to be ``proven`` is read by its form alone: as many lines as a batch says, and their seqs in order.
+        Scans of one log share an ``index`` of what is wrong in it.
         """
+        self._index = index or DamageIndex(fd, end)
         self._proven = proven
         self._start = start
         self._last: Found | RawBatch | None = None
@@ -132,9 +136,11 @@ class Scan:
         """Yield batches up to the first that is not whole and right."""
         digest = _digest(self._end - self.mark.offset) if self._proven else None
         position, buffer = self.mark.offset, b""
+        step = min(_FIRST_BYTES, CHUNK_BYTES)
         while position < self._end:
             # What goes on beyond a chunk is read in ever longer pieces: each time, all of it is looked through again.
-            chunk = read_at(self._fd, min(max(CHUNK_BYTES, len(buffer)), self._end - position), position)
+            chunk = read_at(self._fd, min(max(step, len(buffer)), self._end - position), position)
+            step = min(2 * step, CHUNK_BYTES)
             if not chunk:
                 return
             position += len(chunk)
@@ -149,51 +155,48 @@ class Scan:
 
     def _sealed(self) -> RawBatch | None:
         """Return the ``log.recovered`` that seals the range beginning here, None where none does."""
-        begin = self.mark.offset
-        position = begin
-        while position < self._end:
-            window = read_at(self._fd, min(_WINDOW_BYTES, self._end - position), position)
-            found = window.find(_SEAL)
-            while found >= 0:
-                sealed = self._seal_at(position + found)
-                if sealed is not None:
-                    return sealed
-                found = window.find(_SEAL, found + 1)
-            # A mark may lie across two windows.
-            position += max(len(window) - len(_SEAL), 1)
-        return None
+        unread = Range(self._fd, self.mark.offset)
+        seals = (self._seal_at(place, unread) for place in self._index.seals(self.mark.offset))
+        return next(filter(None, seals), None)
 
-    def _seal_at(self, offset: int) -> RawBatch | None:
-        """Return the sealing line around ``offset`` if it is whole and seals exactly from here to itself."""
-        low = max(offset - MAX_LINE_BYTES, self.mark.offset)
-        around = read_at(self._fd, min(2 * MAX_LINE_BYTES, self._end - low), low)
-        start = around.rfind(b"\n", 0, offset - low) + 1
-        data, mark, tail = around[start:].partition(CHAIN_MARK)
-        whole = data + mark + tail[:CHAIN_TAIL_BYTES]
-        found = _run(whole, self.mark._replace(offset=low + start), (), sha256).found
-        if not found or found[0].offset <= self.mark.offset:
+    def _seal_at(self, place: int, unread: Range) -> RawBatch | None:
+        """Return the line that begins at ``place`` if it is whole and seals exactly the range up to itself."""
+        begin, whole = self.mark.offset, b""
+        for size in (_SHORT_BYTES, MAX_LINE_BYTES):
+            around = read_at(self._fd, max(min(size, self._end - place) + 1, 0), place - 1)
+            data, mark, tail = around[1:].partition(CHAIN_MARK)
+            whole = data + mark + tail[:CHAIN_TAIL_BYTES]
+            if len(tail) >= CHAIN_TAIL_BYTES:
+                break
+        if not around.startswith(b"\n") or b"\n" in data:
+            return None
+        found = _run(whole, self.mark._replace(offset=place), (), sha256).found
+        body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
+        if not found or body not in data:
             return None
         batch = found[0].batch
-        begin, end = self.mark.offset, batch.offset
-        body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, end)
         owed = head_field(data, b"id") in self._owed
-        if not owed and data.endswith(body + range_digest(self._fd, begin, end).encode() + b'"}'):
+        if not owed and data.endswith(body + unread.digest(place).encode() + b'"}'):
             return batch
-        gone = owed or is_blotted(self._fd, begin, end - 1)
-        return batch._replace(blotted=True) if gone and body in data else None
+        return batch._replace(blotted=True) if owed or unread.is_blotted(place - 1) else None
 
     def _explain(self) -> Stop:
         """Say what is wrong at the place where reading stopped."""
         seq, _, offset, _ = self.mark
-        found = read_at(self._fd, min(_TELLING_BYTES, self._end - offset), offset)
-        text, mark, behind = found.partition(CHAIN_MARK)
-        tail, end, _ = behind.partition(b"\n")
+        size = _FIRST_BYTES
+        while True:
+            found = read_at(self._fd, min(size, self._end - offset), offset)
+            text, mark, behind = found.partition(CHAIN_MARK)
+            tail, end, _ = behind.partition(b"\n")
+            if end or len(found) < size or size >= _TELLING_BYTES:
+                break
+            size *= 2
         # A text that is being blotted out is not what is wrong.
         text = redact.masked(text, self._owed) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
-        line = line_number(self._fd, offset) + index
+        line = self._index.line_number(offset) + index
         return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
 
 
@@ -281,40 +284,6 @@ def _is_over(buffer: bytes) -> bool:
     """Say whether more bytes make no right batch of these: it has its chain, is too long, or has a hole."""
     tail = buffer.partition(CHAIN_MARK)[2]
     return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer
-
-
-def line_number(fd: int, offset: int) -> int:
-    """Return the number of the line that begins at ``offset``, from 1."""
-    lines, position = 1, 0
-    while position < offset:
-        chunk = read_at(fd, min(_WINDOW_BYTES, offset - position), position)
-        if not chunk:
-            break
-        lines += chunk.count(b"\n")
-        position += len(chunk)
-    return lines
-
-
-def range_digest(fd: int, begin: int, end: int) -> str:
-    """Return the first 16 bytes, in hex, of the SHA-256 of a range of the file."""
-    hasher = sha256()
-    while begin < end:
-        chunk = read_at(fd, min(_WINDOW_BYTES, end - begin), begin)
-        if not chunk:
-            break
-        hasher.update(chunk)
-        begin += len(chunk)
-    return hasher.hexdigest()[:CHAIN_CHARS]
-
-
-def is_blotted(fd: int, begin: int, end: int) -> bool:
-    """Say whether nothing but blanks stands in a range of the file."""
-    while begin < end:
-        chunk = read_at(fd, min(_WINDOW_BYTES, end - begin), begin)
-        if not chunk or chunk.strip(b" "):
-            return False
-        begin += len(chunk)
-    return True
 
 
 def last_batch_end(fd: int, size: int) -> Mark | None:

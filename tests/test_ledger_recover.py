@@ -14,9 +14,9 @@ from ledger import disk
 from ledger import head as heads
 from ledger.backends.jsonl import JsonlLog
 from ledger.clock import moment
+from ledger.damage import Range
 from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.line import Stamp, frame
-from ledger.scan import range_digest
 from test_ledger_log import BEGIN_US, BY, append, lines, names, rated
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:
     assert data[begin:end].startswith(tail)
     assert b"\n" == data[end - 1 : end]
     fd = os.open(log.path, os.O_RDONLY)
-    assert range_digest(fd, begin, end) == seal["body"]["digest"]
+    assert Range(fd, begin).digest(end) == seal["body"]["digest"]
     os.close(fd)
     assert {f"{begin}-{begin + len(tail)}.bin": tail} == quarantined(log)
 

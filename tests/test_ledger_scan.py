@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import scan
+from ledger import damage, scan
 from ledger.codec import encode
 from ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
 from ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft, Mark, RawBatch, frame
@@ -264,7 +264,7 @@ def test_any_torn_bytes_can_be_sealed(torn: bytes) -> None:
 @pytest.mark.parametrize("size", [22, 23, 24, 50, 100, 333])
 def test_a_seal_is_found_across_windows(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """A seal is found however few bytes are looked at at a time."""
-    monkeypatch.setattr(scan, "_WINDOW_BYTES", size)
+    monkeypatch.setattr(damage, "_WINDOW_BYTES", size)
     for shift in range(30):
         log = sealed_log(b"\0" * shift)
         assert Read(log.batches, None, [log.range]) == read(log.data)

@@ -8,14 +8,15 @@ import os
 
 import pytest
 
-from ledger import scan
+from ledger import damage, scan
 from ledger.codec import encode
+from ledger.damage import DamageIndex, Range
 from ledger.ends import fits, read_at
 from ledger.events import PointRated
 from ledger.found import found_of
 from ledger.line import CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES, START, Draft, Mark, RawBatch
 from ledger.redact import masked
-from ledger.scan import Scan, is_blotted, last_batch_end, line_number, range_digest
+from ledger.scan import Scan, last_batch_end
 from test_ledger_line import Read, batches_of, file_of, forge, raw, read
 from test_ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 
@@ -241,17 +242,19 @@ def test_blanks_are_sealed_by_their_own_seal_only(changed: dict[str, int]) -> No
 @pytest.mark.parametrize("window", [1, 7, 1 << 20])
 def test_windows_change_no_count(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """However few bytes are looked at at a time, lines, digests and blanks are those of the whole range."""
-    monkeypatch.setattr(scan, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
     fd = file_of(LOG)
     places = [*ENDS, 1, 100, len(LOG) - 1, len(LOG) + 9]
-    assert [LOG.count(b"\n", 0, offset) + 1 for offset in places] == [line_number(fd, offset) for offset in places]
+    assert [LOG.count(b"\n", 0, offset) + 1 for offset in places] == [
+        DamageIndex(fd, len(LOG)).line_number(offset) for offset in places
+    ]
     for begin, end in zip(places, reversed(places), strict=True):
-        assert sha256(LOG[begin:end]).hexdigest()[:32] == range_digest(fd, begin, end)
-    assert [1, 2, 3, 3] == [line_number(file_of(b"\n\nx"), offset) for offset in range(4)]
+        assert sha256(LOG[begin:end]).hexdigest()[:32] == Range(fd, begin).digest(end)
+    assert [1, 2, 3, 3] == [DamageIndex(file_of(b"\n\nx"), 3).line_number(offset) for offset in range(4)]
     fd = file_of(b"X" + b" " * 20 + b"\t")
     ranges = [(begin, end) for begin in range(25) for end in range(begin, 25)]
     blank = [(begin, end) for begin, end in ranges if begin == end or 1 <= begin < end <= 21]
-    assert blank == [(begin, end) for begin, end in ranges if is_blotted(fd, begin, end)]
+    assert blank == [(begin, end) for begin, end in ranges if Range(fd, begin).is_blotted(end)]
 
 
 def test_a_mark_fits_where_its_chain_stands() -> None:
