@@ -278,10 +278,20 @@ def note_citations(project: Project, payload: Payload) -> str:
         names = [entry["name"] for entry in _entries(project) if entry["name"] in cited]
         events = [hook_record.draft("point.cited", name=name, where=payload.where) for name in names]
         if events:
-            occasion = payload.occasion or _digest(payload.said.strip())
-            key = f"cited:{payload.session}:{payload.subagent}:{occasion}"
+            occasion = payload.occasion or occasion_of(payload.said)
+            key = citation_key(payload.session, payload.subagent, occasion)
             hook_record.record(project, events, _by(payload), key)
     return ""
+
+
+def occasion_of(message: str) -> str:
+    """Return what tells a message from others of its session, in a hook's payload as in the transcript."""
+    return _digest(message.strip())
+
+
+def citation_key(session: str, subagent: str, occasion: str) -> str:
+    """Return the idempotency key of what was cited on one occasion, whoever finds it."""
+    return f"cited:{session}:{subagent}:{occasion}"
 
 
 # Work owed

@@ -34,6 +34,23 @@ _CITED: Final = re.compile(r"\[([^\[\]\n]{1,200})\]")
 
 
 @attrs.frozen
+class Citation:
+    """The entries that one message of the agent's names.
+
+    Attributes:
+        names: Their names.
+        subagent: Id of the subagent that wrote it, empty in the session itself.
+        occasion: What names the message in the idempotency key.
+        at: When it was written, as the ledger writes it; None where that is not known.
+    """
+
+    names: tuple[str, ...]
+    subagent: str
+    occasion: str
+    at: str | None
+
+
+@attrs.frozen
 class Piece:
     """What is reflected on at once.
 
@@ -43,6 +60,7 @@ class Piece:
         quotes: What the agent said where it cited an entry.
         at: When the last of it was said, as the ledger writes it; None where that is not known.
         whole: Whether nothing is left behind it.
+        citations: The entries that messages name: the agent's hooks see the last message of a turn alone.
     """
 
     text: str
@@ -50,6 +68,7 @@ class Piece:
     quotes: tuple[PointNoted, ...] = ()
     at: str | None = None
     whole: bool = True
+    citations: tuple[Citation, ...] = ()
 
 
 @attrs.define
@@ -60,6 +79,7 @@ class _Gathered:
     told: list[str] = attrs.field(factory=list)
     stretches: list[TranscriptRead] = attrs.field(factory=list)
     quotes: list[PointNoted] = attrs.field(factory=list)
+    citations: list[Citation] = attrs.field(factory=list)
     at: str | None = None
 
 
@@ -104,7 +124,14 @@ def next_piece(asked: Asked) -> Piece:
 
 
 def _piece(gathered: _Gathered, *, whole: bool) -> Piece:
-    return Piece("\n".join(gathered.told), tuple(gathered.stretches), tuple(gathered.quotes), gathered.at, whole)
+    return Piece(
+        "\n".join(gathered.told),
+        tuple(gathered.stretches),
+        tuple(gathered.quotes),
+        gathered.at,
+        whole,
+        tuple(gathered.citations),
+    )
 
 
 def _gather(gathered: _Gathered, asked: Asked, file: str, path: Path) -> bool:
@@ -123,7 +150,7 @@ def _gather(gathered: _Gathered, asked: Asked, file: str, path: Path) -> bool:
         gathered.room -= length
         gathered.told += told
         if line.begin >= heard:
-            _keep_quotes(gathered, line, asked.names)
+            _keep_quotes(gathered, line, file, asked.names)
         gathered.at = _moment(line.at) or gathered.at
         end, last = line.end, line.uuid or last
     seen = max(size, end, 0 if file else asked.upto) if ended else end
@@ -171,13 +198,18 @@ def _moment(at: str) -> str | None:
         return None
 
 
-def _keep_quotes(gathered: _Gathered, line: Line, names: Collection[str]) -> None:
-    """Keep what the agent said around each entry that it cited."""
+def _keep_quotes(gathered: _Gathered, line: Line, file: str, names: Collection[str]) -> None:
+    """Keep what the agent said around each entry that it cited, and which entries its messages name."""
     for turn in line.turns:
-        for name, quote in citations(turn.whole, names).items():
+        cited = citations(turn.whole, names)
+        for name, quote in cited.items():
             if sum(1 for kept in gathered.quotes if kept.name == name) < QUOTES_A_POINT:
                 where = "" if turn.where == transcript.MESSAGE else f" ({turn.where})"
                 gathered.quotes.append(PointNoted(name, f"cited: {quote}{where}"))
+        # A line of a subagent in the session's own transcript does not say which subagent it is.
+        if cited and turn.occasion and (file or not line.sidechain):
+            subagent = file.removeprefix(transcript.SUBAGENT)
+            gathered.citations.append(Citation(tuple(cited), subagent, turn.occasion, _moment(line.at)))
 
 
 def citations(text: str, names: Collection[str]) -> Mapping[str, str]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from projections.surfaces import screen
+from projections.surfaces import hook, screen
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +25,8 @@ MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 CUT: Final = " […] "
 
 MESSAGE: Final = "message"
+SUBAGENT: Final = "agent-"
+"""How the name of a subagent's transcript begins; its id follows."""
 _UNSAID: Final = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _ECHOES: Final = ("<command-name>", "<command-message>", "<local-command-stdout>", "<local-command-stderr>")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
@@ -47,12 +49,14 @@ class Turn:
         text: What was said, shortened.
         where: MESSAGE, or the name of the tool.
         whole: All of it, where the agent said it: that is searched for citations; empty elsewhere.
+        occasion: What names a message of the agent's in a citation's idempotency key; empty elsewhere.
     """
 
     role: str
     text: str
     where: str = MESSAGE
     whole: str = ""
+    occasion: str = ""
 
 
 @attrs.frozen
@@ -160,7 +164,9 @@ def _turn(block: Mapping[str, Any], role: str, ours: set[str]) -> Turn | None:
     kind = block.get("type")
     if kind == "text" and isinstance(text := block.get("text"), str):
         said = unreminded(_whole(text))
-        return Turn(role, _shown(said, SAID_CHARS), whole=said if role == "assistant" else "")
+        if role != "assistant":
+            return Turn(role, _shown(said, SAID_CHARS))
+        return Turn(role, _shown(said, SAID_CHARS), whole=said, occasion=hook.occasion_of(text))
     if kind == "tool_use":
         asked = "\n".join(_texts(block.get("input")))
         if _OURS.search(asked):

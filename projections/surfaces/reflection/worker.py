@@ -15,13 +15,13 @@ import attrs
 
 from ledger import clock, disk
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
+from ledger.events import PointCited, ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from projections.reflections import GONE, NO_RATER, Reflections, Session
 from projections.render import entry
-from projections.surfaces import compat, record
+from projections.surfaces import compat, hook, record
 from projections.surfaces.answers import MAX_BY_CHARS
 from projections.surfaces.hook_worker import SETTLED
-from projections.surfaces.reflection import pieces, raters
+from projections.surfaces.reflection import pieces, raters, transcript
 from projections.surfaces.reflection import prompt as prompts
 from projections.surfaces.reflection.due import Plan, due, is_given_up, kept_by_agent, look, outside
 from projections.surfaces.requests import Facts, Request, Update
@@ -226,6 +226,7 @@ def _piece(desk: _Desk, name: str, session: Session) -> Came | None:
         return _fail(desk, name, raters.RaterError(GONE if gone else raters.UNAVAILABLE, why))
     if not piece.stretches:
         return None
+    _cite(desk, name, piece)
     return _judge(desk, name, piece) if piece.text else _keep(desk, name, piece)
 
 
@@ -304,3 +305,18 @@ def _write(desk: _Desk, name: str, what: What, piece: Piece | None = None, model
     if outcome.spooled:
         raise _StopError(HELD)
     return outcome
+
+
+def _cite(desk: _Desk, name: str, piece: Piece) -> None:
+    """Record the entries that messages name, each message once, whether or not a hook saw it."""
+    if not piece.citations:
+        return
+    requests = []
+    for cited in piece.citations:
+        by = {"rater": "tallybook", "session": name} | ({"agent": cited.subagent} if cited.subagent else {})
+        events = tuple(PointCited(point, transcript.MESSAGE) for point in cited.names)
+        requests.append(Request(Facts(events), by, hook.citation_key(name, cited.subagent, cited.occasion), cited.at))
+    try:
+        record.write(desk.project, requests)
+    except LockHeldError as error:
+        raise _StopError(HELD) from error
