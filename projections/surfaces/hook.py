@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 
 from ledger import clock, disk
-from ledger.errors import TallybookError
+from ledger.errors import BadInputError, TallybookError
 from ledger.light import Place, encoder, loads, os, read_up_to, sha256, suppress
 from projections.surfaces.hook_payload import AGENTS
 from projections.surfaces.project import Project, is_unnamed_home, located
@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from projections.surfaces.settings import Settings
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
+MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
+"""A longer ``playbook.json``, some 35,000 entries, is not read: that alone would take a hook's time."""
+MAX_CPU_S = 5
+"""Seconds of processor time after which a hook gives up; an agent ends it after 10 seconds."""
 TEMPLATE = "playbook.txt"
 NOTE = "hook-error"
 """File in the ledger's folder that holds the last thing that went wrong."""
 INSIDE = "TALLYBOOK_REFLECTING"
 """Set in the environment of a model that reflects: what fires there is no session of anybody's."""
 _read: dict[Project, Settings] = {}
+_handled: list[tuple[Project, Payload]] = []
 OTHER_CALLERS = ("COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID")
 """Variables of agents that run the hooks of Claude Code's settings, and are not known to read their answers."""
 RESUMED = "resumed"
@@ -62,8 +67,42 @@ def run(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Do that, and end this process at once: nothing is left to be written, closed or cleared away."""
+    _limit_time()
     run(arguments)
     os._exit(0)  # noqa: SLF001 - its name, public as it is
+
+
+def _limit_time() -> None:
+    """End this process once it has used MAX_CPU_S."""
+    try:
+        # signal itself would load enum.
+        import _signal as signal
+    except ImportError:
+        import signal
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGPROF, _give_up)
+        signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
+
+
+def _give_up(*_: object) -> None:
+    """Report that there is too much to read, and end this process with 0, as safely as a kill would.
+
+    An exception could be caught by what it interrupts. The session is not tried again at its next prompt.
+    """
+    with suppress(Exception):
+        project, payload = _handled[-1]
+        if tell_playbook in EVENTS[payload.event]:
+            _touch(_marker(project, payload))
+        hint = "`tallybook verify` reads all of it, `tallybook replay` writes playbook.json anew"
+        _report(project, BadInputError("hook", f"gave up after {MAX_CPU_S} s: the ledger takes longer to read", hint))
+    os._exit(0)  # noqa: SLF001 - its name, public as it is
+
+
+def _report(project: Project, error: BadInputError) -> None:
+    """Say on standard error what cannot be read in a hook's time, and keep it for ``doctor``."""
+    with suppress(Exception):
+        os.write(2, f"tallybook: {error}\n".encode("utf-8", "backslashreplace"))
+        note(project, error)
 
 
 def _standard_input() -> str:
@@ -87,6 +126,7 @@ def handle(payload: Payload) -> str:
     """Do what is to be done at an event, and return the answer, empty where there is none."""
     project = _project_of(payload.folder)
     _read.clear()
+    _handled[:] = [(project, payload)]
     to_do = EVENTS.get(payload.event, ())
     return "".join([_done(does, project, payload) for does in to_do]) if to_do and _lives(project) else ""
 
@@ -95,6 +135,9 @@ def _done(does: Callable[[Project, Payload], str], project: Project, payload: Pa
     """Do one thing, and return its answer; what goes wrong in it is noted, and ends nothing else."""
     try:
         return does(project, payload)
+    except BadInputError as error:
+        _report(project, error)
+        return ""
     except Exception as error:  # noqa: BLE001 - as in run
         with suppress(Exception):
             note(project, error)
@@ -132,7 +175,7 @@ def tell_playbook(project: Project, payload: Payload) -> str:
     """Return the playbook as context for the model: once in a session, and again after a compaction."""
     if not payload.session or payload.subagent or not _reads_answers(payload):
         return ""
-    marker = project.ledger / "cache" / f"told-{_digest(payload.session)}"
+    marker = _marker(project, payload)
     if _has_playbook(project, payload, marker):
         return ""
     # Behind the questions that most calls end with: their process loads no more than it needs.
@@ -200,6 +243,11 @@ def _has_playbook(project: Project, payload: Payload, marker: Path) -> bool:
     return told
 
 
+def _marker(project: Project, payload: Payload) -> Path:
+    """Return the file whose presence says that a session was given the playbook."""
+    return project.ledger / "cache" / f"told-{_digest(payload.session)}"
+
+
 def _touch(marker: Path) -> None:
     with suppress(OSError, TallybookError):
         disk.make_folder(marker.parent, durable=False)
@@ -215,6 +263,7 @@ def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
     from ledger.names import STAMP
     from projections.surfaces import hook_record
 
+    _refuse_large(project)
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
         document = loads(disk.read_file(project.playbook).decode("utf-8"))
@@ -224,6 +273,20 @@ def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
             if hook_record.is_current(project, int(seq), chain):
                 return entries
     return _brought_up(project, entries)
+
+
+def _refuse_large(project: Project) -> None:
+    """Refuse a playbook that takes longer to read than a hook has.
+
+    Raises:
+        BadInputError: It does.
+    """
+    size = 0
+    with suppress(OSError):
+        size = os.stat(project.playbook).st_size
+    if size > MAX_PLAYBOOK_BYTES:
+        what = f"has {size:,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
+        raise BadInputError(str(project.playbook), what, "`tallybook retire NAME` what is no longer needed")
 
 
 def _are_entries(values: Sequence[Any]) -> bool:
