@@ -137,7 +137,8 @@ class Decision:
     Attributes:
         events: What happened, closed by ``playbook.updated`` or ``playbook.edited``.
         ignored: What counts nothing, and why.
-        renamed: Name in the payload → the name it got, where that was another's already.
+        renamed: Name that the sender uses → the entry's name in the ledger, where they differ. A sender's later
+            requests are decided with it, so each name is translated once.
     """
 
     events: tuple[Event, ...]
@@ -166,7 +167,12 @@ class Known:
     gone: Mapping[str, KeyPoint] = attrs.field(factory=dict)
 
 
-def decide_extraction(extraction: Extraction, known: Known, wishes: Mapping[str, str] | None = None) -> Decision:
+def decide_extraction(
+    extraction: Extraction,
+    known: Known,
+    wishes: Mapping[str, str] | None = None,
+    renamed_before: Mapping[str, str] | None = None,
+) -> Decision:
     """Decide an update: new points first, then ratings, then the close that prunes.
 
     Args:
@@ -174,12 +180,13 @@ def decide_extraction(extraction: Extraction, known: Known, wishes: Mapping[str,
         known: What stands, and what names were used.
         wishes: Text → the name that a program has given it already; kept if it lies above the high-water mark,
             where no other entry can have it.
+        renamed_before: Name that the program uses → the entry's name in the ledger, from its earlier requests.
     """
     standing = {point.text: name for name, point in known.points.items()} if extraction.texts else {}
     high_water = known.high_water
     events: list[Event] = []
     ignored = list(extraction.ignored)
-    renamed: dict[str, str] = {}
+    renamed = dict(renamed_before or {})
     for item, text in extraction.texts:
         wish = (wishes or {}).get(text, "")
         name = standing.get(text, "")
@@ -225,39 +232,41 @@ class Edit:
     source: str | None = None
 
 
-def decide_edit(edit: Edit, known: Known, drift: Mapping[str, tuple[int, int]]) -> Decision:
+def decide_edit(
+    edit: Edit,
+    known: Known,
+    drift: Mapping[str, tuple[int, int]],
+    renamed_before: Mapping[str, str] | None = None,
+) -> Decision:
     """Decide what a changed playbook says on top of what came in since.
 
     Args:
-        edit: The change.
+        edit: The change, in the names that its sender uses.
         known: What stands now, and what names were used.
-        drift: Name → what was counted since the base (helpful, harmful); it is added to a changed count, so that no
-            rating that came in meanwhile is undone.
+        drift: Name in the ledger → what was counted since the base (helpful, harmful); it is added to a changed
+            count, so that no rating that came in meanwhile is undone.
+        renamed_before: Name that the sender uses → the entry's name in the ledger, from its earlier requests.
 
     Returns:
         One event an entry, then the order if it changed, closed by ``playbook.edited``. It prunes nothing.
     """
-    points, high_water = known.points, known.high_water
+    points = known.points
+    renamed = _names_in_ledger(edit, known, renamed_before or {})
     base = {point.name: point for point in edit.base}
-    found = {point.name: point for point in edit.found}
-    events: list[Event] = [PointRemoved(name) for name in base if name not in found and name in points]
-    after = dict.fromkeys(name for name in points if name in found or name not in base)
-    taken = {*known.used, *points, *found}
-    renamed: dict[str, str] = {}
-    for point in edit.found:
-        old, now = base.get(point.name), points.get(point.name)
+    base_names = [renamed.get(name, name) for name in base]
+    found_names = [renamed.get(point.name, point.name) for point in edit.found]
+    removed = set(base_names) - set(found_names)
+    events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in points]
+    after = dict.fromkeys(name for name in points if name not in removed)
+    for name, point in zip(found_names, edit.found, strict=True):
+        old, now = base.get(point.name), points.get(name)
         if old == point:
             continue
-        name = point.name
-        if old is None and now is not None and now.text != point.text:
-            high_water = free_number(high_water, taken)
-            renamed[name] = name = point_name(high_water)
-            now = None
-        target = _merged(point, old, now, drift.get(point.name, (0, 0)))
+        target = attrs.evolve(_merged(point, old, now, drift.get(name, (0, 0))), name=name)
         if target != now:
             events.append(PointEdited(name, target.helpful, target.harmful, target.text))
         after.setdefault(name)
-    wanted = _order([renamed.get(name, name) for name in found], list(base), list(after))
+    wanted = _order(found_names, base_names, list(after))
     if wanted != list(after):
         events.extend(
             PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
@@ -265,6 +274,24 @@ def decide_edit(edit: Edit, known: Known, drift: Mapping[str, tuple[int, int]]) 
         )
     events.append(PlaybookEdited(edit.seq, edit.source, edit.top))
     return Decision(tuple(events), renamed=renamed)
+
+
+def _names_in_ledger(edit: Edit, known: Known, renamed_before: Mapping[str, str]) -> dict[str, str]:
+    """Return name in the edit → name in the ledger, with a free one for each new entry whose name is another's."""
+    renamed, high_water = dict(renamed_before), known.high_water
+    base = {point.name for point in edit.base}
+    claimed = {renamed.get(point.name, point.name) for point in edit.found if point.name in base}
+    taken = {*known.used, *known.points, *(renamed.get(point.name, point.name) for point in edit.found)}
+    for point in edit.found:
+        if point.name in base:
+            continue
+        name = renamed.get(point.name, point.name)
+        now = known.points.get(name)
+        if name in claimed or (now is not None and now.text != point.text):
+            high_water = free_number(high_water, taken)
+            renamed[point.name] = name = point_name(high_water)
+        claimed.add(name)
+    return renamed
 
 
 def _merged(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NAMES = st.integers(1, 5).map("kpt_{:03d}".format)
 TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 RATINGS = st.sampled_from(["helpful", "harmful", "harmful"])
+UPDATES = st.tuples(st.lists(st.tuples(NAMES, RATINGS), max_size=4), st.lists(TEXTS, max_size=2), TEXTS)
 SEQS = st.integers(1, 40).map(str)
 
 
@@ -35,17 +36,22 @@ def _change(here: Project, name: str, field: str, value: Any) -> None:
     edit(here, doc, **{name: {field: value} if field in {"text", "helpful", "harmful"} else {}})
 
 
-def _save(here: Project, ratings: list[tuple[str, str]]) -> None:  # noqa: ARG001 - a step as the others
+def _save(here: Project, updates: list[tuple[list[tuple[str, str]], list[str], str]]) -> None:
+    """Save several updates at once; after each, another process adds an entry."""
     playbook = compat.load_playbook()
-    compat.update_playbook_data(playbook, extraction(*ratings))
+    for ratings, new, other in updates:
+        compat.update_playbook_data(playbook, extraction(*ratings, new=new))
+        commands.add(here, other, HUMAN)
     compat.save_playbook(playbook)
+    names = [kp["name"] for kp in playbook["key_points"]]
+    assert sorted(set(names)) == sorted(names)
 
 
 STEPS: Any = st.one_of(
     st.tuples(st.just(rate), st.lists(st.tuples(NAMES, RATINGS), max_size=6)).map(
         lambda drawn: lambda here: drawn[0](here, *drawn[1])
     ),
-    st.builds(lambda ratings: lambda here: _save(here, ratings), st.lists(st.tuples(NAMES, RATINGS), max_size=4)),
+    st.builds(lambda updates: lambda here: _save(here, updates), st.lists(UPDATES, max_size=3)),
     st.builds(lambda text: lambda here: commands.add(here, text, {"rater": "human", "session": "s3"}), TEXTS),
     st.builds(
         lambda verb, name, text, merged: lambda here: wish(here, verb, name, text, (merged,)),

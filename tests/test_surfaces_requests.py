@@ -17,7 +17,7 @@ from ledger.events import KeyPoint
 from ledger.line import BY_FIELDS
 from projections.surfaces import commands, compat
 from projections.surfaces.project import Project
-from projections.surfaces.requests import Change, Import, Request, Update, check, from_wait, to_wait, translated
+from projections.surfaces.requests import Change, Import, Request, Update, check, from_wait, to_wait
 from reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, extraction, point
 
 if TYPE_CHECKING:
@@ -251,23 +251,6 @@ def test_a_save_of_what_no_file_could_hold_is_refused(here: Project, owner: obje
     with pytest.raises(BadInputError, match=r"^top: "):
         compat.save_playbook(playbook)
     assert before == (here.ledger / "events.jsonl").read_bytes()
-
-
-# Names that were given anew
-
-
-def test_a_new_name_is_used_in_ratings_and_entries() -> None:
-    """Where an entry got another name, ratings and changes behind it mean that one; what names nobody stays."""
-    odd: list[Any] = [None, {"name": 5}, {"rating": "helpful"}]
-    update = Update(extraction(("kpt_002", "helpful"), ("kpt_001", "harmful")) | {"more": "kpt_002"})
-    update.payload["evaluations"] += odd
-    came = translated(update, {"kpt_002": "kpt_007"})
-    expected = extraction(("kpt_007", "helpful"), ("kpt_001", "harmful")) | {"more": "kpt_002"}
-    assert Update(expected | {"evaluations": expected["evaluations"] + odd}) == came
-    one, two, seven = (KeyPoint(name, "a") for name in ("kpt_001", "kpt_002", "kpt_007"))
-    assert Change((one, seven), (seven,), "{}") == translated(Change((one, two), (two,), "{}"), {"kpt_002": "kpt_007"})
-    file = Import(b"kpt_002", "old.json")
-    assert file == translated(file, {"kpt_002": "kpt_007"})
 
 
 def test_an_empty_key_names_no_delivery() -> None:

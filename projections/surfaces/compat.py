@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger import clock, disk
-from ledger.decide import Known, decide_extraction, read_extraction, read_points
+from ledger.decide import Known, decide_extraction, rating_fault, read_extraction, read_points, text_fault
 from ledger.errors import BadInputError
 from ledger.events import KeyPoint, PointAdded, PointRated, ReflectionCompleted
 from ledger.names import STAMP, generate_keypoint_name, number_of, usable_name
@@ -54,10 +54,11 @@ class LoadedPlaybook(dict[str, Any]):
     """A playbook as ``load_playbook`` gives it: a plain dict to its user, that remembers what it came from.
 
     Attributes:
-        base: The entries as they were loaded or last saved.
-        top: The other top-level keys as they were then.
+        base: The entries as they were loaded or last saved, with the updates since; what else differs is an edit.
+        top: The other top-level keys as they were loaded or last saved.
         high_water: Highest number of a name that ever stood in the ledger or in this dict.
-        updates: What was applied and not yet saved: (extraction result, text → name given, its key).
+        updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
+        known: Every name that the ledger had when this dict was loaded, and that this dict got since.
         decided: What is pinned, pardoned and merged; it is no part of the document.
     """
 
@@ -68,15 +69,34 @@ class LoadedPlaybook(dict[str, Any]):
         self.top: dict[str, Any] = {}
         self.high_water = 0
         self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
+        self.known = set(state.used)
+        self.decided = Playbook()
         self.settle(state)
 
     def settle(self, state: Playbook) -> None:
         """Take what stands here now as loaded or saved."""
         self.base = copy.deepcopy(self["key_points"])
+        self.known |= {entry["name"] for entry in self["key_points"] if isinstance(entry, dict) and "name" in entry}
         self.top = _top(self)
         self.high_water = max(self.high_water, state.high_water)
         self.updates = []
         self.decided = Playbook(pinned=state.pinned, pardoned=state.pardoned, merged=state.merged)
+
+    def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:
+        """Note an update that was applied to this dict, so that the next save appends it.
+
+        Left out is what only this dict knows, and what the save brings as an edit: a text that a program put into
+        the dict, and an evaluation of a name that it never got from the ledger. By then it can be another entry's name.
+        """
+        texts = {entry["text"] for entry in self.base} | names.keys()
+        self.known |= set(names.values())
+        fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
+        rated = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in self.known]
+        said = copy.deepcopy({"new_key_points": fresh, "evaluations": rated})
+        self.base = _updated(self.base, said, self.decided, 0, names)[0]
+        self.high_water = max([self.high_water, *(number_of(name) or 0 for name in names.values())])
+        # Its own key, so that an update that was spooled and is saved again counts once.
+        self.updates.append((said, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
 
 
 def _top(document: Mapping[str, Any]) -> dict[str, Any]:
@@ -160,10 +180,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     kept, pruned, names = _updated(playbook["key_points"], payload, decided, high_water)
     playbook["key_points"] = kept
     if loaded is not None:
-        loaded.high_water = max([loaded.high_water, *(number_of(name) or 0 for name in names.values())])
-        # Its own key, so that an update that was spooled and is saved again counts once.
-        key = f"save:{clock.new_id(clock.utc_now().unix_us)}"
-        loaded.updates.append((copy.deepcopy(payload), names, key))
+        loaded.apply(payload, names)
     if pruned and is_diagnostic_mode():
         # OBS-SCORE-002
         details = "\n".join(
@@ -231,10 +248,12 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     project = Project(get_project_dir())
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else _adopted(project, playbook)
     report = record.write(project, _requests(loaded))
+    renamed: dict[str, str] = {}
     for outcome in report.outcomes:
-        for entry in loaded["key_points"]:
-            if isinstance(entry, dict) and "name" in entry:
-                entry["name"] = outcome.renamed.get(entry["name"], entry["name"])
+        renamed |= outcome.renamed
+    for entry in loaded["key_points"]:
+        if isinstance(entry, dict) and "name" in entry:
+            entry["name"] = renamed.get(entry["name"], entry["name"])
     # What was spooled stays to be saved again: only then are the names known that it got.
     if report.state is not None:
         playbook["last_updated"] = report.state.last_updated
@@ -264,12 +283,9 @@ def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
 
 def _requests(playbook: LoadedPlaybook) -> list[Request]:
     """Return what is to be recorded: each update, then the rest as an edit."""
-    requests: list[Request] = []
-    expected = copy.deepcopy(playbook.base)
-    for payload, names, key in playbook.updates:
-        requests.append(Request(Update(payload, names), {"rater": "reflector"}, key))
-        expected = _updated(expected, payload, playbook.decided, 0, names)[0]
-    base, found = tuple(map(_point, expected)), _entries(playbook["key_points"])
+    by = {"rater": "reflector"}
+    requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
+    base, found = tuple(map(_point, playbook.base)), _entries(playbook["key_points"])
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""
     if not requests or found != base or changed:

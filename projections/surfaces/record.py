@@ -28,7 +28,6 @@ from projections.surfaces.requests import (
     check,
     decide,
     to_wait,
-    translated,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ class Outcome:
         ignored: What counts nothing, and why.
         spooled: Whether it waits to be taken in, because another process held the ledger.
         repeated: Whether its key had been recorded before, so that nothing was added.
-        renamed: Name in the payload → the name it got.
+        renamed: Name that the sender uses → the entry's name in the ledger, where they differ.
         notes: What a person should hear beside it, a line each.
         events: What was recorded.
     """
@@ -215,12 +214,11 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
 def perform(
     tx: Transaction, state: Playbook, requests: Sequence[Request], found: Found | None = None
 ) -> tuple[Outcome, ...]:
-    """Record requests in order; a name that one of them could not keep is changed in those behind it."""
+    """Record the requests of one sender in order; a name that one of them could not keep is known to the later ones."""
     outcomes = []
     renamed: dict[str, str] = {}
     for request in requests:
-        what = translated(request.what, renamed) if renamed else request.what
-        outcomes.append(_perform(tx, state, attrs.evolve(request, what=what), found))
+        outcomes.append(_perform(tx, state, request, found, renamed))
         renamed |= outcomes[-1].renamed
     return tuple(outcomes)
 
@@ -229,11 +227,13 @@ def _given_before(what: What, state: Playbook) -> dict[str, str]:
     """Return the names that an update's texts have, where a program gave them others: it was recorded before."""
     if not isinstance(what, Update):
         return {}
-    by_text = {point.text: name for name, point in state.points.items()}
+    by_text = {point.text: name for points in (state.gone, state.points) for name, point in points.items()}
     return {wish: by_text[text] for text, wish in what.names.items() if by_text.get(text, wish) != wish}
 
 
-def _perform(tx: Transaction, state: Playbook, request: Request, found: Found | None) -> Outcome:
+def _perform(
+    tx: Transaction, state: Playbook, request: Request, found: Found | None, renamed: Mapping[str, str]
+) -> Outcome:
     """Decide one request on the playbook as it stands under the lock, and record it."""
     key = request.key
     if isinstance(request.what, Import):
@@ -241,7 +241,7 @@ def _perform(tx: Transaction, state: Playbook, request: Request, found: Found | 
         if found is not None and found.adopted and found.key == key:
             # The file is the project's own playbook.json, and was taken in a moment ago.
             return Outcome(1, state.seq, tuple(state.points))
-    outcome = _record(tx, state, decide(request.what, state), Delivery(request.by, key, request.when))
+    outcome = _record(tx, state, decide(request.what, state, renamed), Delivery(request.by, key, request.when))
     return attrs.evolve(outcome, renamed=_given_before(request.what, state)) if outcome.repeated else outcome
 
 

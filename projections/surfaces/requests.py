@@ -168,8 +168,16 @@ def _check_top(top: str) -> None:
         raise BadInputError("top", "holds half of a surrogate pair, which is no Unicode text", strict.HINT) from error
 
 
-def decide(what: What, state: Playbook) -> Decision:
-    """Decide what a request comes to, on the playbook as it stands under the lock."""
+def decide(what: What, state: Playbook, renamed: Mapping[str, str] | None = None) -> Decision:
+    """Decide what a request comes to, on the playbook as it stands under the lock.
+
+    Args:
+        what: The request.
+        state: The playbook.
+        renamed: Name that the sender uses → the entry's name in the ledger, from its earlier requests. Only the
+            deciders of `ledger.decide` translate names.
+    """
+    renamed = renamed or {}
     known = Known(state.points, state.high_water, state.used, state.pinned, state.merged, state.gone)
     if isinstance(what, Facts):
         return Decision(what.events)
@@ -182,15 +190,15 @@ def decide(what: What, state: Playbook) -> Decision:
     if isinstance(what, Import):
         return Decision(seeds.seed_events(_fresh(what, state)))
     if isinstance(what, Update):
-        decision = decide_extraction(read_extraction(what.payload), known, what.names)
+        decision = decide_extraction(read_extraction(what.payload), known, what.names, renamed)
         return attrs.evolve(decision, events=(*what.beside, *decision.events))
-    base = {point.name: point for point in what.base}
+    base = {renamed.get(point.name, point.name): point for point in what.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
         for name, now in state.points.items()
         if name in base
     }
-    return decide_edit(Edit(what.base, what.found, what.top), known, drift)
+    return decide_edit(Edit(what.base, what.found, what.top), known, drift, renamed)
 
 
 def _fresh(what: Import, state: Playbook) -> Any:
@@ -209,25 +217,6 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
     return tuple(
         attrs.evolve(item, point=attrs.evolve(item.point, name=naming.give(item.point.name))) for item in items
     )
-
-
-def translated(what: What, renamed: Mapping[str, str]) -> What:
-    """Return a request with other names for its entries."""
-    if isinstance(what, Change):
-        base, found = (
-            tuple(attrs.evolve(point, name=renamed.get(point.name, point.name)) for point in points)
-            for points in (what.base, what.found)
-        )
-        return attrs.evolve(what, base=base, found=found)
-    if isinstance(what, Update):
-        rated = [
-            one | {"name": renamed.get(one["name"], one["name"])}
-            if isinstance(one, dict) and isinstance(one.get("name"), str)
-            else one
-            for one in what.payload.get("evaluations", ())
-        ]
-        return attrs.evolve(what, payload=what.payload | {"evaluations": rated})
-    return what
 
 
 def to_wait(request: Request) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""Names that a sender uses for its entries, where the ledger has given them others."""
+
+from __future__ import annotations
+
+from ledger.decide import Edit, decide_edit, decide_extraction, read_extraction
+from ledger.events import KeyPoint, PlaybookEdited, PointEdited, PointRated, PointRemoved
+from reference_model import extraction
+from test_ledger_decide import known
+
+
+def test_names_of_a_sender_are_translated_once() -> None:
+    """The name that an entry got in an earlier request counts in the later ones, and is not looked up again."""
+    before = {"kpt_001": "kpt_002"}
+    theirs, ours = KeyPoint("kpt_001", "theirs"), KeyPoint("kpt_002", "ours")
+    update = read_extraction(extraction(("kpt_001", "helpful"), ("kpt_002", "harmful"), new=["more"]))
+    decision = decide_extraction(update, known(theirs, ours), {"more": "kpt_002"}, before)
+    assert {"kpt_001": "kpt_002", "kpt_002": "kpt_003"} == decision.renamed
+    rated = [PointRated("kpt_002", "helpful"), PointRated("kpt_003", "harmful")]
+    assert rated == [event for event in decision.events if isinstance(event, PointRated)]
+
+
+def test_an_edit_is_translated_once() -> None:
+    """An edit in the sender's names changes the entries meant, and a new entry gets a name that is nobody's."""
+    before = {"kpt_001": "kpt_002", "kpt_002": "kpt_003"}
+    standing = (KeyPoint("kpt_001", "theirs"), KeyPoint("kpt_002", "first"), KeyPoint("kpt_003", "second"))
+    base = (KeyPoint("kpt_001", "first"), KeyPoint("kpt_002", "second"))
+    found = (KeyPoint("kpt_001", "first", 1), KeyPoint("kpt_003", "third"))
+    decision = decide_edit(Edit(base, found), known(*standing), {}, before)
+    assert before | {"kpt_003": "kpt_004"} == decision.renamed
+    assert (
+        PointRemoved("kpt_003"),
+        PointEdited("kpt_002", 1, 0, "first"),
+        PointEdited("kpt_004", 0, 0, "third"),
+        PlaybookEdited(None, None, ""),
+    ) == decision.events

@@ -1,0 +1,184 @@
+"""Programs that keep a dict for several updates while others write: every rating counts for the entry it meant."""
+
+from __future__ import annotations
+
+import copy
+from typing import TYPE_CHECKING, Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from projections.surfaces import commands, compat
+from projections.surfaces.project import Project
+from reference_model import Model, extraction, next_name, point
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+HUMAN = {"rater": "human"}
+RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral"])
+TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
+UNKNOWN = [f"kpt_{number:03d}" for number in range(1, 10)]
+
+
+def test_updates_saved_together_rate_what_they_meant(project: Path) -> None:
+    """Two updates before one save count for their own entries, whatever another process added (REQ-SCORE-002)."""
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction(new=["first"]))
+    commands.add(Project(project), "other", HUMAN)
+    compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful"), new=["second"]))
+    for _ in range(2):
+        compat.save_playbook(playbook)
+        mine = [point("kpt_002", "first", helpful=1), point("kpt_003", "second")]
+        assert mine == playbook["key_points"]
+        assert [point("kpt_001", "other"), *mine] == compat.load_playbook()["key_points"]
+
+
+def test_evaluation_of_a_name_that_the_playbook_lacks_counts_for_nobody(project: Path) -> None:
+    """An unknown name stays unknown, even if another process gives it to an entry before the save (REQ-SCORE-002)."""
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction(("kpt_001", "harmful")))
+    commands.add(Project(project), "other", HUMAN)
+    compat.save_playbook(playbook)
+    assert [point("kpt_001", "other")] == compat.load_playbook()["key_points"]
+
+
+def counted(entries: Iterable[dict[str, Any]]) -> list[tuple[str, int, int]]:
+    """Return text and counts of entries; their names and order are the ledger's own business."""
+    return sorted((kp["text"], kp["helpful"], kp["harmful"]) for kp in entries)
+
+
+class World:
+    """A ledger, the reference model of it, and which name of the one is which of the other."""
+
+    def __init__(self, here: Project) -> None:
+        """Begin with one entry."""
+        self.here = here
+        self.model = Model({"key_points": []})
+        self.names: dict[str, str] = {}
+        self.puts = 0
+        self.add("a")
+
+    def standing(self) -> dict[str, str]:
+        """Return name → text in the ledger."""
+        return {kp["name"]: kp["text"] for kp in commands.show(self.here)["key_points"]}
+
+    def in_model(self) -> dict[str, str]:
+        """Return text → name in the model."""
+        return {kp["text"]: kp["name"] for kp in self.model.playbook["key_points"]}
+
+    def check(self) -> None:
+        """Compare the ledger with the model."""
+        assert counted(self.model.playbook["key_points"]) == counted(commands.show(self.here)["key_points"])
+        for name, text in self.standing().items():
+            self.names.setdefault(name, self.in_model()[text])
+
+    def add(self, text: str) -> None:
+        """Let another process add an entry."""
+        commands.add(self.here, text, HUMAN)
+        self.model.update(extraction(new=[text]))
+        self.check()
+
+    def rate(self, index: int, rating: str) -> None:
+        """Let another process rate an entry."""
+        if names := list(self.standing()):
+            name = names[index % len(names)]
+            commands.rate(self.here, name, rating, HUMAN)
+            self.model.update(extraction((self.names[name], rating)))
+            self.check()
+
+
+class Program:
+    """One program's dict, with the updates that it has not saved yet."""
+
+    def __init__(self, world: World) -> None:
+        """Load the playbook."""
+        self.world = world
+        self.playbook = compat.load_playbook()
+        self.updates: list[tuple[list[str], list[tuple[str, bool, str]]]] = []
+        self.put_texts: list[str] = []
+        self.loaded = set(self.texts())
+
+    def texts(self) -> dict[str, str]:
+        """Return name → text in the dict."""
+        return {kp["name"]: kp["text"] for kp in self.playbook["key_points"]}
+
+    def update(self, new: list[str], ratings: list[tuple[int, str]]) -> None:
+        """Apply an extraction result that rates entries of the dict, and names that it does not have."""
+        added = copy.deepcopy(self.playbook)
+        compat.update_playbook_data(added, extraction(new=new))
+        texts = {kp["name"]: kp["text"] for kp in added["key_points"]}
+        names = [*texts, *UNKNOWN]
+        rated = [(names[index % len(names)], rating) for index, rating in ratings]
+        compat.update_playbook_data(self.playbook, extraction(*rated, new=new))
+        meant = [
+            (name, True, rating) if name in self.loaded else (texts[name], False, rating)
+            for name, rating in rated
+            if name in texts
+        ]
+        self.updates.append((new, meant))
+
+    def put(self) -> None:
+        """Append an entry to the dict itself."""
+        self.world.puts += 1
+        self.put_texts.append(f"put {self.world.puts}")
+        self.playbook["key_points"].append(point(compat.generate_keypoint_name(self.texts()), self.put_texts[-1]))
+
+    def save(self) -> None:
+        """Save twice, the second time with nothing new, and let the model apply the updates one after the other."""
+        compat.save_playbook(self.playbook)
+        compat.save_playbook(self.playbook)
+        model = self.world.model
+        for new, meant in self.updates:
+            model.update(extraction(new=new))
+            by_text = self.world.in_model()
+            names = [
+                (self.world.names.get(one, "") if loaded else by_text.get(one, ""), rating)
+                for one, loaded, rating in meant
+            ]
+            model.update(extraction(*names))
+        for kp in self.playbook["key_points"]:
+            if kp["text"] in self.put_texts:
+                name = next_name(model.high_water)
+                model.playbook["key_points"].append(point(name, kp["text"], kp["helpful"], kp["harmful"]))
+                model.high_water += 1
+        self.updates, self.put_texts, self.loaded = [], [], set(self.texts())
+        self.world.check()
+        standing = self.world.standing()
+        assert len(self.playbook["key_points"]) == len(self.loaded)
+        assert {name: standing.get(name, text) for name, text in self.texts().items()} == self.texts()
+
+
+UPDATES = st.tuples(
+    st.just("update"),
+    st.lists(TEXTS, max_size=3, unique=True),
+    st.lists(st.tuples(st.integers(0, 15), RATINGS), max_size=5),
+)
+STEPS = st.one_of(
+    UPDATES,
+    UPDATES,
+    st.tuples(st.just("save")),
+    st.tuples(st.just("put")),
+    st.tuples(st.just("reload")),
+    st.tuples(st.just("add"), TEXTS),
+    st.tuples(st.just("rate"), st.integers(0, 5), RATINGS),
+)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=14))
+def test_updates_saved_together_equal_the_reference_model(
+    new_project: Callable[[], Path], steps: list[tuple[int, Any]]
+) -> None:
+    """Two dicts with any number of updates a save, and other writers in between, come to what the model says."""
+    world = World(Project(new_project()))
+    programs = [Program(world), Program(world)]
+    for who, (step, *arguments) in steps:
+        if step == "reload":
+            programs[who] = Program(world)
+        else:
+            getattr(world if step in {"add", "rate"} else programs[who], step)(*arguments)
+    for program in programs:
+        program.save()
+    assert commands.verify(world.here).ok
