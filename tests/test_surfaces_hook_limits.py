@@ -22,7 +22,8 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")
 
 def called(event: str, program: str = "from projections.surfaces import hook; hook.main(['claude'])") -> str:
     """Let a program handle an event of an agent; return what it says on standard error."""
-    payload = {"hook_event_name": event, "session_id": "s1", "source": "startup", "last_assistant_message": "As [kpt_001] says."}
+    said = {"source": "startup", "last_assistant_message": "As [kpt_001] says."}
+    payload = {"hook_event_name": event, "session_id": "s1", **said}
     done = subprocess.run(
         [sys.executable, "-c", program], input=json.dumps(payload), capture_output=True, text=True, check=False
     )

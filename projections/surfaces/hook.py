@@ -74,11 +74,14 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 def _limit_time() -> None:
     """End this process once it has used MAX_CPU_S."""
-    try:
-        # signal itself would load enum.
-        import _signal as signal
-    except ImportError:
+    if TYPE_CHECKING:
         import signal
+    else:
+        try:
+            # signal itself would load enum.
+            import _signal as signal
+        except ImportError:
+            import signal
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGPROF, _give_up)
         signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
