@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from projections.surfaces import commands, hook
+from projections.surfaces.hook_limits import MAX_PLAYBOOK_BYTES
 from projections.surfaces.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HUMAN = {"rater": "human"}
-HURRIED = "from projections.surfaces import hook; hook.MAX_CPU_S = 0.01; hook.main(['claude'])"
+HURRIED = "from projections.surfaces import hook, hook_limits; hook_limits.MAX_CPU_S = 0.01; hook.main(['claude'])"
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")
 
 
@@ -47,7 +48,7 @@ def test_a_playbook_too_large_for_a_hook_is_not_read(here: Project, event: str) 
     ]
     data = json.dumps({"key_points": entries, "last_updated": None}).encode()
     here.playbook.write_bytes(data)
-    says = f"{here.playbook}: has {len(data):,} bytes, and hooks read at most {hook.MAX_PLAYBOOK_BYTES:,}"
+    says = f"{here.playbook}: has {len(data):,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
     assert called(event).startswith(f"tallybook: {says}")
     assert says in (here.ledger / hook.NOTE).read_text()
     assert (data, 3) == (here.playbook.read_bytes(), len(list(commands.log(here))))

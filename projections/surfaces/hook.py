@@ -11,6 +11,7 @@ import sys
 from ledger import clock, disk
 from ledger.errors import BadInputError, TallybookError
 from ledger.light import Place, encoder, loads, os, read_up_to, sha256, suppress
+from projections.surfaces import hook_limits
 from projections.surfaces.hook_payload import AGENTS
 from projections.surfaces.project import Project, is_unnamed_home, located
 
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
     from projections.surfaces.settings import Settings
 
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
-MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
-"""A longer ``playbook.json``, some 35,000 entries, is not read: that alone would take a hook's time."""
-MAX_CPU_S = 5
-"""Seconds of processor time after which a hook gives up; an agent ends it after 10 seconds."""
 TEMPLATE = "playbook.txt"
 NOTE = "hook-error"
 """File in the ledger's folder that holds the last thing that went wrong."""
@@ -67,24 +64,9 @@ def run(arguments: Sequence[str]) -> int:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Do that, and end this process at once: nothing is left to be written, closed or cleared away."""
-    _limit_time()
+    hook_limits.limit_time(_give_up)
     run(arguments)
     os._exit(0)  # noqa: SLF001 - its name, public as it is
-
-
-def _limit_time() -> None:
-    """End this process once it has used MAX_CPU_S."""
-    if TYPE_CHECKING:
-        import signal
-    else:
-        try:
-            # signal itself would load enum.
-            import _signal as signal
-        except ImportError:
-            import signal
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGPROF, _give_up)
-        signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
 
 
 def _give_up(*_: object) -> None:
@@ -97,7 +79,10 @@ def _give_up(*_: object) -> None:
         if tell_playbook in EVENTS[payload.event]:
             _touch(_marker(project, payload))
         hint = "`tallybook verify` reads all of it, `tallybook replay` writes playbook.json anew"
-        _report(project, BadInputError("hook", f"gave up after {MAX_CPU_S} s: the ledger takes longer to read", hint))
+        _report(
+            project,
+            BadInputError("hook", f"gave up after {hook_limits.MAX_CPU_S} s: the ledger takes longer to read", hint),
+        )
     os._exit(0)  # noqa: SLF001 - its name, public as it is
 
 
@@ -266,7 +251,7 @@ def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
     from ledger.names import STAMP
     from projections.surfaces import hook_record
 
-    _refuse_large(project)
+    hook_limits.refuse_large(project.playbook)
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
         document = loads(disk.read_file(project.playbook).decode("utf-8"))
@@ -276,20 +261,6 @@ def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
             if hook_record.is_current(project, int(seq), chain):
                 return entries
     return _brought_up(project, entries)
-
-
-def _refuse_large(project: Project) -> None:
-    """Refuse a playbook that takes longer to read than a hook has.
-
-    Raises:
-        BadInputError: It does.
-    """
-    size = 0
-    with suppress(OSError):
-        size = os.stat(project.playbook).st_size
-    if size > MAX_PLAYBOOK_BYTES:
-        what = f"has {size:,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
-        raise BadInputError(str(project.playbook), what, "`tallybook retire NAME` what is no longer needed")
 
 
 def _are_entries(values: Sequence[Any]) -> bool:

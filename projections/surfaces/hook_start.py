@@ -23,6 +23,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
     "projections.surfaces.hook": (
         *("ledger", "ledger.bare", "ledger.light", "ledger.clock", "ledger.errors", "ledger.disk"),
         *("projections", "projections.surfaces", "projections.surfaces.hook_payload"),
+        "projections.surfaces.hook_limits",
         *("projections.surfaces.worktree", "projections.surfaces.project"),
     ),
     "projections.surfaces.hook_record": (
