@@ -346,7 +346,8 @@ def extract_keypoints(
         return {"new_key_points": [], "evaluations": []}
     pruned = [point.text for point in reading.current(reading.open_log(project)).gone.values()]
     said = "\n".join(screen.mask(message["content"]).text for message in messages)
-    asked = prompt.ask(load_template(prompt.TEMPLATE), playbook["key_points"], pruned, said)
+    template, entries = load_template(prompt.TEMPLATE), playbook["key_points"]
+    asked = prompt.ask(template, entries, pruned, said)
     today = clock.utc_now().at[:10]
     if due.look(project).spent.get(today, 0) + prompt.tokens(asked) > found.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
@@ -355,4 +356,4 @@ def extract_keypoints(
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
         save_diagnostic(f"{asked}\n\n{reply.text}", diagnostic_name)
-    return judged.payload
+    return prompt.of_names(judged, prompt.shown_names(template, entries)).payload

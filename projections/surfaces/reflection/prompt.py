@@ -15,7 +15,7 @@ from projections.surfaces import screen
 from projections.surfaces.reflection.transcript import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
 TEMPLATE: Final = "reflection.txt"
 PLAYBOOK_CHARS: Final = 40_000
@@ -80,6 +80,11 @@ def ask(template: str, entries: Sequence[Mapping[str, Any]], pruned: Sequence[st
     }
     # What is data must not end the place that says so.
     return _PLACES.sub(lambda place: _ENDS.sub(r"< /\1", told[place[1]]) or _NOTHING, template)
+
+
+def shown_names(template: str, entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    """Return the names of the entries that `ask` shows of a playbook."""
+    return frozenset(inject.choose(entries, PLAYBOOK_CHARS).names if "{playbook}" in template else ())
 
 
 def tokens(prompt: str) -> int:
@@ -157,6 +162,16 @@ def without(judged: Judged, gone: Sequence[str]) -> Judged:
     """Return what an answer says without the texts of entries that are gone: it was told not to bring them back."""
     texts = [text for text in judged.payload["new_key_points"] if text not in set(gone)]
     return attrs.evolve(judged, payload=judged.payload | {"new_key_points": texts})
+
+
+def of_names(judged: Judged, names: Collection[str]) -> Judged:
+    """Return what an answer says without the evaluations, and their quotes, of other names than these.
+
+    A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets.
+    """
+    ratings = [one for one in judged.payload["evaluations"] if one["name"] in names]
+    notes = tuple(note for note in judged.notes if note.name in names)
+    return Judged(judged.payload | {"evaluations": ratings}, notes)
 
 
 def _list(value: Any, field: str) -> list[Any]:

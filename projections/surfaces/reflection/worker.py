@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import contextmanager, suppress
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -61,6 +61,7 @@ class Came:
         tokens: What it cost, in and out.
         added: Names of new entries.
         rated: How many entries were rated.
+        ignored: Names that the answer rates although the prompt did not show them; these ratings are not recorded.
         pruned: Names of the entries that its update dropped.
         quotes: How many quotes were kept.
         failed: Why nothing came of it, empty where something did.
@@ -73,6 +74,7 @@ class Came:
     pruned: tuple[str, ...] = ()
     quotes: int = 0
     failed: str = ""
+    ignored: tuple[str, ...] = ()
 
 
 @attrs.frozen
@@ -242,8 +244,11 @@ def prompt_for(text: str, playbook: Playbook) -> str:
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    entries = [entry(point) for point in playbook.points.values()]
-    return prompts.ask(compat.load_template(prompts.TEMPLATE), entries, _gone(playbook), text)
+    return prompts.ask(compat.load_template(prompts.TEMPLATE), _entries(playbook), _gone(playbook), text)
+
+
+def _entries(playbook: Playbook) -> list[dict[str, Any]]:
+    return [entry(point) for point in playbook.points.values()]
 
 
 def _gone(playbook: Playbook) -> list[str]:
@@ -269,6 +274,9 @@ def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged)
     """Record what an answer says, with the stretches that it was read from."""
     spent = (reply.input_tokens, reply.output_tokens)
     done = ReflectionCompleted(desk.plan.rater, *spent)
+    shown = prompts.shown_names(compat.load_template(prompts.TEMPLATE), _entries(desk.playbook))
+    ignored = tuple(one["name"] for one in judged.payload["evaluations"] if one["name"] not in shown)
+    judged = prompts.of_names(judged, shown)
     beside: tuple[Event, ...] = (*piece.quotes, *judged.notes, *piece.stretches, done)
     try:
         outcome = _write(desk, name, Update(judged.payload, beside=beside), piece, reply.model)
@@ -277,7 +285,7 @@ def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged)
         raise raters.RaterError(raters.UNUSABLE, what, *spent, model=reply.model) from error
     rated = len(judged.payload["evaluations"])
     failed = REPEATED if outcome.repeated else ""
-    return Came(name, sum(spent), outcome.added, rated, outcome.pruned, len(piece.quotes), failed)
+    return Came(name, sum(spent), outcome.added, rated, outcome.pruned, len(piece.quotes), failed, ignored)
 
 
 def _fail(desk: _Desk, name: str, error: raters.RaterError) -> Came:

@@ -1,0 +1,60 @@
+"""Names in a reflection: a model rates what its prompt showed, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import re
+from typing import TYPE_CHECKING
+
+from ledger.events import PointNoted
+from projections.surfaces import commands
+from projections.surfaces.cli import run as run_here
+from projections.surfaces.reflection import prompt as prompts
+from reference_model import point
+from test_surfaces_hook import events
+from transcripts import Script, answer, asked_for, kept
+
+if TYPE_CHECKING:
+    import pytest
+
+    from transcripts import Client
+
+TEMPLATE = (Path(__file__).parents[1] / "prompts" / "reflection.txt").read_text(encoding="utf-8")
+
+
+def test_a_rating_of_a_name_that_the_prompt_did_not_show_is_ignored(
+    project: Path, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A new entry starts without ratings, although the answer rates the name that it gets."""
+    place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    client.plans(answer("Never push on Friday.", kpt_001="helpful", kpt_002="harmful"))
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    first, second = commands.show(place)["key_points"]
+    assert (1, 0) == (first["helpful"], first["harmful"])
+    assert point("kpt_002", "Never push on Friday.") == second
+    assert ["kpt_001"] == [note.name for note in events(place, PointNoted)]
+    said = "s1: 1 rated, learned kpt_002, ignored the rating of kpt_002, which was not in the prompt, 1,250 tokens\n"
+    assert said == capsys.readouterr().out
+
+
+def test_an_entry_without_room_in_the_prompt_is_not_rated() -> None:
+    """Of a playbook that is longer than its place, only the names in the prompt count."""
+    many = [point(f"kpt_{number:03d}", "x" * 200) for number in range(1000)]
+    shown = prompts.shown_names(TEMPLATE, many)
+    asked = prompts.ask(TEMPLATE, many, [], "User: Fix it")
+    assert set(re.findall(r"^\[(kpt_[0-9]+)\]", asked, re.MULTILINE)) == shown
+    assert 0 < len(shown) < len(many)
+    judged = prompts.read(answer(**{kp["name"]: "helpful" for kp in many}))
+    rated = {one["name"] for one in prompts.of_names(judged, shown).payload["evaluations"]}
+    assert shown == rated
+
+
+def test_a_template_without_the_playbook_shows_no_name() -> None:
+    """A user's own template that leaves the playbook out asks for no rating."""
+    assert frozenset() == prompts.shown_names("{transcript}", [point()])
+
+
+def test_the_example_in_the_prompt_names_no_entry() -> None:
+    """The shape of an answer in the prompt has no JSON string as a name, so that it cannot be an entry's name."""
+    assert [] == re.findall(r"kpt_[0-9]+", TEMPLATE)
+    assert ["NAME,"] == re.findall(r'"name": (\S+)', TEMPLATE)
