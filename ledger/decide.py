@@ -6,6 +6,7 @@ under the ledger's lock.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, TypeGuard
 
 import attrs
@@ -21,7 +22,8 @@ from ledger.events import (
     PointRated,
     PointRemoved,
 )
-from ledger.names import MAX_NAME_CHARS, free_number, number_of, point_name
+from ledger.line import dumps
+from ledger.names import MAX_NAME_CHARS, free_number, number_of, point_name, rename_in_sections
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -272,7 +274,7 @@ def decide_edit(
             PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
             for begin in range(0, len(wanted), _NAMES_A_LINE)
         )
-    events.append(PlaybookEdited(edit.seq, edit.source, edit.top))
+    events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
     return Decision(tuple(events), renamed=renamed)
 
 
@@ -292,6 +294,11 @@ def _names_in_ledger(edit: Edit, known: Known, renamed_before: Mapping[str, str]
             renamed[point.name] = name = point_name(high_water)
         claimed.add(name)
     return renamed
+
+
+def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
+    """Return top-level keys, a JSON object or empty, whose sections name entries by their new names."""
+    return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
 
 
 def _merged(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:

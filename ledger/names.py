@@ -1,14 +1,17 @@
-"""The names of key points: the form ``kpt_NNN``, the next free one, and who gets which. Standard library only."""
+"""The names of key points: the form ``kpt_NNN``, the next free one, and their sections. Standard library only."""
 
 from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Mapping
+    from typing import Any
 
 PREFIX = "kpt_"
 STAMP = "ledger"
 """Top-level key of ``playbook.json`` that says which moment of the ledger the file shows, as ``SEQ:CHAIN``."""
+SECTION_NAMES = "section_names"
+"""Top-level key of ``playbook.json`` with the grouping of a later format: heading → names of the entries under it."""
 MAX_NAME_CHARS = 200
 # A longer number comes from nobody who counts, and would give its length to every name after it.
 MAX_NUMBER_DIGITS = 9
@@ -89,3 +92,41 @@ class Naming:
             name = point_name(self.highest)
         self.given.add(name)
         return name
+
+
+def sections_of(top: Mapping[str, Any]) -> dict[str, list[str]] | None:
+    """Return the sections among a playbook's top-level keys; None where there are none in the form of ours."""
+    sections = top.get(SECTION_NAMES)
+    if not isinstance(sections, dict):
+        return None
+    fits = all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in sections.values())
+    return sections if fits else None
+
+
+def filter_sections(top: Mapping[str, Any], present: Container[str]) -> dict[str, Any]:
+    """Return top-level keys whose sections name only entries that are present; the headings stay."""
+    sections = sections_of(top)
+    if sections is None:
+        return dict(top)
+    return {**top, SECTION_NAMES: {key: [name for name in names if name in present] for key, names in sections.items()}}
+
+
+def rename_in_sections(top: Mapping[str, Any], renamed: Mapping[str, str]) -> dict[str, Any]:
+    """Return top-level keys whose sections name entries by their new names."""
+    sections = sections_of(top)
+    if sections is None:
+        return dict(top)
+    new = {key: [renamed.get(name, name) for name in names] for key, names in sections.items()}
+    return {**top, SECTION_NAMES: new}
+
+
+def join_sections(top: Mapping[str, Any], imported: Mapping[str, Any]) -> dict[str, Any]:
+    """Return top-level keys with imported sections added; an entry that is in a section stays in it."""
+    added = sections_of(imported)
+    if added is None:
+        return dict(top)
+    sections = {key: list(names) for key, names in (sections_of(top) or {}).items()}
+    grouped = {name for names in sections.values() for name in names}
+    for key, names in added.items():
+        sections.setdefault(key, []).extend(name for name in names if name not in grouped)
+    return {**top, SECTION_NAMES: sections}

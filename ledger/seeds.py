@@ -6,18 +6,28 @@ What can be read is read, entry by entry; what is no entry, or not quite one, is
 from __future__ import annotations
 
 from hashlib import sha256
-from itertools import chain
 import json
-import math
 import re
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from ledger.errors import BadInputError, Problem
 from ledger.events import ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
+from ledger.legacy_json import (
+    DECODER,
+    Found,
+    Json,
+    Number,
+    flaws_of,
+    levels_of,
+    mend_text,
+    shorten,
+    to_plain,
+    to_text,
+)
 from ledger.line import dumps
-from ledger.names import STAMP, Naming, usable_name
+from ledger.names import SECTION_NAMES, STAMP, Naming, usable_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -27,39 +37,11 @@ if TYPE_CHECKING:
 # Beyond it JSON readers disagree on a number, and the codec refuses it.
 MAX_COUNT: Final = 2**53
 MAX_DEPTH: Final = 100
-SHOWN_CHARS: Final = 40
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")
 HEADING: Final = "is the heading of a section"
-
-
-@attrs.frozen
-class Number:
-    """A JSON number as it was written, NaN and Infinity included: no digit is lost before somebody looks at it."""
-
-    text: str
-
-    @property
-    def endless(self) -> bool:
-        """Tell whether it is NaN, infinite, or read as infinite by others."""
-        return not math.isfinite(float(self.text))
-
-
-@attrs.frozen
-class Found:
-    """A JSON object as it was written: every pair, repeated keys included."""
-
-    pairs: tuple[tuple[str, Json], ...]
-
-    def last(self) -> dict[str, Json]:
-        """Return it as most readers do: of a repeated key the last value counts."""
-        return dict(self.pairs)
-
-
-Json: TypeAlias = "str | bool | Number | list[Json] | Found | None"
-DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=lambda pairs: Found(tuple(pairs)), parse_int=Number, parse_float=Number, parse_constant=Number
-)
+# The names of more sections and entries do not fit the line of an event, along with the other top-level keys.
+MAX_SECTION_BYTES: Final = 32 * 1024
 
 
 @attrs.frozen
@@ -123,13 +105,13 @@ class _Slot:
     Attributes:
         place: Where a person finds it: ``key_points[3]``.
         value: What stands there.
-        section: Whether that is within a section.
+        section: The heading of its section, empty where that has none; None outside a section.
         skip: Why it is no entry whatever stands there; empty where it may be one.
     """
 
     place: str
     value: Json
-    section: bool = False
+    section: str | None = None
     skip: str = ""
 
     @property
@@ -169,22 +151,29 @@ def read_legacy(data: bytes, source: str = "playbook.json", taken: Collection[st
     items: list[LegacyItem] = []
     skipped: list[ItemSkipped] = []
     problems: list[Problem] = []
+    sections: dict[str, list[str]] = {}
     if isinstance(keys.get("sections"), Found | list) and "sections" not in _own_keys(keys):
         problems.append(Problem(f"{source}: sections", "not read, as key_points stands beside them; kept as they are"))
     for index, slot in enumerate(slots):
         text = slot.value.last().get("text") if isinstance(slot.value, Found) else slot.value
         reason = slot.skip or ("" if isinstance(text, str) and text.strip() else "holds no text")
+        names = sections.setdefault(slot.section, []) if slot.section else []
         if reason:
             naming.see(slot.name)
-            skipped.append(ItemSkipped(index, reason, _written(slot.value)))
+            skipped.append(ItemSkipped(index, reason, to_text(slot.value)))
             notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept in the ledger alone",)
         else:
             item, notes = _entry(index, slot, naming.give(slot.name))
             items.append(item)
+            names.append(item.point.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
-    top = dumps({_mended(key): _plain(value) for key, value in keys.items() if key not in _own_keys(keys)})
+    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _own_keys(keys)}
+    if len(dumps(sections).encode()) > MAX_SECTION_BYTES:
+        problems.append(Problem(f"{source}: sections", "too many to keep as sections; their entries are kept"))
+        sections = {}
+    top = dumps(others | ({SECTION_NAMES: sections} if sections else {}))
     stamp = keys.get(STAMP)
-    known = _mended(stamp) if isinstance(stamp, str) else None
+    known = mend_text(stamp) if isinstance(stamp, str) else None
     return Legacy(tuple(items), tuple(skipped), top, known, sha256(data).hexdigest(), tuple(problems))
 
 
@@ -211,7 +200,7 @@ def _parsed(data: bytes, source: str) -> Json:
     except RecursionError as error:
         raise too_deep from error
     # Python's own limit depends on the version and the stack, and whoever reads our JSON has one of their own.
-    if len(_levels(value)) > MAX_DEPTH:
+    if len(levels_of(value)) > MAX_DEPTH:
         raise too_deep
     return value
 
@@ -245,14 +234,14 @@ def _slots(found: Found) -> Iterator[_Slot]:
         pair = Found(((key, value),))
         reason = _top_fault(top, pair) if place == last_places[key] else "stands again later, where it counts"
         if reason:
-            yield _Slot(_shown(key), pair, skip=reason)
+            yield _Slot(shorten(key), pair, skip=reason)
 
 
 def _top_fault(top: dict[str, Json], pair: Found) -> str:
     """Say why a top-level key cannot be passed on as it stands; empty where it can, or where it was read."""
     ((key, value),) = pair.pairs
     if key not in _own_keys(top):
-        return "; ".join(_flaws(pair))
+        return "; ".join(flaws_of(pair))
     fits = isinstance(value, {"key_points": list, STAMP: str}.get(key, object))
     return "" if fits else "is not what a playbook has there"
 
@@ -265,12 +254,13 @@ def _section_slots(sections: Found | list[Json]) -> Iterator[_Slot]:
     labelled: Iterable[tuple[str | int, Json]] = enumerate(sections) if isinstance(sections, list) else sections.pairs
     for label, section in labelled:
         entries, heading = _opened(section)
+        name = mend_text(label) if isinstance(label, str) else ""
         if isinstance(label, str):
             heading = Found(((label, heading),))
-        place = f"sections[{_shown(label) if isinstance(label, str) else label}]"
+        place = f"sections[{shorten(label) if isinstance(label, str) else label}]"
         if heading is not None:
-            yield _Slot(place, heading, skip=HEADING)
-        yield from (_Slot(f"{place}[{index}]", entry, section=True) for index, entry in enumerate(entries))
+            yield _Slot(place, heading, name, skip=HEADING)
+        yield from (_Slot(f"{place}[{index}]", entry, name) for index, entry in enumerate(entries))
 
 
 def _opened(section: Json) -> tuple[list[Json], Json]:
@@ -288,17 +278,17 @@ def _opened(section: Json) -> tuple[list[Json], Json]:
 def _entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[str, ...]]:
     """Return the entry of a slot that holds one, and what is odd about it."""
     fields = slot.value.last() if isinstance(slot.value, Found) else {}
-    text = _mended(str(fields.get("text", slot.value)))
+    text = mend_text(str(fields.get("text", slot.value)))
     counts = _counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
-    flaws = _flaws(slot.value)
+    flaws = flaws_of(slot.value)
     notes = flaws + counts.notes + _other_notes(fields, name)
-    origin = "section" if slot.section else counts.origin
+    origin = counts.origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
     point = KeyPoint(name, text, counts.helpful, counts.harmful)
     # An item that its origin and its point imply need not be kept.
     implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(point))
-    original = _written(slot.value) if notes or _plain(slot.value) != implied else ""
+    original = to_text(slot.value) if notes or to_plain(slot.value) != implied else ""
     return LegacyItem(index, point, origin, counts.migrated, counts.score, original), notes
 
 
@@ -312,7 +302,7 @@ def _counts(fields: dict[str, Json]) -> _Counts:
     if "score" in fields:
         score, notes = _whole(fields, "score", -MAX_COUNT)
         origin = "one_counter" if half else "dict_with_score"
-        before = _written(fields["score"]) if notes else score
+        before = to_text(fields["score"]) if notes else score
         return _Counts(max(score, 0), max(-score, 0), origin, "dict_with_score", before, half + notes)
     return _Counts(0, 0, "one_counter" if half else "dict_no_score", "dict_no_score", notes=half)
 
@@ -327,71 +317,15 @@ def _whole(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[st
     whole = int(number) if number == int(number) else 0
     if isinstance(value, Number) and text == str(whole):
         return whole, ()
-    return whole, (f"{key} {_shown(value)} was read as {whole}",)
+    return whole, (f"{key} {shorten(value)} was read as {whole}",)
 
 
 def _other_notes(fields: dict[str, Json], name: str) -> tuple[str, ...]:
     """Say what became of an item's own name, if it has one, and name the first key that entries do not have."""
     own = fields.get("name", name)
     why = "is another entry's" if usable_name(own) else "cannot stand"
-    renamed = (f"name {_shown(own)} {why}; it is {name} from now on",) if own != name else ()
+    renamed = (f"name {shorten(own)} {why}; it is {name} from now on",) if own != name else ()
     extra = [key for key in fields if key not in ENTRY_KEYS]
     more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
-    kept = (f"{_shown(extra[0])}{more} is no part of an entry; kept in the ledger alone",) if extra else ()
+    kept = (f"{shorten(extra[0])}{more} is no part of an entry; kept in the ledger alone",) if extra else ()
     return renamed + kept
-
-
-def _levels(value: Json) -> list[list[Json]]:
-    """Return a value and everything in it, keys included, level by level."""
-    levels = [[value]]
-    while levels[-1]:
-        opened = (chain.from_iterable(part.pairs) if isinstance(part, Found) else part for part in levels[-1])
-        levels.append(list(chain.from_iterable(inner for inner in opened if isinstance(inner, chain | list))))
-    return levels[:-1]
-
-
-def _flaws(value: Json) -> tuple[str, ...]:
-    """Name what JSON readers disagree on in a value."""
-    parts = list(chain.from_iterable(_levels(value)))
-    objects = [part for part in parts if isinstance(part, Found)]
-    flaws = {
-        "repeats a key, of which the last one counts": any(len(part.last()) < len(part.pairs) for part in objects),
-        "holds half of a surrogate pair": any(isinstance(part, str) and part != _mended(part) for part in parts),
-        "holds a number that many cannot read": any(isinstance(part, Number) and part.endless for part in parts),
-    }
-    return tuple(flaw for flaw, there in flaws.items() if there)
-
-
-def _mended(text: str) -> str:
-    """Return a text with every half of a surrogate pair replaced, so that it can be written as UTF-8."""
-    return re.sub("[\ud800-\udfff]", "\ufffd", text)
-
-
-def _plain(value: Json) -> Any:
-    """Return a value as JSON that every reader takes; an endless number becomes its text."""
-    if isinstance(value, Found):
-        return {_mended(key): _plain(child) for key, child in value.pairs}
-    if isinstance(value, list):
-        return [_plain(child) for child in value]
-    if isinstance(value, Number):
-        read = str if value.endless else int if value.text.lstrip("-").isdigit() else float
-        return read(value.text)
-    return _mended(value) if isinstance(value, str) else value
-
-
-def _written(value: Json) -> str:
-    """Return a value as it was written, without the white space between its parts."""
-    if isinstance(value, Found):
-        return "{" + ",".join([f"{_written(key)}:{_written(child)}" for key, child in value.pairs]) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join([_written(child) for child in value]) + "]"
-    if isinstance(value, Number):
-        return value.text
-    return json.dumps(value, ensure_ascii=isinstance(value, str) and value != _mended(value))
-
-
-def _shown(value: Json) -> str:
-    """Return a value short and on one line, for a message."""
-    text = value if isinstance(value, str) else _written(value)
-    shown = repr(text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…")
-    return shown if isinstance(value, str) else shown[1:-1]

@@ -28,7 +28,7 @@ from ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from ledger.names import number_of
+from ledger.names import join_sections, number_of
 from projections.fold import State, View
 from projections.points import REDACTED, Points, Tally, evolve, rated
 from projections.prune import SPEC_POLICY, Policy
@@ -303,10 +303,12 @@ def _let_back(state: Playbook) -> None:
 
 
 def _adopt(state: Playbook, event: PlaybookAdopted, batch: Batch) -> None:
-    # A file imported into a playbook that lives already brings entries, not its version or its date.
-    if not state.begun:
+    top = json.loads(event.top or "{}")
+    if state.begun:
+        # A file imported into a playbook that has entries brings entries and their sections, not its version or date.
+        state.top = join_sections(state.top, top)
+    else:
         state.adoption, state.source = batch.last, event.source
-        top = json.loads(event.top or "{}")
         state.adopted_at = top.pop("last_updated", None)
         state.top = {"version": VERSION} | top
 

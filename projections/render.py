@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from ledger.names import STAMP
+from ledger.names import STAMP, filter_sections
 from projections.inject import fill, line
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
         "version": None,
         "last_updated": playbook.last_updated,
         # A version that it brought stands in its place.
-        **playbook.top,
+        **filter_sections(playbook.top, playbook.points),
         "key_points": [entry(point) for point in playbook.points.values()],
     }
 

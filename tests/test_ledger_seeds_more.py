@@ -88,7 +88,7 @@ def test_an_item_with_a_text_is_an_entry_whatever_lists_it_has() -> None:
 def test_key_points_that_are_no_list_beside_sections_are_kept_as_evidence() -> None:
     """The sections are read; what stands in the place of the entries is neither read nor passed on."""
     legacy = read_text('{"key_points":{"a":1},"sections":{"S":["b"]}}')
-    assert ([point("kpt_001", "b")], {}) == (entries(legacy), legacy.top_keys)
+    assert ([point("kpt_001", "b")], {"section_names": {"S": ["kpt_001"]}}) == (entries(legacy), legacy.top_keys)
     assert (2, "is not what a playbook has there", '{"key_points":{"a":1}}') == (
         legacy.skipped[1].index,
         legacy.skipped[1].reason,

@@ -94,8 +94,8 @@ def test_each_verb_answers_in_json(run: Run) -> None:
 
 def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
     """Each event by its number, for people and in JSON."""
-    undone = "undone: event 8, kpt_002 rated helpful\nundone: event 9, update closed: 1 rated\n"
-    assert (0, f"{undone}to bring this back, run: tallybook undo 10\n", "") == run("undo", "--reason", "misread")
+    lines = "undone: event 8, kpt_002 rated helpful\nundone: event 9, update closed: 1 rated\n"
+    assert (0, f"{lines}to bring this back, run: tallybook undo 10\n", "") == run("undo", "--reason", "misread")
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
     answer = json.loads(run("undo", "6", "--json").out)
     undone = [{"seq": 6, "summary": 'learned kpt_003 "three"'}]

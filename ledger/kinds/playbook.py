@@ -14,7 +14,8 @@ class PlaybookAdopted(Kind):
     Attributes:
         source: SHA-256 of the file's bytes, in hex.
         entries: How many entries follow, 0 or more.
-        top: The file's top-level keys other than ``key_points``, as a JSON object in the file's order.
+        top: The file's top-level keys other than ``key_points``, as a JSON object in the file's order; ``sections`` of
+            entries as ``section_names``, heading → names.
     """
 
     source: str

@@ -17,6 +17,7 @@ from ledger.codec import decode
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
 from ledger.light import NamedTuple, later, sha256
+from ledger.names import rename_in_sections
 from ledger.recorded import By, Recorded, batch_of
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, VERSION, Playbook
@@ -167,8 +168,12 @@ def _edit_events(legacy: Legacy, state: Playbook, base: Playbook, read: Read) ->
         found = tuple(_without_what_is_gone(point, base) for point in found)
     before = playbook_dict(base)
     del before["key_points"], before["last_updated"]
-    top = _top(legacy)
-    changed = legacy.top if top != before else ""
+    renamed = {
+        item.point.name: point.name
+        for item, point in zip(legacy.items, found, strict=True)
+        if item.point.name != point.name
+    }
+    changed = decide.rename_in_top(legacy.top, renamed) if rename_in_sections(_top(legacy), renamed) != before else ""
     odd = _evidence(legacy)
     points = tuple(base.points.values())
     if found == points and not changed and not odd:

@@ -9,7 +9,16 @@ import attrs
 from ledger import clock, strict
 from ledger.codec import REFUSALS, encode, structure
 from ledger.curate import Wish, decide_wish
-from ledger.decide import Decision, Edit, Known, decide_edit, decide_extraction, read_extraction, read_points
+from ledger.decide import (
+    Decision,
+    Edit,
+    Known,
+    decide_edit,
+    decide_extraction,
+    read_extraction,
+    read_points,
+    rename_in_top,
+)
 from ledger.errors import BadInputError
 from ledger.events import EventsVoided
 from ledger.light import later
@@ -204,9 +213,12 @@ def decide(what: What, state: Playbook, renamed: Mapping[str, str] | None = None
 def _fresh(what: Import, state: Playbook) -> Any:
     """Return a legacy file without the entries whose text stands, and with names that were never used here."""
     legacy = seeds.read_legacy(what.data, what.source, state.used)
-    standing = {point.text for point in state.points.values()}
-    kept = tuple(item for item in legacy.items if item.point.text not in standing)
-    return attrs.evolve(legacy, items=_renamed(kept, state))
+    by_text = {point.text: name for name, point in state.points.items()}
+    kept = tuple(item for item in legacy.items if item.point.text not in by_text)
+    items = _renamed(kept, state)
+    names = {item.point.name: by_text[item.point.text] for item in legacy.items if item.point.text in by_text}
+    names |= {old.point.name: new.point.name for old, new in zip(kept, items, strict=True)}
+    return attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names))
 
 
 def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:

@@ -1,0 +1,98 @@
+"""JSON as a legacy file has it: every pair and every digit, to be kept word for word or made plain."""
+
+from __future__ import annotations
+
+from itertools import chain
+import json
+import math
+import re
+from typing import Any, Final, TypeAlias
+
+import attrs
+
+SHOWN_CHARS: Final = 40
+
+
+@attrs.frozen
+class Number:
+    """A JSON number as it was written, NaN and Infinity included: no digit is lost before somebody looks at it."""
+
+    text: str
+
+    @property
+    def endless(self) -> bool:
+        """Tell whether it is NaN, infinite, or read as infinite by others."""
+        return not math.isfinite(float(self.text))
+
+
+@attrs.frozen
+class Found:
+    """A JSON object as it was written: every pair, repeated keys included."""
+
+    pairs: tuple[tuple[str, Json], ...]
+
+    def last(self) -> dict[str, Json]:
+        """Return it as most readers do: of a repeated key the last value counts."""
+        return dict(self.pairs)
+
+
+Json: TypeAlias = "str | bool | Number | list[Json] | Found | None"
+DECODER: Final = json.JSONDecoder(
+    object_pairs_hook=lambda pairs: Found(tuple(pairs)), parse_int=Number, parse_float=Number, parse_constant=Number
+)
+
+
+def levels_of(value: Json) -> list[list[Json]]:
+    """Return a value and everything in it, keys included, level by level."""
+    levels = [[value]]
+    while levels[-1]:
+        opened = (chain.from_iterable(part.pairs) if isinstance(part, Found) else part for part in levels[-1])
+        levels.append(list(chain.from_iterable(inner for inner in opened if isinstance(inner, chain | list))))
+    return levels[:-1]
+
+
+def flaws_of(value: Json) -> tuple[str, ...]:
+    """Name what JSON readers disagree on in a value."""
+    parts = list(chain.from_iterable(levels_of(value)))
+    objects = [part for part in parts if isinstance(part, Found)]
+    flaws = {
+        "repeats a key, of which the last one counts": any(len(part.last()) < len(part.pairs) for part in objects),
+        "holds half of a surrogate pair": any(isinstance(part, str) and part != mend_text(part) for part in parts),
+        "holds a number that many cannot read": any(isinstance(part, Number) and part.endless for part in parts),
+    }
+    return tuple(flaw for flaw, there in flaws.items() if there)
+
+
+def mend_text(text: str) -> str:
+    """Return a text with every half of a surrogate pair replaced, so that it can be written as UTF-8."""
+    return re.sub("[\ud800-\udfff]", "\ufffd", text)
+
+
+def to_plain(value: Json) -> Any:
+    """Return a value as JSON that every reader takes; an endless number becomes its text."""
+    if isinstance(value, Found):
+        return {mend_text(key): to_plain(child) for key, child in value.pairs}
+    if isinstance(value, list):
+        return [to_plain(child) for child in value]
+    if isinstance(value, Number):
+        read = str if value.endless else int if value.text.lstrip("-").isdigit() else float
+        return read(value.text)
+    return mend_text(value) if isinstance(value, str) else value
+
+
+def to_text(value: Json) -> str:
+    """Return a value as it was written, without the white space between its parts."""
+    if isinstance(value, Found):
+        return "{" + ",".join([f"{to_text(key)}:{to_text(child)}" for key, child in value.pairs]) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join([to_text(child) for child in value]) + "]"
+    if isinstance(value, Number):
+        return value.text
+    return json.dumps(value, ensure_ascii=isinstance(value, str) and value != mend_text(value))
+
+
+def shorten(value: Json) -> str:
+    """Return a value short and on one line, for a message."""
+    text = value if isinstance(value, str) else to_text(value)
+    shown = repr(text if len(text) <= SHOWN_CHARS else text[: SHOWN_CHARS - 1] + "…")
+    return shown if isinstance(value, str) else shown[1:-1]
