@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 MAX_TEXT_CHARS = 100_000
 MAX_RATING_CHARS = 100
 MAX_COUNT = 2**53
+FIELDS = ("new_key_points", "evaluations")
+"""The keys of an extraction result."""
+UNKNOWN_KEY = "is not a key of an extraction result"
 # So many names of the longest kind, in four-byte characters, fit a line.
 _NAMES_A_LINE = 60
 
@@ -43,7 +46,7 @@ class Ignored:
     """A part of a payload that counts nothing, and why.
 
     Attributes:
-        item: Where it stands: ``new_key_points[0]``, ``evaluations[2]``.
+        item: Where it stands: ``new_key_points[0]``, ``evaluations[2]``, or an unknown key of the payload.
         reason: Why it counts nothing.
         name: The entry it meant, None where it names none.
     """
@@ -102,6 +105,11 @@ def rating_fault(evaluation: object) -> str | None:
     return None
 
 
+def shown_key(key: object) -> str:
+    """Return an unknown key of a payload as messages show it: no longer than a name."""
+    return str(key)[:MAX_NAME_CHARS]
+
+
 def read_extraction(payload: object, source: str = "payload") -> Extraction:
     """Read an extraction result, keeping what can be used and naming the rest.
 
@@ -110,7 +118,7 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
     """
     if not isinstance(payload, dict):
         raise BadInputError(source, f"expected an object, got {type(payload).__name__}", "nothing was recorded")
-    lists = {field: payload.get(field, []) for field in ("new_key_points", "evaluations")}
+    lists = {field: payload.get(field, []) for field in FIELDS}
     if not any(field in payload for field in lists):
         raise BadInputError(source, "has neither new_key_points nor evaluations", "nothing was recorded")
     for field, value in lists.items():
@@ -129,6 +137,7 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
             ratings.append((item, evaluation["name"], evaluation["rating"]))
         else:
             ignored.append(Ignored(item, fault))
+    ignored += [Ignored(shown_key(key), UNKNOWN_KEY) for key in payload if key not in FIELDS]
     return Extraction(tuple(texts), tuple(ratings), tuple(ignored))
 
 

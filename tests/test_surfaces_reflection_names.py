@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 import re
 from typing import TYPE_CHECKING
@@ -33,7 +34,7 @@ def test_a_rating_of_a_name_that_the_prompt_did_not_show_is_ignored(
     assert (1, 0) == (first["helpful"], first["harmful"])
     assert point("kpt_002", "Never push on Friday.") == second
     assert ["kpt_001"] == [note.name for note in events(place, PointNoted)]
-    said = "s1: 1 rated, learned kpt_002, ignored the rating of kpt_002, which was not in the prompt, 1,250 tokens\n"
+    said = "s1: 1 rated, learned kpt_002, ignored the rating of kpt_002: the prompt did not show it, 1,250 tokens\n"
     assert said == capsys.readouterr().out
 
 
@@ -58,3 +59,12 @@ def test_the_example_in_the_prompt_names_no_entry() -> None:
     """The shape of an answer in the prompt has no JSON string as a name, so that it cannot be an entry's name."""
     assert [] == re.findall(r"kpt_[0-9]+", TEMPLATE)
     assert ["NAME,"] == re.findall(r'"name": (\S+)', TEMPLATE)
+
+
+def test_unknown_keys_of_an_answer_are_named(project: Path, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """What an answer brings beside its two lists counts nothing, and `reflect` says so."""
+    asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
+    client.plans(json.dumps({"new_key_points": [], "evaluations": [], "operations": []}))
+    assert 0 == run_here(["reflect", "--rater", "claude"])
+    said = "s1: 0 rated, ignored operations: is not a key of an extraction result, 1,250 tokens\n"
+    assert said == capsys.readouterr().out

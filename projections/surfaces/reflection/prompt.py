@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ledger import strict
+from ledger.decide import FIELDS, UNKNOWN_KEY, shown_key
 from ledger.errors import BadInputError
 from ledger.events import PointNoted
 from projections import inject
@@ -43,10 +44,12 @@ class Judged:
     Attributes:
         payload: ``{"new_key_points": [...], "evaluations": [{"name", "rating"}]}``, as ``record`` takes it.
         notes: The words that show an evaluation, for those that came with any.
+        ignored: What else it brought, which counts nothing, and why.
     """
 
     payload: dict[str, Any]
     notes: tuple[PointNoted, ...] = ()
+    ignored: tuple[str, ...] = ()
 
 
 class UnusableError(BadInputError):
@@ -155,7 +158,8 @@ def judged(value: Any) -> Judged:
             words = shortened(screen.mask(inject.one_line(quote)).text, QUOTE_CHARS)
             notes.append(PointNoted(name, f"{rating}: “{words}”"))
     ratings = [{"name": one["name"], "rating": one["rating"]} for one in evaluations]
-    return Judged({"new_key_points": texts, "evaluations": ratings}, tuple(notes))
+    unknown = tuple(f"{screen.mask(shown_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
+    return Judged({"new_key_points": texts, "evaluations": ratings}, tuple(notes), unknown)
 
 
 def without(judged: Judged, gone: Sequence[str]) -> Judged:
@@ -171,7 +175,9 @@ def of_names(judged: Judged, names: Collection[str]) -> Judged:
     """
     ratings = [one for one in judged.payload["evaluations"] if one["name"] in names]
     notes = tuple(note for note in judged.notes if note.name in names)
-    return Judged(judged.payload | {"evaluations": ratings}, notes)
+    others = [one["name"] for one in judged.payload["evaluations"] if one["name"] not in names]
+    ignored = (*judged.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
+    return Judged(judged.payload | {"evaluations": ratings}, notes, ignored)
 
 
 def _list(value: Any, field: str) -> list[Any]:

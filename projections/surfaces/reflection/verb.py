@@ -145,7 +145,7 @@ def _line(came: Came) -> str:
         return harmless(f"{came.session}: nothing came of it: {came.failed}")
     told = [f"{came.rated} rated", *(f"learned {name}" for name in came.added), *(f"pruned {n}" for n in came.pruned)]
     told += [f"{came.quotes} quoted"] if came.quotes else []
-    told += [f"ignored the rating of {name}, which was not in the prompt" for name in came.ignored]
+    told += [f"ignored {what}" for what in came.ignored]
     return harmless(f"{came.session}: {', '.join(told)}, {came.tokens:,} tokens")
 
 

@@ -61,7 +61,7 @@ class Came:
         tokens: What it cost, in and out.
         added: Names of new entries.
         rated: How many entries were rated.
-        ignored: Names that the answer rates although the prompt did not show them; these ratings are not recorded.
+        ignored: What of the answer counts nothing, and why.
         pruned: Names of the entries that its update dropped.
         quotes: How many quotes were kept.
         failed: Why nothing came of it, empty where something did.
@@ -275,7 +275,6 @@ def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged)
     spent = (reply.input_tokens, reply.output_tokens)
     done = ReflectionCompleted(desk.plan.rater, *spent)
     shown = prompts.shown_names(compat.load_template(prompts.TEMPLATE), _entries(desk.playbook))
-    ignored = tuple(one["name"] for one in judged.payload["evaluations"] if one["name"] not in shown)
     judged = prompts.of_names(judged, shown)
     beside: tuple[Event, ...] = (*piece.quotes, *judged.notes, *piece.stretches, done)
     try:
@@ -285,7 +284,7 @@ def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged)
         raise raters.RaterError(raters.UNUSABLE, what, *spent, model=reply.model) from error
     rated = len(judged.payload["evaluations"])
     failed = REPEATED if outcome.repeated else ""
-    return Came(name, sum(spent), outcome.added, rated, outcome.pruned, len(piece.quotes), failed, ignored)
+    return Came(name, sum(spent), outcome.added, rated, outcome.pruned, len(piece.quotes), failed, judged.ignored)
 
 
 def _fail(desk: _Desk, name: str, error: raters.RaterError) -> Came:
