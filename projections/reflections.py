@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from ledger.events import (
+    PlaybookInjected,
     ReflectionCompleted,
     ReflectionFailed,
     ReflectionRequested,
@@ -128,6 +129,7 @@ class Reflections(State):
         heard_lasts: Likewise of each stretch that was searched for citations.
         spent: Day, ``2026-11-22`` in UTC → tokens, in and out; what was begun and has not ended as it was expected.
         models: Model → tokens, in and out, of what ended.
+        injected: Session that was given the playbook → when that was last.
     """
 
     sessions: dict[str, Session] = attrs.field(factory=dict)
@@ -135,6 +137,7 @@ class Reflections(State):
     heard_lasts: set[str] = attrs.field(factory=set)
     spent: dict[str, int] = attrs.field(factory=dict)
     models: dict[str, int] = attrs.field(factory=dict)
+    injected: dict[str, str] = attrs.field(factory=dict)
 
     def known_lasts(self, rater: str) -> set[str]:
         """Return the last lines of what a rater need not read again."""
@@ -143,6 +146,11 @@ class Reflections(State):
 
 def _of(batch: Batch) -> str:
     return batch.records[-1].by.session or ""
+
+
+def _injected(state: Reflections, _: PlaybookInjected, batch: Batch) -> None:
+    if _of(batch):
+        state.injected[_of(batch)] = batch.at
 
 
 def _requested(state: Reflections, event: ReflectionRequested, batch: Batch) -> None:
@@ -219,6 +227,7 @@ def _spend(state: Reflections, at: str, tokens: int) -> None:
 REFLECTIONS: Final = View(
     Reflections,
     {
+        PlaybookInjected: _injected,
         ReflectionRequested: _requested,
         ReflectionStarted: _started,
         TranscriptRead: _read,

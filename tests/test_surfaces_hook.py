@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
+from ledger import disk
 from ledger.codec import decode
 from ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
 from projections.playbook import CHANGES
@@ -20,12 +21,13 @@ from projections.surfaces import commands
 from projections.surfaces.hook_record import BESIDE, BODIES
 from projections.surfaces.project import Project
 from projections.surfaces.reading import open_log
+from projections.surfaces.reflection import worker
 from projections.surfaces.settings import Settings
 from reference_model import extraction
 from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 ROOT = Path(__file__).resolve().parent.parent
 HUMAN = {"rater": "human"}
@@ -58,15 +60,15 @@ def events(project: Project, *kinds: type[Any]) -> list[Any]:
 
 
 @pytest.fixture
-def here(project: Path) -> Project:
-    """Return a project with two entries."""
+def here(project: Path) -> Iterator[Project]:
+    """Return a project with two entries, in which the processes that hooks leave behind find another one at work."""
     made = Project(project)
     for text in ("Use type hints", "Write tests"):
         commands.add(made, text, HUMAN)
-    # Nothing is owed, and that is known: no process is left behind that would go on beside the test.
-    (made.ledger / "cache").mkdir(exist_ok=True)
-    (made.ledger / "cache" / "settled").write_text("none", encoding="utf-8")
-    return made
+    fd = disk.open_file(made.ledger / worker.LOCK, write=True, create=True)
+    assert disk.try_lock(fd)
+    yield made
+    os.close(fd)
 
 
 def test_a_session_is_told_the_playbook_once(here: Project) -> None:

@@ -356,8 +356,11 @@ def take_up(project: Project, payload: Payload) -> str:
     """Let somebody see to what was asked for earlier and did not get done; it answers nothing."""
     from projections.surfaces import hook_worker
 
-    if not payload.subagent and not hook_worker.is_settled(project, _settings(project).rater):
-        hook_worker.start(project)
+    if not payload.subagent:
+        if not hook_worker.is_settled(project, _settings(project).rater):
+            hook_worker.start(project)
+        # This session may be killed, and then no hook of its own tells.
+        hook_worker.unsettle(project)
     return ""
 
 

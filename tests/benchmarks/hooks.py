@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 PAIRS: Final = 25
 SHORT, LONG = 10, 100_000
-WAIT_S, WAITS = 0.05, 200
+WAIT_S, WAITS = 0.05, 20
 MILLISECONDS: Final = 1_000
 BARE: Final = shlex.join([sys.executable, "-c", "pass"])
 
@@ -94,6 +94,8 @@ def _wait_for_worker(project: Project) -> None:
         sleep(WAIT_S)
     # It looks once more behind that.
     sleep(10 * WAIT_S)
+    # Sessions of the measurement never end: without this, each start would look for those that were killed.
+    (project.ledger / "cache" / hook_worker.SETTLED).write_text(NO_RATER, encoding="utf-8")
 
 
 def _payload(project: Project, what: str) -> Callable[[], bytes]:

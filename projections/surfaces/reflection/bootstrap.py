@@ -15,7 +15,7 @@ from ledger.events import ReflectionRequested
 from projections.reflections import NO_RATER, Session
 from projections.surfaces import commands, record
 from projections.surfaces.findings import counted
-from projections.surfaces.reflection import due, pieces, transcript, worker
+from projections.surfaces.reflection import due, killed, pieces, transcript, worker
 from projections.surfaces.reflection import prompt as prompts
 from projections.surfaces.requests import Facts, Request
 
@@ -90,7 +90,7 @@ def request(project: Project, found: Mapping[str, Session]) -> None:
 
 def owed(project: Project, plan: Plan) -> list[Ask]:
     """Return what would be asked of the sessions that are owed a reflection."""
-    known = due.look(project)
+    known = killed.with_killed(due.look(project))
     found = {name: one for name, one in known.sessions.items() if name and due.has_more(one, plan.rater)}
     return asks(found, known, commands.now(project), plan)
 

@@ -21,7 +21,7 @@ from projections.render import entry
 from projections.surfaces import compat, hook, record
 from projections.surfaces.answers import MAX_BY_CHARS
 from projections.surfaces.hook_worker import SETTLED
-from projections.surfaces.reflection import pieces, raters, transcript
+from projections.surfaces.reflection import killed, pieces, raters, transcript
 from projections.surfaces.reflection import prompt as prompts
 from projections.surfaces.reflection.due import Plan, due, is_given_up, kept_by_agent, look, outside
 from projections.surfaces.requests import Facts, Request, Update
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from projections.surfaces.requests import What
 
 LOCK: Final = "reflect.lock"
-KEPT_DAYS: Final = 30
-"""After so many days an agent's transcript is gone, and its session goes on no more."""
 
 DONE: Final = "done"
 BUSY: Final = "another process reflects already"
@@ -109,6 +107,7 @@ def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: 
                 if not alone:
                     return BUSY
                 desk = _desk(project, plan)
+                desk = _with_killed(desk)
                 _check_budget(desk)
                 while (name := next(due(desk.known, plan, tried), None)) is not None:
                     _take(desk, name, tried, tell)
@@ -146,6 +145,18 @@ def _desk(project: Project, plan: Plan, before: Reflections | None = None) -> _D
     return _Desk(project, plan, look(project, before), report.state)
 
 
+def _with_killed(desk: _Desk) -> _Desk:
+    """Record that sessions whose clients were killed are to be reflected on."""
+    requests = list(killed.requests(desk.known))
+    if not requests:
+        return desk
+    try:
+        record.write(desk.project, requests)
+    except LockHeldError as error:
+        raise _StopError(HELD) from error
+    return attrs.evolve(desk, known=look(desk.project, desk.known))
+
+
 def _check_budget(desk: _Desk) -> None:
     if desk.plan.rater != NO_RATER and overhead(desk.playbook) >= desk.plan.tokens:
         raise _StopError(TOO_FEW)
@@ -153,8 +164,10 @@ def _check_budget(desk: _Desk) -> None:
 
 def _settle(desk: _Desk) -> None:
     """Let the next session's hook know that there is nothing to take up."""
-    rater = desk.plan.rater
-    if not any(session.is_owed(rater) and not is_given_up(session, rater) for session in desk.known.sessions.values()):
+    rater, sessions = desk.plan.rater, desk.known.sessions.values()
+    pending = any(session.is_owed(rater) and not is_given_up(session, rater) for session in sessions)
+    # A session that goes on may be killed.
+    if not pending and not killed.unended(desk.known):
         with suppress(OSError, CannotWriteError):
             marker = desk.project.ledger / "cache" / SETTLED
             disk.make_folder(marker.parent, durable=False)
@@ -164,7 +177,7 @@ def _settle(desk: _Desk) -> None:
 
 def _tidy(cache: Path) -> None:
     """Remove what hooks noted of sessions that nobody goes on with: the ledger knows it as well."""
-    old_ns = (clock.utc_now().unix_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
+    old_ns = (clock.utc_now().unix_us - killed.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
     for path in cache.glob("told-*"):
         if path.stat().st_mtime_ns < old_ns:
             path.unlink()
