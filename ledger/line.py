@@ -320,7 +320,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
         lines.append(line + free + end)
     data = b"\n".join(lines)
     if len(data) > MAX_BATCH_BYTES:
-        raise BadInputError("batch", f"{len(data):,} bytes are more than one batch may have ({MAX_BATCH_BYTES:,})")
+        raise BadInputError("batch", f"would need more than {MAX_BATCH_BYTES:,} bytes", "send it in parts")
     return RawBatch(seq + 1, seq + size, chain_of(stamp.mark.chain, data), stamp.mark.offset, data)
 
 

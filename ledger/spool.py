@@ -5,17 +5,21 @@ Standard library only: a hook spools without loading anything else.
 
 from __future__ import annotations
 
-from ledger import disk
+from ledger import disk, keys
 from ledger.errors import CannotWriteError, Problem
 from ledger.light import NamedTuple, os, suppress
-from ledger.line import dumps
+from ledger.line import GENESIS, Draft, Mark, Stamp, dumps, frame
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from typing import Any
 
 FOLDER = "spool"
+# Event numbers grow until a file is taken in, and each line with them.
+_FAR = Mark(10**15, GENESIS, 0)
+_ID, _SALT = "0" * 36, "0" * 16
 
 
 class Waiting(NamedTuple):
@@ -32,6 +36,22 @@ class Waiting(NamedTuple):
     id: str
     at: str
     requests: list[dict[str, Any]]
+
+
+def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: str) -> None:
+    """Refuse a batch that the ledger could never take in: it is refused as an append refuses it.
+
+    Args:
+        drafts: The events.
+        by: Who sent them.
+        key: The idempotency key; None for the one that the spool gives.
+        at: When they were sent.
+
+    Raises:
+        BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` does not say who.
+    """
+    sent = [one._replace(when=one.when or at) for one in drafts]
+    frame(sent, Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, keys.plain(key or f"{FOLDER}:{_ID}:{len(sent)}")))
 
 
 def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path:

@@ -161,4 +161,4 @@ def test_what_is_too_long_says_how_long_it_may_be(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("ledger.line.MAX_BATCH_BYTES", size - 1)
     with pytest.raises(BadInputError) as refused:
         frame(drafts, stamp())
-    assert f"batch: {size} bytes are more than one batch may have ({size - 1})" == str(refused.value)
+    assert f"batch: would need more than {size - 1} bytes; send it in parts" == str(refused.value)

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+import json
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger import line
 from ledger.codec import decode, encode
-from ledger.errors import LockHeldError
+from ledger.errors import BadInputError, LockHeldError
 from ledger.events import PointAdded, PointRated
-from projections.surfaces import commands, compat, reading
+from projections.surfaces import commands, compat, hook_record, reading
 from projections.surfaces.project import Project
 from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from command_line import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
 
@@ -142,3 +146,44 @@ def test_an_import_is_not_spooled(begun: Project) -> None:
     """A file is still there when the lock is free again, so the person is told to try again."""
     with held(begun), pytest.raises(LockHeldError):
         commands.import_file(begun, b'{"key_points": ["Other"]}', "other.json")
+
+
+def test_what_can_never_be_recorded_is_refused_under_a_held_lock_as_well(
+    begun: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A payload that no batch holds is refused with the same line and exit code, and nothing waits in the spool."""
+    monkeypatch.setattr(line, "MAX_BATCH_BYTES", 10_000)
+    payload = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "helpful"}] * 100}).encode()
+    free = run("record", "-", stdin=payload)
+    with held(begun):
+        refused = run("record", "-", stdin=payload)
+    assert (2, "tallybook: batch: would need more than 10,000 bytes; send it in parts\n") == (free.code, free.err)
+    assert free == refused
+    assert [] == spooled(begun)
+
+
+def test_metrics_that_can_never_be_recorded_are_refused_under_a_held_lock_as_well(
+    begun: Project, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An object that no batch holds is refused with the same line and exit code, and nothing waits in the spool."""
+    monkeypatch.setattr(line, "MAX_BATCH_BYTES", 1_000)
+    payload = json.dumps(
+        {"component": "ac01", "metrics": {f"metric_{number}": number for number in range(300)}}
+    ).encode()
+    free = run("metrics", "-", stdin=payload)
+    with held(begun):
+        refused = run("metrics", "-", stdin=payload)
+    assert (2, "tallybook: batch: would need more than 1,000 bytes; send it in parts\n") == (free.code, free.err)
+    assert free == refused
+    assert [] == spooled(begun)
+
+
+def test_a_hook_does_not_spool_what_can_never_be_recorded(begun: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fact that no batch holds raises the same error whether the lock is held or not."""
+    monkeypatch.setattr(line, "MAX_BATCH_BYTES", 100)
+    fact = hook_record.draft("point.cited", name="kpt_001", where="message")
+    with pytest.raises(BadInputError, match="batch: would need more than 100 bytes"):
+        hook_record.record(begun, [fact], HUMAN, "cited:s1")
+    with held(begun), pytest.raises(BadInputError, match="batch: would need more than 100 bytes"):
+        hook_record.record(begun, [fact], HUMAN, "cited:s1")
+    assert [] == spooled(begun)

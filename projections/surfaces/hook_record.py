@@ -74,6 +74,7 @@ def record(
     except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
         # Whoever mends the ledger, or holds it, takes it in afterwards.
         now = clock.utc_now()
+        spool.check(drafts, by, key, now.at)
         facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
         spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": facts, "by": dict(by), "key": key}])
         return True

@@ -130,7 +130,9 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         except LockHeldError:
             if not all(isinstance(request.what, Update) for request in requests):
                 raise
-            return Report(_spool(project, log, requests) if requests else (), None, playbook_file.Found(), masked)
+            return Report(
+                _spool(project, log, requests, state) if requests else (), None, playbook_file.Found(), masked
+            )
         spool.done(waiting)
         try:
             _render(project, log, report.state or state, report.found)
@@ -168,12 +170,16 @@ def _screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[P
     return screen.screened(requests)
 
 
-def _spool(project: Project, log: JsonlLog, requests: Sequence[Request]) -> tuple[Outcome, ...]:
+def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook) -> tuple[Outcome, ...]:
     """Put requests where the next writer takes them in, so that nobody stands still behind a held lock.
 
-    They stay together in one file: a later one may name an entry that an earlier one adds.
+    They stay together in one file: a later one may name an entry that an earlier one adds. What the ledger could never
+    take in is refused as it would be without the spool.
     """
     now = log.now()
+    for request in requests:
+        drafts = [codec.encode(event, request.when) for event in decide(request.what, state).events]
+        spool.check(drafts, request.by, request.key, now.at)
     spool.put(project.ledger, now.at, clock.new_id(now.unix_us), list(map(to_wait, requests)))
     return tuple(Outcome(spooled=True) for _ in requests)
 

@@ -239,6 +239,8 @@ def _append(log: JsonlLog, stretch: Sequence[Piece], fed: Fed, *, alone: bool) -
 def _spool(log: JsonlLog, stretch: Sequence[Piece]) -> None:
     """Put objects where the next command that writes takes them in."""
     now = log.now()
+    for piece in stretch:
+        spool.check(piece.drafts, piece.by, piece.key, now.at)
     waiting = [
         {"facts": [[one.kind, one.v, one.body, one.free] for one in piece.drafts], "by": piece.by, "key": piece.key}
         | ({"when": piece.drafts[0].when} if piece.drafts[0].when else {})
