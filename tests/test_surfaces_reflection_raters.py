@@ -13,6 +13,7 @@ import pytest
 from ledger.codec import decode
 from projections.history import row
 from projections.surfaces.reading import open_log
+from projections.surfaces.reflection import prompt as prompts
 from projections.surfaces.reflection.due import Plan
 from projections.surfaces.reflection.worker import DONE, Came, work
 from transcripts import Script, answer, asked_for, kept, said
@@ -109,13 +110,15 @@ def reflected(project: Project, rater: str, model: str = "") -> tuple[Came, list
 
 
 def test_both_end_in_the_same_events(owed: Project, project: Path, provider: Provider, client: Client) -> None:
-    """Through the SDK or through the client: the same batch, but for who was asked."""
+    """Through the SDK or through the client: the same batch, but for who was asked and what the client sends more."""
     provider.steps = [message(TEXT)]
     client.plans(TEXT)
     script = Script(kept(project / "other") / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says.")
     other = asked_for(project / "other", script)
     first, ours = reflected(owed, "anthropic")
     second, theirs = reflected(other, "claude")
+    more = [one[0]["body"].pop("tokens") for one in (theirs, ours)]
+    assert 0 < more[0] - more[1] < 1_400 / 3.5
     assert ours == json.loads(json.dumps(theirs).replace('"claude"', '"anthropic"'))
     assert [
         "reflection.started",
@@ -233,6 +236,28 @@ def test_the_client_is_asked_with_nothing_of_a_session(owed: Project, client: Cl
     assert ("1", []) == (asked["inside"], asked["beside"])
     assert str(owed.root) not in asked["cwd"]
     assert "User: Fix it" in asked["prompt"]
+
+
+def test_the_client_sends_the_prompt_and_little_else(
+    owed: Project, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No system prompt of its own, no thinking, no instructions and no memory of the user's, whatever is set before."""
+    monkeypatch.setenv("MAX_THINKING_TOKENS", "31999")
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", "s1")
+    client.plans(TEXT)
+    came, events = reflected(owed, "claude")
+    assert "" == came.failed
+    (asked,) = client.asked
+    words, environment = asked["words"], asked["environment"]
+    system = words[words.index("--system-prompt") + 1]
+    assert 0 < len(system) < 200
+    switches = ("MAX_THINKING_TOKENS", "CLAUDE_CODE_DISABLE_CLAUDE_MDS", "CLAUDE_CODE_DISABLE_AUTO_MEMORY")
+    assert ["0", "1", "1"] == [environment[name] for name in switches]
+    assert "CLAUDE_CODE_SESSION_ID" not in environment
+    # Measured: 1.2 kB besides the prompt, which an estimate of 3.5 bytes a token counts as well.
+    sent_bytes = len(asked["prompt"].encode()) + 1_200
+    assert sent_bytes / 3.5 + prompts.ANSWER_TOKENS <= events[0]["body"]["tokens"]
+    assert events[0]["body"]["tokens"] < sent_bytes / 3.5 + prompts.ANSWER_TOKENS + 100
 
 
 CLIENT_FAILURES: dict[str, tuple[dict[str, Any], str, str, int]] = {

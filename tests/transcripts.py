@@ -97,7 +97,7 @@ asked.mkdir(exist_ok=True)
 number = len(list(asked.iterdir()))
 (asked / f"{{number:04d}}").write_text(json.dumps({{
     "prompt": sys.stdin.read(), "words": sys.argv[1:], "inside": os.environ.get("TALLYBOOK_REFLECTING"),
-    "cwd": os.getcwd(), "beside": os.listdir(),
+    "cwd": os.getcwd(), "beside": os.listdir(), "environment": dict(os.environ),
 }}))
 plan = json.loads((here / "plan.json").read_text())
 step = plan[min(number, len(plan) - 1)]

@@ -15,8 +15,7 @@ from ledger.events import ReflectionRequested
 from projections.reflections import NO_RATER, Session
 from projections.surfaces import commands, record
 from projections.surfaces.findings import counted
-from projections.surfaces.reflection import due, killed, pieces, transcript, worker
-from projections.surfaces.reflection import prompt as prompts
+from projections.surfaces.reflection import due, killed, pieces, raters, transcript, worker
 from projections.surfaces.requests import Facts, Request
 
 if TYPE_CHECKING:
@@ -111,7 +110,7 @@ def _asks(name: str, session: Session, known: Reflections, playbook: Playbook, p
         for piece in pieces.all_pieces(worker.asked(known, name, plan, session, playbook)):
             if piece.text:
                 prompt = worker.prompt_for(piece.text, playbook)
-                yield Ask(name, prompts.tokens(prompt), prompt)
+                yield Ask(name, raters.tokens(plan.rater, prompt), prompt)
 
 
 def estimate(asks: list[Ask], plan: Plan, spent: int = 0) -> str:

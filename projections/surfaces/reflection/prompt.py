@@ -90,9 +90,9 @@ def shown_names(template: str, entries: Sequence[Mapping[str, Any]]) -> frozense
     return frozenset(inject.choose(entries, PLAYBOOK_CHARS).names if "{playbook}" in template else ())
 
 
-def tokens(prompt: str) -> int:
-    """Return about how many tokens a prompt and its answer cost, rather too many than too few."""
-    return int(len(prompt.encode("utf-8", "replace")) / _BYTES_A_TOKEN) + ANSWER_TOKENS
+def tokens(prompt: str, more_bytes: int = 0) -> int:
+    """Return about how many tokens a prompt, what is sent besides and the answer cost: rather too many than too few."""
+    return int((len(prompt.encode("utf-8", "replace")) + more_bytes) / _BYTES_A_TOKEN) + ANSWER_TOKENS
 
 
 def read(text: str) -> Judged:

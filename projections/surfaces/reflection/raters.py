@@ -27,6 +27,23 @@ MAX_TIMEOUT_S: Final = 86_400
 _REASON_CHARS: Final = 300
 _MAX_TOKENS: Final = 10**12
 
+_SYSTEM: Final = "You review what a coding agent did in a session. Answer with one JSON object and nothing else."
+"""What takes the place of the client's own system prompt, which is twenty times as long."""
+_SWITCHES: Final = {
+    INSIDE: "1",
+    "MAX_THINKING_TOKENS": "0",
+    "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
+    "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",
+}
+"""Variables with which the client sends no instructions of the user's, does not think, and keeps no memory folder."""
+_OF_A_SESSION: Final = frozenset((
+    *("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR"),
+    *("CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_ENV_FILE", "CLAUDE_EFFORT"),
+))  # fmt: skip
+"""Variables that the client sets for what runs in a session."""
+_CLAUDE_BYTES: Final = 1_300
+"""What the client sends besides the prompt: its system prompt, the date, and the request's own fields."""
+
 UNAVAILABLE: Final = "unavailable"
 REFUSED: Final = "refused"
 UNUSABLE: Final = "unusable"
@@ -73,17 +90,19 @@ class Rater:
     Attributes:
         about: What it is and takes, in one line.
         ask: Asks a model (its name, empty for the usual one) a prompt; None where nobody is asked.
+        more_bytes: What is sent besides the prompt, in bytes.
     """
 
     about: str
     ask: Callable[[str, str], Reply] | None
+    more_bytes: int = 0
 
 
 def _claude(model: str, prompt: str) -> Reply:
-    """Ask through Claude Code's headless client, with no tools, none of its settings' hooks, and no session kept."""
+    """Ask through Claude Code's headless client: the prompt alone, no tools, no hooks, and nothing kept of it."""
     command = ["claude", "-p", "--output-format", "json"]
     command += ["--model", model or "haiku", "--tools", "", "--strict-mcp-config", "--no-session-persistence"]
-    command += ["--settings", '{"disableAllHooks": true}']
+    command += ["--settings", '{"disableAllHooks": true}', "--system-prompt", _SYSTEM]
     try:
         # In an empty folder it finds no project's instructions.
         with tempfile.TemporaryDirectory(prefix="tallybook-") as folder:
@@ -92,12 +111,12 @@ def _claude(model: str, prompt: str) -> Reply:
                 input=prompt.encode("utf-8", "replace"),
                 capture_output=True,
                 cwd=folder,
-                env=_outside() | {INSIDE: "1"},
+                env=_outside() | _SWITCHES,
                 timeout=_timeout_s(),
                 check=False,
             )
     except subprocess.TimeoutExpired as error:
-        spent = prompts.tokens(prompt)
+        spent = tokens("claude", prompt)
         raise RaterError(UNAVAILABLE, f"claude gave no answer within {_timeout_s():g} s", spent, model=model) from error
     except OSError as error:
         raise RaterError(UNAVAILABLE, f"claude cannot be run: {error}") from error
@@ -106,8 +125,7 @@ def _claude(model: str, prompt: str) -> Reply:
 
 def _outside() -> dict[str, str]:
     """Return the environment without what says that this is a part of a running session."""
-    mine = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_PROJECT_DIR")
-    return {name: value for name, value in os.environ.items() if name not in mine}
+    return {name: value for name, value in os.environ.items() if name not in _OF_A_SESSION}
 
 
 def _claude_reply(done: subprocess.CompletedProcess[bytes], model: str) -> Reply:
@@ -220,6 +238,11 @@ def judge(rater: str, model: str, prompt: str) -> tuple[Reply, Judged]:
         raise RaterError(UNUSABLE, f"the answer {error.what}", *spent, model=reply.model) from error
 
 
+def tokens(rater: str, prompt: str) -> int:
+    """Return about how many tokens it costs to ask a rater a prompt, with all else that is sent and the answer."""
+    return prompts.tokens(prompt, RATERS[rater].more_bytes)
+
+
 def _first(*names: str) -> str | None:
     """Return the first of these variables that is set to anything."""
     return next((value for name in names if (value := os.environ.get(name))), None)
@@ -227,7 +250,7 @@ def _first(*names: str) -> str | None:
 
 RATERS: Final[dict[str, Rater]] = {
     NO_RATER: Rater("nobody: no model, no key, no cost; citations are still kept with a quote", None),
-    "claude": Rater("Claude Code's own client, headless, with the login that it has", _claude),
+    "claude": Rater("Claude Code's own client, headless, with the login that it has", _claude, _CLAUDE_BYTES),
     "anthropic": Rater("the provider's SDK (the extra `anthropic`), with a key of its own", _anthropic),
 }
 """Name in the settings → who it is."""

@@ -158,7 +158,7 @@ def _with_killed(desk: _Desk) -> _Desk:
 
 
 def _check_budget(desk: _Desk) -> None:
-    if desk.plan.rater != NO_RATER and overhead(desk.playbook) >= desk.plan.tokens:
+    if desk.plan.rater != NO_RATER and overhead(desk.plan.rater, desk.playbook) >= desk.plan.tokens:
         raise _StopError(TOO_FEW)
 
 
@@ -189,6 +189,10 @@ def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook:
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
+    chars = pieces.PIECE_CHARS
+    if plan.rater != NO_RATER:
+        # A character is at most a token.
+        chars = min(chars, plan.tokens - overhead(plan.rater, playbook))
     others = {
         Path(other.transcript): other.reached(plan.rater).end.get("", 0)
         for one, other in known.sessions.items()
@@ -203,14 +207,13 @@ def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook:
         session.asked,
         playbook.used,
         others,
-        # A character is at most a token.
-        min(pieces.PIECE_CHARS, plan.tokens - overhead(playbook)) if plan.rater != NO_RATER else pieces.PIECE_CHARS,
+        chars,
     )
 
 
-def overhead(playbook: Playbook) -> int:
+def overhead(rater: str, playbook: Playbook) -> int:
     """Return what a piece costs without its text, in tokens."""
-    return prompts.tokens(prompt_for("", playbook))
+    return raters.tokens(rater, prompt_for("", playbook))
 
 
 def _take(desk: _Desk, name: str, tried: set[str], tell: Callable[[Came], None]) -> None:
@@ -271,7 +274,7 @@ def _gone(playbook: Playbook) -> list[str]:
 def _judge(desk: _Desk, name: str, piece: Piece) -> Came:
     """Ask about a piece, and record what the answer says."""
     plan, prompt = desk.plan, prompt_for(piece.text, desk.playbook)
-    expected = prompts.tokens(prompt)
+    expected = raters.tokens(plan.rater, prompt)
     if desk.known.spent.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
     # What cannot be noted is not begun: nothing may cost tokens again and again and leave no trace.
