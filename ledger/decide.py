@@ -13,6 +13,7 @@ import attrs
 
 from ledger.errors import BadInputError
 from ledger.events import (
+    RATINGS,
     KeyPoint,
     PlaybookEdited,
     PlaybookOrdered,
@@ -213,14 +214,17 @@ def decide_extraction(
     added = len(events)
     into = {name for name, stays in known.merged.items() if stays in known.points}
     names = known.points.keys() | standing.values() | into
+    idle = []
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
         events.append(PointRated(name, rating))
         if name not in names:
-            ignored.append(Ignored(item, "no such entry in the playbook", name))
-        elif rating not in {"helpful", "harmful", "neutral"}:
-            ignored.append(Ignored(item, f"the rating {rating!r} counts nothing", name))
-    events.append(PlaybookUpdated(added, len(extraction.ratings), len(extraction.ignored)))
+            idle.append(Ignored(item, "no such entry in the playbook", name))
+        elif rating not in RATINGS:
+            idle.append(Ignored(item, f"the rating {rating!r} counts nothing", name))
+    rated = len(extraction.ratings) - len(idle)
+    events.append(PlaybookUpdated(added, rated, len(extraction.ignored) + len(idle)))
+    ignored += idle
     return Decision(tuple(events), tuple(ignored), renamed)
 
 

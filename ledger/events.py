@@ -33,6 +33,7 @@ from ledger.kinds.log import (
     UnknownEvent,
 )
 from ledger.kinds.playbook import (
+    RATINGS,
     ItemSkipped,
     KeyPoint,
     PlaybookAdopted,
@@ -65,6 +66,7 @@ __all__ = [
     "EVENT_TYPES",
     "FREE",
     "KIND_OF",
+    "RATINGS",
     "BaselineSet",
     "BenchmarkRecorded",
     "Event",

@@ -11,6 +11,7 @@ from ledger.events import (
     EVENT_TYPES,
     FREE,
     KIND_OF,
+    RATINGS,
     BaselineSet,
     BenchmarkRecorded,
     EventRedacted,
@@ -207,6 +208,11 @@ def _edited(event: PlaybookEdited) -> str:
     return "edit closed" if event.base is None else f"edit closed, of the playbook at event {event.base}"
 
 
+def _idle(rating: str) -> str:
+    """Return the mark of a rating that is not one of RATINGS, empty for one that is."""
+    return "" if rating in RATINGS else f" (counts nothing: a rating is {', '.join(RATINGS[:-1])} or {RATINGS[-1]})"
+
+
 def _curated(what: str) -> Callable[[Any], str]:
     """Return what tells a decision about an entry, with its reason where one was given."""
     return lambda e: f"{e.name} {what}{_why(e.reason)}"
@@ -268,7 +274,7 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     PointSeeded: lambda e: f"seeded {e.name} {_quoted(e.text)} at {_counts(e)}",
     ItemSkipped: lambda e: f"item {e.index} skipped: {e.reason}",
     PointAdded: lambda e: f"learned {e.name} {_quoted(e.text)}",
-    PointRated: lambda e: f"{e.name} rated {e.rating}",
+    PointRated: lambda e: f"{e.name} rated {e.rating}" + _idle(e.rating),
     PlaybookUpdated: _updated,
     PointEdited: lambda e: f"edited {e.name} {_quoted(e.text)} to {_counts(e)}",
     PointRemoved: lambda e: f"removed {e.name}",

@@ -67,11 +67,13 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
 VIEWS: Final[dict[str, str]] = {
     "ratings": """
         SELECT seq, id, "at", "when", body->>'name' AS name, body->>'rating' AS rating, session, rater, agent, model,
-            void
+            void, body->>'rating' IN ('helpful', 'harmful', 'neutral') AS valid
         FROM events WHERE kind = 'point.rated'""",
     "sessions": """
         SELECT session, min("at") AS first, max("at") AS last, count(*) AS events,
-            count(*) FILTER (kind = 'point.rated' AND NOT void) AS ratings,
+            count(*) FILTER (
+                kind = 'point.rated' AND NOT void AND body->>'rating' IN ('helpful', 'harmful', 'neutral')
+            ) AS ratings,
             count(*) FILTER (kind = 'point.added' AND NOT void) AS learned,
             count(*) FILTER (kind = 'point.cited') AS cited
         FROM events WHERE session IS NOT NULL GROUP BY session ORDER BY first, session""",

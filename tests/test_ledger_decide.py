@@ -112,7 +112,7 @@ def test_a_text_that_stands_is_not_added() -> None:
 def test_a_rating_that_counts_nothing_is_kept_and_named(name: str, rating: str, reason: str) -> None:
     """A rating of nobody, or of no known kind, becomes an event as it was received, and the answer says so."""
     decision = decided(extraction((name, rating)), ONE)
-    assert (PointRated(name, rating), PlaybookUpdated(0, 1, 0)) == decision.events
+    assert (PointRated(name, rating), PlaybookUpdated(0, 0, 1)) == decision.events
     assert (Ignored("evaluations[0]", reason, name),) == decision.ignored
 
 

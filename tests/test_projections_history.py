@@ -173,6 +173,10 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
     ("event", "expected"),
     [
         (PointRated("kpt_003", "harmful"), "kpt_003 rated harmful"),
+        (
+            PointRated("kpt_003", "superb"),
+            "kpt_003 rated superb (counts nothing: a rating is helpful, harmful or neutral)",
+        ),
         (PlaybookUpdated(2, 3, 0), "update closed: 2 added, 3 rated"),
         (PlaybookUpdated(0, 1, 4), "update closed: 1 rated, 4 ignored"),
         (PlaybookUpdated(0, 0, 0), "update closed: nothing new"),

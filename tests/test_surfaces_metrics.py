@@ -80,6 +80,7 @@ def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> No
         "seq_from": 2,
         "seq_to": 5,
         "spooled": False,
+        "unscored": {},
     } == json.loads(answer.out)
     found = rows(here)
     assert ["2026-01-16T08:00:00.000000Z"] * 4 == [row["when"] for row in found]

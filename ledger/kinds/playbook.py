@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import attrs
 
 from ledger.kinds.fields import NAMES, NOT_NEGATIVE, Kind, free, is_object
@@ -70,6 +72,10 @@ class PointAdded(Kind):
 
     name: str
     text: str | None = free()
+
+
+RATINGS: Final = ("helpful", "harmful", "neutral")
+"""What a rating can be; anything else counts nothing."""
 
 
 @attrs.frozen(eq=False, repr=False)

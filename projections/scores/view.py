@@ -177,19 +177,23 @@ def _hear(state: Scores, record: Recorded) -> None:
 
 def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
     """Yield why an event counts nothing, if it does not."""
-    component = getattr(event, "component", None)
     if not session:
         yield "no session"
-    elif component and component_id(component) not in state.config.components:
-        yield f"unknown component {component_id(component)}"
-    elif component == "" and not isinstance(event, FeedbackRecorded):
+    elif getattr(event, "component", None) == "" and not isinstance(event, FeedbackRecorded):
         yield "no component"
-    elif isinstance(event, MetricsRecorded) and not event.source:
+    else:
+        yield from unknown_parts(state.config, event)
+
+
+def unknown_parts(config: Config, event: Any) -> Iterator[str]:
+    """Yield what an event names that the configuration does not score: its component, or metrics of that."""
+    component = component_id(getattr(event, "component", None) or "")
+    if component and component not in config.components:
+        yield f"unknown component {component}"
+    elif isinstance(event, MetricsRecorded) and component and not event.source:
         # Telemetry brings more than is scored, and nobody has spelt that.
-        known = state.config.components[component_id(event.component)]
-        for name in event.metrics:
-            if name not in known.asked:
-                yield f"unknown metric {name} of {known.id}"
+        known = config.components[component]
+        yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.asked)
 
 
 def _leave_out(state: Scores, what: str) -> None:

@@ -104,6 +104,8 @@ def told(outcome: Outcome, *, as_json: bool) -> None:
         ignored = [attrs.asdict(one) for one in outcome.ignored]
         answer({field: getattr(outcome, field) for field in fields} | {"ignored": ignored, "spooled": outcome.spooled})
         return
+    for one in outcome.ignored:
+        say(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
     if outcome.spooled:
         say("another process holds the ledger: kept in the spool, the next command that writes takes it in")
     elif outcome.repeated:
@@ -113,8 +115,6 @@ def told(outcome: Outcome, *, as_json: bool) -> None:
         parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
         parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
         say("; ".join(parts))
-    for one in outcome.ignored:
-        say(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
 
 
 def _stand_in() -> None:

@@ -18,7 +18,7 @@ from ledger.errors import (
     TallybookError,
     UnknownPointError,
 )
-from ledger.events import PointNoted
+from ledger.events import RATINGS, PointNoted
 from ledger.light import NamedTuple, later
 from projections.checkpoint import PLAYBOOK_FORM
 from projections.playbook import PLAYBOOK
@@ -48,8 +48,6 @@ else:
     recording = later("projections.surfaces.record")
     requests = later("projections.surfaces.requests")
     standings = later("projections.surfaces.stood")
-
-RATINGS = ("helpful", "harmful", "neutral")
 
 
 class DriftError(TallybookError):

@@ -11,7 +11,7 @@ import attrs
 
 from ledger.codec import decode
 from ledger.errors import UnknownPointError
-from ledger.events import KIND_OF, EventsVoided
+from ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from ledger.line import SECTION, START, dumps, head_field
 from projections.history import Wanted, brief, chosen, row
 from projections.voids import Voids, voids_of
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def _needles(wanted: Wanted) -> list[tuple[bytes, ...]]:
     """Return what the bytes of a batch hold if an event of it is asked for: one of each."""
     needles: list[tuple[bytes, ...]] = [
-        (b'"%b":%b' % (field, _quoted(value)),)
+        (_by(field, value),)
         for field, value in ((b"session", wanted.session), (b"rater", wanted.rater))
         if value is not None
     ]
@@ -39,6 +39,10 @@ def _needles(wanted: Wanted) -> list[tuple[bytes, ...]]:
     if wanted.kinds:
         needles.append(tuple(map(_of_kind, wanted.kinds)))
     return needles
+
+
+def _by(field: bytes, value: str) -> bytes:
+    return b'"%b":%b' % (field, _quoted(value))
 
 
 def _of_kind(kind: str) -> bytes:
@@ -51,6 +55,16 @@ def _quoted(value: str) -> bytes:
 
 def _may_match(batch: RawBatch, wanted: Wanted, needles: Iterable[tuple[bytes, ...]]) -> bool:
     return batch.last > wanted.since and all(any(one in batch.data for one in some) for some in needles)
+
+
+def comes_from(log: Log, rater: str) -> bool:
+    """Say whether any event may come from a rater, without decoding one."""
+    return log.may_hold(_by(b"rater", rater))
+
+
+def raters(log: Log) -> list[str]:
+    """Return the raters that events of a log come from, sorted."""
+    return sorted({record.by.rater for batch in decode(log.read()) for record in batch.records})
 
 
 # What was undone
@@ -73,9 +87,14 @@ class Undone:
         return brief(record, self._undone_by(record), self.seqs)
 
     def row(self, record: Recorded) -> dict[str, Any]:
-        """Return an event as JSON-ready values, with ``undone_by`` where it was taken back."""
-        number = self._undone_by(record)
-        return row(record) if number is None else row(record) | {"undone_by": number}
+        """Return an event as JSON-ready values, with ``undone_by`` where it was taken back.
+
+        A rating that is not one of RATINGS has ``counts``, false.
+        """
+        number, found = self._undone_by(record), row(record)
+        if isinstance(record.event, PointRated) and record.event.rating not in RATINGS:
+            found["counts"] = False
+        return found if number is None else found | {"undone_by": number}
 
     def _undone_by(self, record: Recorded) -> int | None:
         by = self.voids.by(record)

@@ -15,7 +15,7 @@ from ledger.line import CONTINUED
 from projections.history import Wanted, is_of_kind
 from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note
-from projections.surfaces.listing import stretches, undone
+from projections.surfaces.listing import comes_from, raters, stretches, undone
 from projections.surfaces.options import as_json
 from projections.surfaces.reading import open_log
 
@@ -103,6 +103,9 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     for kind in wanted.kinds:
         if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
             note(f"--kind {kind}: no kind that this Tallybook knows; one is point.rated, and a family point.*")
+    if wanted.rater is not None and not comes_from(ledger, wanted.rater):
+        names = ", ".join(raters(ledger)) or "none yet"
+        note(f"--rater {wanted.rater}: no event comes from this rater; the raters in this ledger: {names}")
     # There is no other end to following than this.
     with suppress(*[KeyboardInterrupt] if follow else []):
         for mark, records in stretches(ledger, wanted, wait_for_more if follow else None):

@@ -10,7 +10,7 @@ import attrs
 from ledger import strict
 from ledger.decide import FIELDS, UNKNOWN_KEY, shown_key
 from ledger.errors import BadInputError
-from ledger.events import PointNoted
+from ledger.events import RATINGS, PointNoted
 from projections import inject
 from projections.surfaces import screen
 from projections.surfaces.reflection.transcript import shortened
@@ -29,7 +29,6 @@ MAX_NEW: Final = 20
 """New key points that an answer may bring; it is asked for five."""
 ANSWER_TOKENS: Final = 4_000
 """What an answer may have."""
-RATINGS: Final = frozenset({"helpful", "harmful", "neutral"})
 
 _PLACES: Final = re.compile(r"\{(playbook|pruned|transcript)\}")
 _ENDS: Final = re.compile(r"<\s*/\s*(playbook|pruned|transcript)", re.IGNORECASE)

@@ -69,11 +69,16 @@ def told_json(fed: Fed) -> dict[str, Any]:
         "seq_from": fed.seq_from,
         "seq_to": fed.seq_to,
         "spooled": bool(fed.spooled),
+        "unscored": dict(fed.unscored.most_common()),
     }
 
 
 def lines(fed: Fed) -> Iterator[str]:
-    """Yield the answer for people, a line each."""
+    """Yield the answer for people, a line each: first what is in no score."""
+    if fed.unscored:
+        from projections.surfaces.scores.pages import reasons
+
+        yield f"in no score: {reasons(fed.unscored.most_common())}; `tallybook score --config` shows what is scored"
     if fed.recorded:
         kinds = ", ".join(f"{count:,} {kind}" for kind, count in fed.recorded.most_common())
         one = fed.seq_from == fed.seq_to
@@ -134,10 +139,10 @@ def tell(fed: Fed, *, as_json: bool) -> int:
     if code:
         first = str(fed.problems[0]) if fed.problems else "no object came"
         return complain(f"nothing could be read; {terminal.harmless(first)}", code)
-    for line in lines(fed):
-        say(terminal.harmless(line))
     for line in odd(fed):
         note(terminal.harmless(line))
+    for line in lines(fed):
+        say(terminal.harmless(line))
     return code
 
 

@@ -189,9 +189,14 @@ def unscored(state: Scores) -> Iterator[str]:
     if not found:
         return
     found.sort(key=lambda one: (-one[0], one[1]))
-    reasons = [f"{why} ({count})" for count, why in found[:_REASONS_SHOWN]]
-    more = len(found) - len(reasons)
-    yield f"Measured, and in no score: {', '.join(reasons)}{f', and {more} other reasons' if more else ''}."
+    yield f"Measured, and in no score: {reasons([(why, count) for count, why in found])}."
+
+
+def reasons(found: Sequence[tuple[str, int]]) -> str:
+    """Return the first few reasons why events are in no score, each with how many there are."""
+    shown = [f"{why} ({count})" for why, count in found[:_REASONS_SHOWN]]
+    more = len(found) - len(shown)
+    return ", ".join(shown) + (f", and {more} other reasons" if more else "")
 
 
 def _bar(one: Standing, config: Config) -> Bar:

@@ -14,10 +14,12 @@ import attrs
 
 from ledger import clock, disk, intake, spool
 from ledger.codec import encode
-from ledger.errors import CannotWriteError, LockHeldError, Problem
+from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.events import BaselineSet, FeedbackRecorded, TelemetryKept
+from projections.scores.view import unknown_parts
 from projections.surfaces import screen
 from projections.surfaces.reading import open_for_append
+from projections.surfaces.scores import configuration
 from projections.surfaces.scores.feed import Item, items
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ledger.backends.jsonl import JsonlLog
     from ledger.events import Event
     from ledger.line import Draft
+    from projections.scores.config import Config
     from projections.surfaces.project import Project
 
 STRETCH: Final = 4_000
@@ -59,6 +62,7 @@ class Fed:
         seq_from: Number of the first event recorded, None for none.
         seq_to: Number of the last one.
         spooled: How many objects wait, because another process held the ledger.
+        unscored: Why the configuration scores nothing of an event → how many such events were sent.
     """
 
     recorded: Counter[str] = attrs.field(factory=Counter)
@@ -69,6 +73,7 @@ class Fed:
     seq_from: int | None = None
     seq_to: int | None = None
     spooled: int = 0
+    unscored: Counter[str] = attrs.field(factory=Counter)
 
     @property
     def taken(self) -> int:
@@ -141,7 +146,8 @@ def feed(
         TallybookError: The ledger is damaged, or could not be written; what was recorded by then says so.
     """
     fed = Fed()
-    pieces = (piece for source in sources for piece in _pieces(source, defaults, fed))
+    config = _config(project)
+    pieces = (piece for source in sources for piece in _pieces(source, defaults, fed, config))
     with closing(open_for_append(project)) as log:
         stretch = _stretch(pieces)
         first = True
@@ -158,7 +164,15 @@ def files(names: Sequence[str]) -> Iterator[Iterator[Item | Problem]]:
     return map(items, names)
 
 
-def _pieces(source: Iterable[Item | Problem], defaults: Defaults, fed: Fed) -> Iterator[Piece]:
+def _config(project: Project) -> Config | None:
+    """Return the configuration of the scores, None where it is invalid: `doctor` and `score` report that."""
+    try:
+        return configuration.load(project)
+    except BadInputError:
+        return None
+
+
+def _pieces(source: Iterable[Item | Problem], defaults: Defaults, fed: Fed, config: Config | None) -> Iterator[Piece]:
     """Yield the objects of one file as they are to be appended; what is odd goes to the notes."""
     seen: Counter[int] = Counter()
     for item in source:
@@ -169,6 +183,8 @@ def _pieces(source: Iterable[Item | Problem], defaults: Defaults, fed: Fed) -> I
         taken = intake.take(said)
         for message in taken.problems:
             fed.note(Problem(item.place, message))
+        if config is not None:
+            fed.unscored.update(why for event in taken.events for why in unknown_parts(config, event))
         key = intake.key_of(said) if taken.when is not None else _numbered(said, item.file, seen)
         rater = "import" if item.file else taken.rater
         events = taken.events

@@ -1,0 +1,93 @@
+"""What counts for nothing: every answer says so, and says it before what was recorded."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Run
+
+RECORDED = b"""{"evaluations": [{"name": "kpt_001", "rating": "superb"}, {"name": "kpt_001", "rating": "neutral"}]}"""
+
+
+@pytest.fixture
+def rated(project: Path, run: Run) -> None:
+    """Record an entry (2 to 3) and a session with a rating that is none, and a neutral one (4 to 6)."""
+    del project
+    run("add", "Quote ids")
+    run("record", "-", "--session", "s1", stdin=RECORDED)
+
+
+@pytest.mark.usefixtures("rated")
+def test_an_unknown_rating_is_marked_in_the_log(run: Run) -> None:
+    """`log` marks it for people and for scripts, and the update does not count it as rated."""
+    lines = run("log", "--since", "3").out.splitlines()
+    assert [
+        "kpt_001 rated superb (counts nothing: a rating is helpful, harmful or neutral)",
+        "kpt_001 rated neutral",
+    ] == [line.partition("reflector  ")[2] for line in lines[:2]]
+    assert "update closed: 1 rated, 1 ignored" == lines[2].partition("reflector  ")[2]
+    rows = [json.loads(line) for line in run("log", "--kind", "point.rated", "--json").out.splitlines()]
+    assert [False, None] == [row.get("counts") for row in rows]
+
+
+@pytest.mark.usefixtures("rated")
+def test_an_unknown_rating_is_marked_in_sql(run: Run) -> None:
+    """It is a row of `ratings` that is not valid, and `sessions` does not count it."""
+    pytest.importorskip("duckdb")
+    rows = run("sql", "SELECT rating, valid FROM ratings ORDER BY seq", "--json").out.splitlines()
+    assert [{"rating": "superb", "valid": False}, {"rating": "neutral", "valid": True}] == list(map(json.loads, rows))
+    assert {"ratings": 1} == json.loads(run("sql", "SELECT ratings FROM sessions", "--json").out)
+
+
+def test_a_text_that_stands_is_named_before_what_was_recorded(project: Path, run: Run) -> None:
+    """A duplicate `add` says first which entry has the text."""
+    del project
+    run("add", "Quote ids")
+    assert (
+        "ignored new_key_points[0] (kpt_001): stands already as kpt_001"
+        == (run("add", "Quote ids").out.splitlines()[0])
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--component", "ac99", "startup_ms=8000"), "unknown component ac99 (1)"),
+        (("--component", "AC-01", "startup=8000"), "unknown metric startup of ac01 (1)"),
+    ],
+)
+def test_metrics_that_no_score_takes_are_named_before_what_was_recorded(
+    project: Path, run: Run, words: tuple[str, ...], why: str
+) -> None:
+    """`metrics` says first what is in no score and why, and still records it; JSON has it as `unscored`."""
+    del project
+    lines = run("metrics", "--session", "s1", *words).out.splitlines()
+    first = f"in no score: {why}; `tallybook score --config` shows what is scored"
+    assert (first, "recorded 1 metrics.recorded") == (lines[0], lines[1].partition(";")[0])
+    assert {why.removesuffix(" (1)"): 1} == json.loads(run("metrics", "--session", "s1", *words, "--json").out)[
+        "unscored"
+    ]
+
+
+def test_metrics_that_a_score_takes_are_not_named(project: Path, run: Run) -> None:
+    """Where everything is in a score, `metrics` says only what it recorded."""
+    del project
+    done = run("metrics", "--session", "s1", "--component", "ac01", "startup_ms=8000")
+    assert ("", ["recorded 1 metrics.recorded"]) == (done.err, [done.out.partition(";")[0]])
+
+
+@pytest.mark.usefixtures("rated")
+def test_a_rater_that_nothing_comes_from_is_answered_with_those_that_there_are(run: Run) -> None:
+    """A mistyped --rater is noted with the raters of the ledger; one that there is, is not noted."""
+    done = run("log", "--rater", "humna")
+    note = (
+        "note: --rater humna: no event comes from this rater; the raters in this ledger: human, reflector, tallybook\n"
+    )
+    assert (0, "", note) == (done.code, done.out, done.err)
+    assert "" == run("log", "--rater", "human", "--kind", "point.rated").err
