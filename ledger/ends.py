@@ -5,8 +5,9 @@ Standard library only: hooks do without the rest of reading.
 
 from __future__ import annotations
 
-from ledger.errors import NewerLedgerError
-from ledger.light import os
+from ledger import disk
+from ledger.errors import CannotWriteError, NewerLedgerError
+from ledger.light import os, suppress
 from ledger.line import CHAIN_END, FORMAT
 
 TYPE_CHECKING = False
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from ledger.line import Mark
 
 _OPENING_BYTES = 1024
+_ID_CHARS = 36
+_ID_LETTERS = frozenset(b"0123456789abcdef-")
 
 
 def read_at(fd: int, size: int, offset: int) -> bytes:
@@ -36,6 +39,20 @@ def check_format(fd: int, path: Path) -> None:
     number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
     if number.isdigit() and int(number) > FORMAT:
         raise NewerLedgerError(path.name, int(number), FORMAT)
+
+
+def ledger_id(path: Path) -> str:
+    """Return the id in the first line of a log, empty where it has none of the form that every ledger's id has."""
+    with suppress(OSError, CannotWriteError):
+        fd = disk.open_file(path, write=False)
+        try:
+            line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
+        finally:
+            os.close(fd)
+        said = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"ledger":"')[2].partition(b'"')[0]
+        if len(said) == _ID_CHARS and _ID_LETTERS.issuperset(said):
+            return said.decode()
+    return ""
 
 
 def fits(fd: int, mark: Mark) -> bool:

@@ -1,11 +1,12 @@
-"""Which keys the ledger holds: a cache beside the log, so that a second delivery is turned away without a fold.
+"""Which keys the ledger holds: a cache, so that a second delivery is turned away without a fold.
 
-Digests of keys stand in 64 files, ``cache/held-00`` to ``held-63``, each in the one that it begins with, so that to ask
-for a key reads one of them. ``cache/held`` says up to where the log was read, and proves what counts of each file:
+Digests of keys stand in 64 files, ``held-00`` to ``held-63``, each in the one that it begins with, so that to ask for a
+key reads one of them. ``held`` says up to where the log was read, and proves what counts of each file:
 
     tallybook-held 1 SEQ CHAIN OFFSET (SIZE CRC)*64 CRC
 
-A writer reads on from there; whatever does not fit is built anew, so all of it may be deleted at any time. Standard
+A writer reads on from there; whatever does not fit is built anew, so all of it may be deleted at any time. Without a
+cache folder a writer searches the log for the key itself, and reads the log only where its bytes are found. Standard
 library only.
 """
 
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 import binascii
 
-from ledger import disk
-from ledger.ends import fits
+from ledger import caches, disk
+from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.light import NamedTuple, os, sha256, suppress
 from ledger.line import START, Mark, digest, key_of
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from ledger.line import RawBatch
 
 TABLE = "held"
-FORMER = "keys"
-"""The cache as earlier versions have it, which may take turns with this one."""
 BUCKETS = 64
 _OPENING = b"tallybook-held 1 "
 _FIELDS = 6
@@ -38,6 +37,7 @@ _ENTRY_BYTES = 16
 # From so many digests on, one pass over a file is quicker than a search for each.
 _MANY = 8
 _MAX_KEY_CHARS = 200
+_WINDOW_BYTES = 1024 * 1024
 
 
 class _Table(NamedTuple):
@@ -91,12 +91,14 @@ def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], fold
     Raises:
         DamagedLedgerError: The log itself cannot be read.
     """
-    cache, entries = folder / "cache", {_entry(key): key for key in wanted}
-    table = _load(cache)
+    cache, entries = caches.find(folder), {_entry(key): key for key in wanted}
+    if cache is None and len(entries) < _MANY and not _may_hold(fd, entries.values()):
+        return set()
+    table = _NOTHING if cache is None else _load(cache)
     if not fits(fd, table.mark):
         table = _NOTHING
     try:
-        found = _among(cache, table, entries)
+        found: set[bytes] = set() if cache is None else _among(cache, table, entries)
         # What was appended last says itself up to where it goes, so that mostly there is nothing to read.
         fresh, mark = _read_on(read(table.mark), table.mark) if _is_longer(fd, table) else ([], table.mark)
     except (DamagedLedgerError, _UnprovenError):
@@ -105,9 +107,9 @@ def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], fold
         # Its files are others', or a range that it ends within was sealed since: ask the log alone.
         table, found = _NOTHING, set()
         fresh, mark = _read_on(read(START), START)
-    if mark != table.mark:
+    if cache is not None and mark != table.mark:
         with suppress(*_REFUSALS):
-            disk.make_folder(cache, durable=False)
+            caches.make(cache, folder)
             disk.store(cache / TABLE, _said(_with(cache, table, fresh, mark)))
     return {entries[entry] for entry in found.union(fresh) if entry in entries}
 
@@ -120,12 +122,25 @@ def note(folder: Path, begin: Mark, batches: Iterable[RawBatch]) -> None:
         begin: The place behind which it was written. A cache that speaks up to another one is left as it is.
         batches: What was written.
     """
-    cache = folder / "cache"
+    cache = caches.find(folder)
+    if cache is None:
+        return
     table = _load(cache)
     if table is not _NOTHING and table.mark[:3] == begin[:3]:
         with suppress(*_REFUSALS):
             fresh, mark = _read_on(iter(batches), begin)
             _write(cache / TABLE, _said(_with(cache, table, fresh, mark)), 0)
+
+
+def _may_hold(fd: int, wanted: Iterable[str]) -> bool:
+    """Say whether the bytes of one of these keys are anywhere in the log: far quicker than to read and prove it."""
+    needles = [f',"key":"{key}",'.encode() for key in wanted]
+    overlap, offset = max(map(len, needles), default=1) - 1, 0
+    while window := read_at(fd, _WINDOW_BYTES + overlap, offset):
+        if any(needle in window for needle in needles):
+            return True
+        offset += _WINDOW_BYTES
+    return False
 
 
 def _entry(key: str) -> bytes:

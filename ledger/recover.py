@@ -6,7 +6,7 @@ Nothing is ever cut off. A bad end that was never acknowledged is copied to quar
 
 from __future__ import annotations
 
-from ledger import disk, keys, redact
+from ledger import caches, disk, keys, redact
 from ledger.damage import DamageIndex, Range
 from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
@@ -158,15 +158,15 @@ def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
         raise CannotWriteError(copy, disk.reason(error)) from error
 
 
-def _forget_keys(cache: Path) -> None:
+def _forget_keys(ledger: Path) -> None:
     """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
-    if os.path.islink(cache):
-        # Nobody reads a cache that lies elsewhere, and what lies there is not ours.
+    cache = caches.find(ledger)
+    if cache is None or os.path.islink(cache):
+        # Nobody reads a cache that is a link, and its target is not ours.
         return
     try:
-        for name in (keys.TABLE, keys.FORMER):
-            with suppress(FileNotFoundError):
-                os.unlink(cache / name)
+        with suppress(FileNotFoundError):
+            os.unlink(cache / keys.TABLE)
         if os.path.exists(cache):
             # Also where it is gone already: who removed it may have been killed before this.
             disk.flush_folder(cache)
@@ -183,7 +183,7 @@ def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Sta
     """
     begin = tail.mark.offset
     # It may know keys of the range that is sealed here; it is built anew from what counts.
-    _forget_keys(path.parent / "cache")
+    _forget_keys(path.parent)
     quarantine(fd, begin, size, path.parent / "quarantine")
     # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
     # The blank keeps a batch that lacks nothing but that from becoming whole, behind which nothing is due.

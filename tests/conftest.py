@@ -34,6 +34,9 @@ settings.load_profile("tallybook")
 def _enter_home(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setenv("HOME", str(home))
     patch.setenv("USERPROFILE", str(home))
+    # Caches belong into that home, too.
+    patch.delenv("XDG_CACHE_HOME", raising=False)
+    patch.delenv("TALLYBOOK_CACHE_DIR", raising=False)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -15,7 +15,7 @@ from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.events import PointAdded, PointNoted, PointRated, ReflectionCompleted, ReflectionStarted, TranscriptRead
 from projections.surfaces import commands, record
-from projections.surfaces.project import Project
+from projections.surfaces.project import MARKS, Project
 from projections.surfaces.reading import open_log
 from projections.surfaces.reflection import due, raters, worker
 from transcripts import Script, answer, ask_again, asked_for, kept, run, said
@@ -168,13 +168,13 @@ def test_a_small_budget_is_worked_in_small_pieces(project: Path, client: Client)
 
 
 def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:
-    """Their marks in the cache go after 30 days, where nothing is owed; later ones stay."""
+    """Their marks go after 30 days, where nothing is owed; later ones stay."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Hello"))
-    cache = place.ledger / "cache"
-    cache.mkdir(exist_ok=True)
+    marks = place.ledger / MARKS
+    marks.mkdir(exist_ok=True)
     for name, days in (("told-old", 31), ("told-new", 29)):
-        (cache / name).touch()
+        (marks / name).touch()
         when = clock.utc_now().unix_us / clock.MICROSECONDS - days * 24 * 3600
-        os.utime(cache / name, (when, when))
+        os.utime(marks / name, (when, when))
     worker.work(place, due.Plan())
-    assert ["told-new"] == [path.name for path in cache.glob("told-*")]
+    assert ["told-new"] == [path.name for path in marks.glob("told-*")]

@@ -11,6 +11,7 @@ import pytest
 from ledger.codec import decode
 from ledger.events import PointNoted, PointRated, ReflectionFailed, TranscriptRead
 from projections.surfaces import commands, hook_worker
+from projections.surfaces.project import MARKS
 from projections.surfaces.reading import open_log
 from projections.surfaces.reflection import due, raters, transcript, worker
 from transcripts import Script, answer, ask_again, asked_for, kept, run, said
@@ -167,7 +168,7 @@ def test_a_hook_that_ends_between_two_steps_leaves_it_to_be_found(
     place = asked_for(project, script.user("Hello"))
     worker.work(place, due.Plan())
     assert [True, False] == [hook_worker.is_settled(place, rater) for rater in ("none", "claude")]
-    settled = place.ledger / "cache" / "settled"
+    settled = place.ledger / MARKS / "settled"
     age(settled, seconds=3_700)
     assert not hook_worker.is_settled(place, "none")
     assert [] == client.asked

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from cache_places import caches_of
 from ledger import disk, keys
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import DamagedLedgerError
@@ -36,20 +37,20 @@ def log(tmp_path: Path) -> JsonlLog:
 
 def cache(log: JsonlLog) -> Path:
     """Return where the cache says up to where it speaks."""
-    return log.folder / "cache" / "held"
+    return caches_of(log.folder) / "held"
 
 
 def kept(log: JsonlLog) -> dict[str, bytes]:
     """Return every file of the cache."""
-    return {path.name: path.read_bytes() for path in (log.folder / "cache").glob("held*")}
+    return {path.name: path.read_bytes() for path in caches_of(log.folder).glob("held*")}
 
 
 def put_back(log: JsonlLog, files: dict[str, bytes]) -> None:
     """Let the cache be as it was."""
-    for path in (log.folder / "cache").glob("held*"):
+    for path in caches_of(log.folder).glob("held*"):
         path.unlink()
     for name, data in files.items():
-        (log.folder / "cache" / name).write_bytes(data)
+        (caches_of(log.folder) / name).write_bytes(data)
 
 
 def table(said: bytes) -> bytes:
@@ -158,7 +159,7 @@ def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], b
 def test_what_stands_behind_the_digests_that_count_is_none(log: JsonlLog) -> None:
     """Who was killed before he said so left a digest behind: it counts for nothing, and the next takes its place."""
     lost = sha256(b"k9").digest()[:16]
-    path = log.folder / "cache" / f"held-{lost[0] % 64:02d}"
+    path = caches_of(log.folder) / f"held-{lost[0] % 64:02d}"
     said = path.read_bytes() if path.exists() else b""
     path.write_bytes(said + lost + b"torn")
     with log.path.open("rb") as file:
@@ -175,7 +176,7 @@ def test_a_digest_that_seems_to_stand_across_two_is_not_there(log: JsonlLog) -> 
     end = log.head()
     for data, known in ((across, False), (across + wanted, True), (wanted + across, True)):
         bucket = wanted[0] % 64
-        (log.folder / "cache" / f"held-{bucket:02d}").write_bytes(data)
+        (caches_of(log.folder) / f"held-{bucket:02d}").write_bytes(data)
         slot = b"%012x%08x" % (len(data), binascii.crc32(data))
         slots = SLOTS[: bucket * 20] + slot + SLOTS[bucket * 20 + 20 :]
         said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
@@ -301,7 +302,7 @@ def test_a_cache_that_leads_elsewhere_is_neither_read_nor_written(log: JsonlLog,
     assert_only_the_five_are_known(log)
     (tmp_path / "outside" / "held").write_bytes(whole["held"])
     append(log, "a", key="k6")
-    assert whole == {path.name: path.read_bytes() for path in (tmp_path / "outside").iterdir()}
+    assert whole == {path.name: path.read_bytes() for path in (tmp_path / "outside").glob("held*")}
 
 
 def test_a_link_in_place_of_the_cache_is_replaced(log: JsonlLog, tmp_path: Path) -> None:
@@ -309,13 +310,13 @@ def test_a_link_in_place_of_the_cache_is_replaced(log: JsonlLog, tmp_path: Path)
     victim = tmp_path / "victim"
     victim.write_text("precious")
     for name in kept(log):
-        path = log.folder / "cache" / name
+        path = caches_of(log.folder) / name
         path.unlink()
         path.symlink_to(victim)
     assert_only_the_five_are_known(log)
     assert "precious" == victim.read_text()
     for name in kept(log):
-        path = log.folder / "cache" / name
+        path = caches_of(log.folder) / name
         assert (False, 0o600) == (path.is_symlink(), path.stat().st_mode & 0o777)
 
 

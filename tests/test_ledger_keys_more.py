@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cache_places import make_caches
 from ledger import keys
 from ledger.backends.jsonl import JsonlLog
 from test_ledger_keys import SLOTS, cache, kept, put_back, table
@@ -102,11 +103,11 @@ def test_an_end_without_a_batch_adds_no_key(log: JsonlLog) -> None:
 
 
 def test_nonsense_beside_an_empty_log_is_no_key(tmp_path: Path) -> None:
-    """A table that speaks up to the beginning, and of files that are not there, is no reason to give up."""
+    """A log that is emptied has no cache, whatever one says of it; nor has it a key."""
     log = JsonlLog(tmp_path / "ledger")
     append(log, "a")
     assert not known(log, "k0")
-    cache(log).parent.mkdir(exist_ok=True)
+    make_caches(log.folder)
     cache(log).write_bytes(table(b"tallybook-held 1 0 x 0 %b" % (b"x" * len(SLOTS))))
     log.path.write_bytes(b"")
     assert not known(log, "k0")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cache_places import caches_of, link_caches, make_caches
 from ledger import disk, recover
 from ledger import head as heads
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
@@ -322,34 +323,33 @@ def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: 
 def test_a_sealed_range_ends_with_a_line(log: JsonlLog, tail: bytes, feed: int) -> None:
     """What is missing for that is added, and nothing where nothing is missing; the cache of keys is gone with it."""
     begin = add(log, tail)
-    (log.folder / "cache").mkdir()
-    assert all((log.folder / "cache" / name).write_text("keys") for name in ("held", "keys"))
+    assert all((make_caches(log.folder) / name).write_text("keys") for name in ("held", "other"))
     with log.transaction():
         pass
     sealed = lines(log)[-1]["body"]
     assert (begin, begin + len(tail) + feed) == (sealed["begin"], sealed["end"])
     assert b" \n"[2 - feed :] == log.path.read_bytes()[begin + len(tail) :][:feed]
-    assert not any((log.folder / "cache").iterdir())
+    assert ["ledger", "other"] == sorted(path.name for path in caches_of(log.folder).iterdir())
 
 
 def test_a_cache_that_leads_elsewhere_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
     """What lies behind a link in its place is not this ledger's, and sealing goes on without it."""
     (tmp_path / "outside").mkdir()
-    (tmp_path / "outside" / "keys").write_text("precious")
-    (log.folder / "cache").symlink_to(tmp_path / "outside")
+    (tmp_path / "outside" / "held").write_text("precious")
+    link_caches(log.folder, tmp_path / "outside")
     add(log, b"torn")
     append(log, "d")
-    assert (["a", "b", "c", "d"], "precious") == (names(log), (tmp_path / "outside" / "keys").read_text())
+    assert (["a", "b", "c", "d"], "precious") == (names(log), (tmp_path / "outside" / "held").read_text())
 
 
 def test_a_cache_that_cannot_be_removed_stops_the_writer(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It may know keys of what is to be sealed, so nothing is sealed beside it."""
-    (log.folder / "cache").mkdir()
+    make_caches(log.folder)
     add(log, b"torn")
     monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
     with pytest.raises(CannotWriteError) as told:
         append(log, "d")
-    assert f"{log.folder / 'cache' / 'held'}: Input/output error; nothing was recorded, try again" == str(told.value)
+    assert f"{caches_of(log.folder) / 'held'}: Input/output error; nothing was recorded, try again" == str(told.value)
     assert {} == quarantined(log)
 
 

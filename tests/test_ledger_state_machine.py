@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 import pytest
 
+from ledger import caches
 from ledger.backends.jsonl import JsonlLog
 from ledger.backends.memory import MemoryLog
 from ledger.errors import BadInputError
@@ -96,7 +97,9 @@ class BackEnds(RuleBasedStateMachine):
     @rule()
     def forget_the_keys(self) -> None:
         """Delete what may be deleted at any time."""
-        shutil.rmtree(self.folder / "cache", ignore_errors=True)
+        folder = caches.find(self.folder)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
 
     @precondition(lambda self: self.jsonl.head().seq > 0)
     @rule(tail=st.one_of(st.binary(min_size=1, max_size=200), st.integers(1, 9000).map(bytes)))

@@ -14,6 +14,7 @@ import orjson
 import pytest
 
 from cache_damages import DAMAGES
+from cache_places import caches_of, make_caches
 from ledger import clock, disk
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode, encode
@@ -112,7 +113,7 @@ def check(log: JsonlLog) -> None:
 
 def kept(log: JsonlLog) -> dict[str, bytes]:
     """Return the checkpoints by name."""
-    return {path.name: path.read_bytes() for path in sorted((log.folder / "cache" / "playbook").iterdir())}
+    return {path.name: path.read_bytes() for path in sorted((caches_of(log.folder) / "playbook").iterdir())}
 
 
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, until: int | None = None) -> int:
@@ -160,14 +161,14 @@ def test_damage_changes_no_answer(log: JsonlLog, how: str) -> None:
     """A checkpoint that does not prove itself is not believed."""
     cold(log)
     for name, data in kept(log).items():
-        (log.folder / "cache" / "playbook" / name).write_bytes(DAMAGES[how](data))
+        (caches_of(log.folder) / "playbook" / name).write_bytes(DAMAGES[how](data))
     check(log)
 
 
 def test_one_that_stands_under_another_name_changes_no_answer(log: JsonlLog) -> None:
     """A name is where a checkpoint is looked for; what it is of stands in it."""
     cold(log)
-    folder = log.folder / "cache" / "playbook"
+    folder = caches_of(log.folder) / "playbook"
     found = kept(log)
     for (name, _), data in zip(found.items(), reversed(found.values()), strict=True):
         (folder / name).write_bytes(data)
@@ -179,7 +180,7 @@ def test_those_of_another_ledger_change_no_answer(log: JsonlLog, tmp_path: Path)
     other = JsonlLog(tmp_path / "other")
     grow(other, BATCHES)
     cold(other)
-    shutil.copytree(other.folder / "cache", log.folder / "cache", dirs_exist_ok=True)
+    shutil.copytree(caches_of(other.folder), caches_of(log.folder), dirs_exist_ok=True)
     other.close()
     check(log)
 
@@ -187,11 +188,11 @@ def test_those_of_another_ledger_change_no_answer(log: JsonlLog, tmp_path: Path)
 def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path) -> None:
     """A cache that came back from a backup is merely older."""
     cold(log)
-    shutil.copytree(log.folder / "cache", tmp_path / "older")
+    shutil.copytree(caches_of(log.folder), tmp_path / "older")
     grow(log, 30)
     cold(log)
-    shutil.rmtree(log.folder / "cache")
-    shutil.copytree(tmp_path / "older", log.folder / "cache")
+    shutil.rmtree(caches_of(log.folder))
+    shutil.copytree(tmp_path / "older", caches_of(log.folder))
     check(log)
 
 
@@ -245,7 +246,7 @@ def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form
             assert whole(form, log) == plainly(form.pack(checkpoints.folded(form, log)))
     for seq in [batch.last for batch in log.read()]:
         assert whole(form, log, seq) == plainly(form.pack(checkpoints.folded(form, log, seq)))
-    assert (log.folder / "cache" / form.name / checkpoints.LATEST).exists()
+    assert (caches_of(log.folder) / form.name / checkpoints.LATEST).exists()
 
 
 def test_what_last_changed_an_entry_is_told_as_it_was_recorded(log: JsonlLog) -> None:
@@ -271,12 +272,12 @@ def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_no
 ) -> None:
     """Not from those that were there, and not from those that a backup brings back."""
     cold(log)
-    shutil.copytree(log.folder / "cache", tmp_path / "older")
+    shutil.copytree(caches_of(log.folder), tmp_path / "older")
     redact.apply(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
     assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
     check(log)
-    shutil.rmtree(log.folder / "cache")
-    shutil.copytree(tmp_path / "older", log.folder / "cache")
+    shutil.rmtree(caches_of(log.folder))
+    shutil.copytree(tmp_path / "older", caches_of(log.folder))
     check(log)
     assert REDACTED == checkpoints.playbook(log, 30).points["kpt_005"].text
 
@@ -284,11 +285,11 @@ def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_no
 def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
     """Its text may still stand in the log, and must not be written anywhere else."""
     cold(log)
-    shutil.rmtree(log.folder / "cache")
+    shutil.rmtree(caches_of(log.folder))
     owe(log.folder, Owed(("an id",), ("text 4",), "private", HUMAN))
     checkpoints.playbook(log)
     checkpoints.playbook(log, 30)
-    assert not (log.folder / "cache").exists()
+    assert not caches_of(log.folder).exists()
 
 
 def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: JsonlLog) -> None:
@@ -297,7 +298,7 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: J
     assert keeper is not None
     view = attrs.evolve(PLAYBOOK, start=keeper.begin)
     fold_history(view, lambda: keeper.passing(list(decode(log.read()))))
-    shutil.rmtree(log.folder / "cache", ignore_errors=True)
+    shutil.rmtree(caches_of(log.folder), ignore_errors=True)
     redact.apply(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
     keeper.keep(checkpoints.LATEST)
     assert keeper.barred
@@ -309,8 +310,8 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: J
 
 def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
     """A file that stands in place of the folder is left where it is."""
-    cache = log.folder / "cache"
-    shutil.rmtree(cache, ignore_errors=True)
+    cache = make_caches(log.folder)
+    shutil.rmtree(cache)
     cache.write_bytes(b"in the way")
     check(log)
     assert b"in the way" == cache.read_bytes()
@@ -320,8 +321,8 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
 def test_a_held_lock_is_not_waited_for(log: JsonlLog) -> None:
     """Another process that stores at this moment is left to it."""
     cold(log)
-    shutil.rmtree(log.folder / "cache" / "playbook")
-    with (log.folder / "cache" / checkpoints.LOCK).open("rb+") as held:
+    shutil.rmtree(caches_of(log.folder) / "playbook")
+    with (caches_of(log.folder) / checkpoints.LOCK).open("rb+") as held:
         assert disk.try_lock(held.fileno())
         assert wholly(log) == shown(checkpoints.playbook(log))
     assert {} == kept(log)

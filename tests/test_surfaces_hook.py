@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
+from cache_places import caches_of
 from ledger import disk
 from ledger.codec import decode
 from ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
@@ -111,7 +112,7 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
     """
     if not marked:
         call(START)
-        for path in (here.ledger / "cache").iterdir():
+        for path in caches_of(here.ledger).iterdir():
             path.unlink()
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda number: call(START, f"s{number % 2 + 1}"), range(16)))

@@ -14,7 +14,7 @@ import pytest
 
 from projections.surfaces import commands, hook_start
 from projections.surfaces.install import command
-from projections.surfaces.project import Project
+from projections.surfaces.project import MARKS, Project
 from test_surfaces_hook import HUMAN, START, told
 
 if TYPE_CHECKING:
@@ -67,8 +67,8 @@ def here(project: Path) -> Project:
     """Return a project with an entry, of which two sessions know."""
     made = Project(project)
     commands.add(made, "Use type hints", HUMAN)
-    (made.ledger / "cache").mkdir(exist_ok=True)
-    (made.ledger / "cache" / "settled").write_text("none", encoding="utf-8")
+    (made.ledger / MARKS).mkdir(exist_ok=True)
+    (made.ledger / MARKS / "settled").write_text("none", encoding="utf-8")
     return made
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cache_places import caches_of
 from projections.surfaces import commands, entry
 from projections.surfaces.project import Project, find_project
 from test_surfaces_bad_disk import BY_HAND, HUMAN, ROOT, Answer, assert_refused, texts
@@ -233,8 +234,10 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
     victim = tmp_path / "victim"
     victim.write_bytes(b"precious")
     commands.add(bare, "one", HUMAN)
-    (bare.ledger / "cache").mkdir()
-    names = (f".playbook.json.{os.getpid()}.tmp", f".rendered.{os.getpid()}.tmp", f"cache/.held.{os.getpid()}.tmp")
+    commands.add(bare, "two", HUMAN, "key")
+    cache = caches_of(bare.ledger)
+    names = [bare.ledger / f".{name}.{os.getpid()}.tmp" for name in ("playbook.json", "rendered")]
+    names.append(cache / f".held.{os.getpid()}.tmp")
     plants: list[Callable[[Path], object]] = [
         lambda path: path.symlink_to(victim),
         lambda path: path.hardlink_to(victim),
@@ -242,13 +245,13 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
     ]
     for number, plant in enumerate(plants):
         for name in names:
-            plant(bare.ledger / name)
+            plant(name)
         # Where it stands a key is added to it, and nothing is made anew.
-        (bare.ledger / "cache" / "held").unlink(missing_ok=True)
+        (cache / "held").unlink(missing_ok=True)
         commands.add(bare, f"more {number}", HUMAN, f"key {number}")
-        assert [] == list(bare.ledger.rglob(".*.tmp"))
+        assert [] == [*bare.ledger.rglob(".*.tmp"), *cache.rglob(".*.tmp")]
         commands.check(bare)
-    assert (b"precious", 4) == (victim.read_bytes(), len(texts(bare)))
+    assert (b"precious", 5) == (victim.read_bytes(), len(texts(bare)))
 
 
 @pytest.mark.skipif(not IS_ROOT, reason="only root can give files to others")

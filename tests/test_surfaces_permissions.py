@@ -28,10 +28,9 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has othe
 IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 GROUP = 54_321
 
-FOLDERS = ("ledger", "ledger/cache", "ledger/quarantine", "ledger/spool")
+FOLDERS = ("ledger", "ledger/quarantine", "ledger/spool")
 FILES = (
     *("playbook.json", "playbook.json.unreadable-T", "ledger/quarantine/-.bin", "ledger/spool/"),
-    *("ledger/cache/held", "ledger/cache/held-"),
     *(f"ledger/{name}" for name in ("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore")),
 )
 

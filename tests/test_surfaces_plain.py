@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from cache_places import caches_of
 from projections.surfaces import cli, commands, plain
 from projections.surfaces.project import Project
 
@@ -138,7 +139,7 @@ def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str
 
 def test_showing_the_playbook_loads_nothing_that_writes(here: Project) -> None:
     """An agent that asks what stands pays for no codec's explanations, no command line library and no writer."""
-    assert (here.ledger / "cache" / "playbook" / "latest").is_file()
+    assert (caches_of(here.ledger) / "playbook" / "latest").is_file()
     answer, modules = loaded(here, "show", "--json")
     assert 31 == len(answer["key_points"])
     assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS, "projections.surfaces.when"}

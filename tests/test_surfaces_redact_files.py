@@ -42,7 +42,7 @@ PLACES: dict[str, Callable[[str], bytes]] = {
     "ledger/spool/.c.json.77.tmp": lambda text: json.dumps({"original": json.dumps({"t": json.dumps(text)})}).encode(),
     "ledger/.playbook.json.4242.tmp": lambda text: json.dumps({"key_points": [{"text": text}]}).encode(),
     "ledger/.erasing.4242.tmp": lambda text: json.dumps({"texts": [text]}).encode(),
-    "ledger/cache/point-9": lambda text: text.encode() + b" " * 3_000_000 + text.encode(),
+    "ledger/marks/point-9": lambda text: text.encode() + b" " * 3_000_000 + text.encode(),
 }
 UPPER = re.sub(r"(?<=\\u)[0-9a-f]{4}", lambda found: found[0].upper(), json.dumps(PRIVATE)[1:-1])
 

@@ -26,6 +26,7 @@ from ledger.events import (
 )
 from projections.surfaces import commands, compat
 from projections.surfaces.cli import run as run_here
+from projections.surfaces.project import MARKS
 from projections.surfaces.reading import open_log
 from projections.surfaces.reflection import worker
 from projections.surfaces.reflection.raters import RaterError
@@ -308,7 +309,7 @@ def test_where_nothing_is_owed_no_process_is_started(owed: Project, client: Clie
     choose(rater="claude")
     client.plans(NOTHING)
     run_here(["reflect"])
-    settled = owed.ledger / "cache" / "settled"
+    settled = owed.ledger / MARKS / "settled"
     assert settled.exists()
     script = Script(kept(owed.root) / "s1.jsonl").agent("more")
     hook("PreCompact", script, trigger="auto")

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pytest
 
 from cache_damages import DAMAGES
+from cache_places import caches_of, make_caches
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.errors import DamagedLedgerError
@@ -101,7 +102,7 @@ def log(project: Path) -> Iterator[JsonlLog]:
 
 def files(log: JsonlLog) -> list[Path]:
     """Return the files of the register."""
-    return sorted((log.folder / "cache" / "register").iterdir())
+    return sorted((caches_of(log.folder) / "register").iterdir())
 
 
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
@@ -175,7 +176,7 @@ def test_that_of_another_ledger_changes_no_answer(log: JsonlLog, tmp_path_factor
     other = opened(tmp_path_factory.mktemp("other") / "project")
     grow(other, [*reversed(STORY), *STORY])
     check(other)
-    shutil.copytree(other.folder / "cache", log.folder / "cache", dirs_exist_ok=True)
+    shutil.copytree(caches_of(other.folder), caches_of(log.folder), dirs_exist_ok=True)
     other.close()
     check(log)
 
@@ -184,16 +185,17 @@ def test_that_of_an_earlier_end_changes_no_answer(log: JsonlLog, tmp_path: Path)
     """A cache that came back from a backup is merely older, and so is a ledger beside its cache."""
     check(log)
     shutil.copytree(log.folder, tmp_path / "older")
+    shutil.copytree(caches_of(log.folder), tmp_path / "older cache")
     grow(log, STORY[1:])
     check(log)
-    shutil.copytree(log.folder / "cache", tmp_path / "newer")
-    shutil.rmtree(log.folder / "cache")
-    shutil.copytree(tmp_path / "older" / "cache", log.folder / "cache")
+    shutil.copytree(caches_of(log.folder), tmp_path / "newer")
+    shutil.rmtree(caches_of(log.folder))
+    shutil.copytree(tmp_path / "older cache", caches_of(log.folder))
     check(log)
     log.close()
     shutil.rmtree(log.folder)
     shutil.copytree(tmp_path / "older", log.folder)
-    shutil.copytree(tmp_path / "newer", log.folder / "cache", dirs_exist_ok=True)
+    shutil.copytree(tmp_path / "newer", caches_of(log.folder), dirs_exist_ok=True)
     check(log)
     grow(log, [STORY[4], STORY[2], STORY[5]])
     check(log)
@@ -210,7 +212,8 @@ def test_that_of_other_code_is_not_taken_in(log: JsonlLog, monkeypatch: pytest.M
 
 def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
     """A file that stands in place of the folder is left where it is."""
-    cache = log.folder / "cache"
+    cache = make_caches(log.folder)
+    shutil.rmtree(cache)
     cache.write_bytes(b"in the way")
     check(log)
     assert b"in the way" == cache.read_bytes()
@@ -230,7 +233,7 @@ def test_a_text_that_is_owed_is_told_from_all_of_history(log: JsonlLog) -> None:
     owe(log.folder, Owed((ids[1],), ("no such text",), "private", HUMAN))
     check(log)
     assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
-    assert not (log.folder / "cache").exists()
+    assert not caches_of(log.folder).exists()
 
 
 @pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])

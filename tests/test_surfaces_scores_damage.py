@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from cache_places import caches_of
 from ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded
 from projections.surfaces.project import Project
 from projections.surfaces.scores import store
@@ -113,6 +114,7 @@ def harmed(template: Project, folder: Path, harm: Callable[[Path, Any], None], g
     """Return a copy of a project with a harmed cache."""
     project = Project(Path(tempfile.mkdtemp(dir=folder)) / "copy")
     shutil.copytree(template.root, project.root)
+    shutil.copytree(caches_of(template.ledger), caches_of(project.ledger))
     harm(cache_of(project), given_)
     return project
 
@@ -201,8 +203,8 @@ def test_nothing_is_followed_out_of_the_ledger(project_: Project, tmp_path: Path
     cache_of(project_).symlink_to(target)
     state_of(project_, CONFIG)
     assert (b"", False) == (target.read_bytes(), cache_of(project_).is_symlink())
-    shutil.rmtree(project_.ledger / "cache")
-    (project_.ledger / "cache").symlink_to(tmp_path)
+    shutil.rmtree(caches_of(project_.ledger))
+    caches_of(project_.ledger).symlink_to(tmp_path)
     assert told(folded(project_)) == told(state_of(project_, CONFIG))
     assert not (tmp_path / store.NAME).exists()
 

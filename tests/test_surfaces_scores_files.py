@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cache_places import caches_of
 from ledger import disk
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from ledger.events import PointAdded, SessionEnded
@@ -287,8 +288,7 @@ def test_an_older_state_does_not_set_files_back(project: Path) -> None:
 def test_one_process_writes_at_a_time(project: Path, run: Run) -> None:
     """`replay` says who is in its way, and `score` answers all the same."""
     record_example(project)
-    (project / ".claude" / "ledger" / "cache").mkdir(exist_ok=True)
-    path = project / ".claude" / "ledger" / "cache" / "scores.lock"
+    path = project / ".claude" / "ledger" / files.LOCK
     fd = disk.open_file(path, write=True, create=True)
     try:
         assert disk.try_lock(fd)
@@ -326,6 +326,6 @@ def test_a_broken_note_of_what_is_shown_is_no_note(project: Path) -> None:
     """Then every file is looked at."""
     record_example(project)
     bring(project)
-    (project / ".claude" / "ledger" / "cache" / "score-files").write_bytes(b"\xff one two")
+    (caches_of(project / ".claude" / "ledger") / "score-files").write_bytes(b"\xff one two")
     (project / SCORES / "daily" / "2026-01-16.json").unlink()
     assert 1 == bring(project).written

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cache_places import caches_of
 from ledger.events import MetricsRecorded, Numbers
 from projections.surfaces.scores.state import state_of
-from test_surfaces_scores_state import CONFIG, cache_of, folded, project_in, say, told
+from test_surfaces_scores_state import CONFIG, folded, project_in, say, told
 
 if TYPE_CHECKING:
     from projections.scores.view import Scores
@@ -83,8 +84,8 @@ def project(template: Project, tmp_path: Path, request: pytest.FixtureRequest) -
     """Return a copy of it, with the cache or without one."""
     copy = type(template)(tmp_path / "copy")
     shutil.copytree(template.root, copy.root)
-    if request.param == "none":
-        cache_of(copy).unlink()
+    if request.param == "behind":
+        shutil.copytree(caches_of(template.ledger), caches_of(copy.ledger))
     return copy
 
 

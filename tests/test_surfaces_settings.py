@@ -12,6 +12,7 @@ from hypothesis import settings as options
 from hypothesis import strategies as st
 import pytest
 
+from cache_places import caches_of, link_caches
 from projections.surfaces import commands, settings
 from projections.surfaces.project import Project
 from projections.surfaces.settings import SETTINGS, Settings
@@ -43,7 +44,7 @@ def write(folder: Path, text: str | bytes, name: str = ".claude") -> Path:
 
 def caches(project: Project) -> list[Path]:
     """Return the files that keep what was read."""
-    return list((project.ledger / "cache").glob("settings-*"))
+    return list(caches_of(project.ledger).glob("settings-*"))
 
 
 @pytest.fixture
@@ -221,8 +222,7 @@ def test_a_cache_is_not_followed_out_of_the_ledger(here: Project, tmp_path: Path
     """A link in place of its folder is left alone, and the settings count all the same."""
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    cache = here.ledger / "cache"
-    cache.symlink_to(elsewhere)
+    link_caches(here.ledger, elsewhere)
     assert 100 == settings.read(here).budget_chars
     assert [] == list(elsewhere.iterdir())
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cache_places import caches_of
 from projections.surfaces import commands
 from projections.surfaces.project import Project
 
@@ -29,7 +30,7 @@ def here(project: Path, run: Run) -> Project:
     commands.rate(place, "kpt_001", "helpful", HUMAN)
     commands.rate(place, "kpt_002", "harmful", HUMAN)
     assert 0 == run("undo").code
-    shutil.rmtree(place.ledger / "cache")
+    shutil.rmtree(caches_of(place.ledger))
     return place
 
 
@@ -50,7 +51,7 @@ def files(here: Project) -> dict[Path, bytes]:
 def test_what_nobody_changed_is_what_a_replay_gives(here: Project, run: Run, when: list[str]) -> None:
     """Now and at any moment the bytes are those of a replay that verifies, and a note says that this one did not."""
     expected = run("replay", "--output", "-", *when)
-    shutil.rmtree(here.ledger / "cache", ignore_errors=True)
+    shutil.rmtree(caches_of(here.ledger), ignore_errors=True)
     before = files(here)
     answer = run("replay", "--no-verify", *when)
     assert (0, expected.out) == (answer.code, answer.out)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from cache_places import caches_of
 from ledger.errors import BadInputError
 from projections.points import REDACTED
 from projections.render import playbook_dict
@@ -72,7 +73,7 @@ def keep(here: Project) -> Callable[[], None]:
     def put_back() -> None:
         for path, data in kept.items():
             path.write_bytes(data)
-        shutil.rmtree(here.ledger / "cache", ignore_errors=True)
+        shutil.rmtree(caches_of(here.ledger), ignore_errors=True)
         here.playbook.unlink(missing_ok=True)
         (here.ledger / "rendered").unlink(missing_ok=True)
 

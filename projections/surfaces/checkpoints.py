@@ -1,4 +1,4 @@
-"""Where checkpoints stand, a folder of ``cache/`` for each view, and how a fold goes on from the nearest that fits.
+"""Checkpoints, in a folder of the ledger's cache for each view, and how a fold goes on from the nearest that fits.
 
 Each is a state behind a batch, bound to that batch by its sequence number and chain value: ``latest`` near the end of
 the ledger, the others along the way, for time travel. What is missing, stale, foreign or damaged costs time and
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
 
 import attrs
 
-from ledger import disk, redact
+from ledger import caches, disk, redact
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from ledger.errors import DamagedLedgerError, TallybookError
@@ -172,14 +172,14 @@ class Keeper:
             data = dumps([code, tuple(place), self.seen.seq, kept, told]).encode()
             apart = self.apart(len(data))
             if name == LATEST or kept - self.kept >= apart:
-                self.barred = not put(self.log, self.seen, state.seq, _folder(self.log, self.form) / name, data)
+                self.barred = not put(self.log, self.seen, state.seq, (self.form.name, name), data)
                 self.kept = kept
             self.due = self.kept + apart
         except FAULTS:
             self.barred = True
 
 
-def put(log: JsonlLog, seen: Mark, seq: int, path: Path, data: bytes) -> bool:
+def put(log: JsonlLog, seen: Mark, seq: int, place: tuple[str, str], data: bytes) -> bool:
     """Write what was made of a ledger into its cache, unless others do so now or it is of what nobody acknowledged yet.
 
     Nor is it written where a text in it may be one that a redaction takes out of every file meanwhile: a redaction
@@ -189,7 +189,7 @@ def put(log: JsonlLog, seen: Mark, seq: int, path: Path, data: bytes) -> bool:
         log: The ledger.
         seen: What was acknowledged when the reading began.
         seq: Sequence number of the last event that it was made of.
-        path: Its file, in a folder of the cache.
+        place: Its folder in the cache, and its file there.
         data: What it says; its digest is put before it.
 
     Returns:
@@ -198,31 +198,35 @@ def put(log: JsonlLog, seen: Mark, seq: int, path: Path, data: bytes) -> bool:
     Raises:
         OSError, TallybookError: The disk refuses.
     """
-    disk.make_folder(path.parent, durable=False)
-    fd = disk.open_file(path.parent.with_name(LOCK), write=True, create=True)
+    cache = caches.find(log.folder)
+    if cache is None:
+        return False
+    folder, name = place
+    caches.make(cache, log.folder)
+    disk.make_folder(cache / folder, durable=False)
+    fd = disk.open_file(cache / LOCK, write=True, create=True)
     try:
         if not disk.try_lock(fd) or log.head().seq < seq:
             return True
         if redact.owed(log.folder) is not None or _last_redaction(log, seen) > 0:
             return False
-        disk.store(path, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
+        disk.store(cache / folder / name, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
         return True
     finally:
         os.close(fd)
 
 
-def got(path: Path) -> bytes | None:
-    """Return what was put into a file, None where it is not as it was put there."""
+def got(log: JsonlLog, folder: str, name: str) -> bytes | None:
+    """Return what was put into a file of the cache, None where it is not as it was put there."""
+    cache = caches.find(log.folder)
+    if cache is None:
+        return None
     try:
-        data = disk.read_file(path)
+        data = disk.read_file(cache / folder / name)
     except (OSError, TallybookError):
         return None
     told = data[_SUM_CHARS:]
     return told if sha256(told).hexdigest()[:_SUM_CHARS].encode() == data[:_SUM_CHARS] else None
-
-
-def _folder(log: JsonlLog, form: Form[Any]) -> Path:
-    return log.folder / "cache" / form.name
 
 
 def keeper_of(log: Log, form: Form[Any]) -> Keeper | None:
@@ -237,7 +241,9 @@ def keeper_of(log: Log, form: Form[Any]) -> Keeper | None:
 def is_kept_of(log: Log) -> TypeGuard[JsonlLog]:
     """Say whether a ledger is one of which something is kept: longer than what is read again in any case."""
     try:
-        return isinstance(log, JsonlLog) and log.path.stat().st_size > TAIL_BYTES
+        if not isinstance(log, JsonlLog) or log.path.stat().st_size <= TAIL_BYTES:
+            return False
+        return caches.find(log.folder) is not None
     except OSError:
         return False
 
@@ -297,7 +303,8 @@ def _resumed(keeper: Keeper, until: int | None) -> Any:
 def _names(keeper: Keeper, until: int) -> list[str]:
     """Return the checkpoints up to a moment, the nearest first; ``latest`` may lie behind it."""
     try:
-        found = [path.name for path in _folder(keeper.log, keeper.form).iterdir()]
+        cache = caches.find(keeper.log.folder)
+        found = [path.name for path in (cache / keeper.form.name).iterdir()] if cache is not None else []
     except OSError:
         found = []
     seqs = sorted((int(name) for name in found if name.isdigit() and int(name) <= until), reverse=True)
@@ -347,7 +354,7 @@ def _cold(view: View[S], log: Log, keeper: Keeper | None, until: int | None = No
 def _load(keeper: Keeper, name: str) -> Checkpoint | None:
     """Return a checkpoint that is whole and of this code, None where there is none."""
     try:
-        told = got(_folder(keeper.log, keeper.form) / name)
+        told = got(keeper.log, keeper.form.name, name)
         code, before, seen, kept, state = json.loads(told or b"[]")
         if code != code_of(*keeper.form.sources):
             return None

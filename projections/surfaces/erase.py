@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ledger import codec, disk, redact
+from ledger import caches, codec, disk, redact
 from ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
 from ledger.events import EventRedacted
-from projections.surfaces import blot, checkpoints
+from projections.surfaces import blot, cache_cleaning, checkpoints
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -54,7 +54,9 @@ def finish(project: Project, log: JsonlLog) -> Erased:
         return Erased()
     _say(log, owed)
     _await_rendering(project)
+    uncleared = cache_cleaning.clear(log.folder)
     done = search(project, owed.texts, blotting=True)
+    done = attrs.evolve(done, stands=(*done.stands, *uncleared))
     try:
         with log.transaction() as tx:
             redact.erase(log.path, tx.read(), frozenset(owed.ids))
@@ -83,8 +85,9 @@ def _await_rendering(project: Project) -> None:
     Raises:
         LockHeldError: It takes too long.
     """
-    cache = project.ledger / "cache" / checkpoints.LOCK
-    for path in (project.ledger / "render.lock", *((cache,) if cache.exists() else ())):
+    cache = caches.find(project.ledger)
+    stored = [] if cache is None or not (cache / checkpoints.LOCK).exists() else [cache / checkpoints.LOCK]
+    for path in (project.ledger / "render.lock", *stored):
         fd = disk.open_file(path, write=True, create=True)
         try:
             disk.lock(fd, path, disk.LOCK_WAIT_MS)

@@ -13,7 +13,7 @@ from ledger.errors import BadInputError, TallybookError
 from ledger.light import Place, encoder, loads, os, read_up_to, sha256, suppress
 from projections.surfaces import hook_limits
 from projections.surfaces.hook_payload import AGENTS
-from projections.surfaces.project import Project, is_unnamed_home, located
+from projections.surfaces.project import MARKS, Project, is_unnamed_home, located
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _handled: list[tuple[Project, Payload]] = []
 OTHER_CALLERS = ("COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID")
 """Variables of agents that run the hooks of Claude Code's settings, and are not known to read their answers."""
 RESUMED = "resumed"
-"""File in the cache that names the session that was resumed last and has not been prompted since."""
+"""File among the marks that names the session that was resumed last and has not been prompted since."""
 # Two automatic compactions in one turn have the prompt's id in common; two hooks of the same one fire together.
 _COMPACTION_US = 10 * clock.MICROSECONDS
 
@@ -211,7 +211,7 @@ def _has_playbook(project: Project, payload: Payload, marker: Path) -> bool:
     the first prompt, which no start announced.
     """
     told = os.path.exists(marker)
-    resumed = project.ledger / "cache" / RESUMED
+    resumed = project.ledger / MARKS / RESUMED
     if payload.event == "SessionStart":
         if payload.source == "resume":
             with suppress(OSError, TallybookError):
@@ -233,7 +233,7 @@ def _has_playbook(project: Project, payload: Payload, marker: Path) -> bool:
 
 def _marker(project: Project, payload: Payload) -> Path:
     """Return the file whose presence says that a session was given the playbook."""
-    return project.ledger / "cache" / f"told-{_digest(payload.session)}"
+    return project.ledger / MARKS / f"told-{_digest(payload.session)}"
 
 
 def _touch(marker: Path) -> None:

@@ -27,11 +27,12 @@ BEFORE: dict[str, tuple[str, ...]] = {
         *("projections.surfaces.worktree", "projections.surfaces.project"),
     ),
     "projections.surfaces.hook_record": (
-        *("ledger.names", "ledger.line", "ledger.ends", "ledger.head", "ledger.keys"),
+        *("ledger.names", "ledger.line", "ledger.ends", "ledger.head", "ledger.caches", "ledger.keys"),
         *("ledger.backends", "ledger.backends.files", "ledger.backends.jsonl"),
     ),
     "projections.inject": (
-        *("ledger.names", "prompts", "projections.surfaces.settings", "projections.surfaces.hook_worker"),
+        *("ledger.names", "ledger.line", "ledger.ends", "ledger.caches"),
+        *("prompts", "projections.surfaces.settings", "projections.surfaces.hook_worker"),
     ),
 }
 """Module → what is loaded with it of ours, each behind what it loads itself."""

@@ -7,13 +7,14 @@ import sys
 from ledger import clock, disk
 from ledger.errors import TallybookError
 from ledger.light import os, suppress
+from projections.surfaces.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from projections.surfaces.project import Project
 
 SETTLED = "settled"
-"""File in the cache that says that a rater has nothing to do; where it is missing or old, somebody looks."""
+"""File among the marks that says that a rater has nothing to do; where it is missing or old, somebody looks."""
 SETTLED_S = 3_600
 # Not from the current folder, whose files anybody may have written.
 _COMMAND = ("-P", "-c", "from projections.surfaces.entry import main; main()")
@@ -21,7 +22,7 @@ _COMMAND = ("-P", "-c", "from projections.surfaces.entry import main; main()")
 
 def is_settled(project: Project, rater: str) -> bool:
     """Say whether it was found a short while ago that a rater has nothing to do."""
-    path = project.ledger / "cache" / SETTLED
+    path = project.ledger / MARKS / SETTLED
     with suppress(OSError, TallybookError):
         fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
         return fresh and disk.read_file(path) == rater.encode()
@@ -31,7 +32,7 @@ def is_settled(project: Project, rater: str) -> bool:
 def unsettle(project: Project) -> None:
     """Note that something is owed."""
     with suppress(OSError):
-        os.unlink(project.ledger / "cache" / SETTLED)
+        os.unlink(project.ledger / MARKS / SETTLED)
 
 
 def start(project: Project) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 CLAUDE = ".claude"
 PLAYBOOK_NAME = "playbook.json"
+MARKS = "marks"
+"""Folder of the ledger for files that save time and decide nothing: this session was told, nothing is pending."""
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _OUT = "nothing is followed out of the project"
 

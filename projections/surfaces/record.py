@@ -15,7 +15,7 @@ from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.events import PlaybookUpdated, PointRestored
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.surfaces import playbook_file
+from projections.surfaces import cache_cleaning, playbook_file
 from projections.surfaces.reading import caught_up, current, open_for_append
 from projections.surfaces.requests import (
     UNSCREENED,
@@ -139,6 +139,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         except (TallybookError, OSError) as error:
             # What was recorded is durable; its projection can be written again at any time.
             report = attrs.evolve(report, unrendered=error)
+    cache_cleaning.tidy(project.ledger)
     return attrs.evolve(report, problems=(*masked, *report.problems))
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from projections.surfaces.project import Project
 
 NOTHING = "nothing was redacted"
-BEYOND = "what left this folder is out of reach: git history and checkouts, backups, other copies"
+BEYOND = "what left this folder is out of reach: git history and checkouts, backups, other copies, other users' caches"
 
 
 class NothingToRedactError(TallybookError):

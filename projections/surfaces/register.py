@@ -1,6 +1,6 @@
 """The register of a long ledger: which batches speak of an entry or a session, and when each stretch was recorded.
 
-It is kept as `projections.surfaces.stretch` has it, a file of ``cache/register/`` for each stretch, bound to the
+It is kept as `projections.surfaces.stretch` has it, a file in the cache's ``register/`` for each stretch, bound to the
 ledger by its sequence number and chain value, and grows by what is new. What is missing, stale, foreign or damaged
 costs time and changes no answer; only that what is not asked for is not read, so damage there is ``verify``'s to find.
 """
@@ -26,13 +26,13 @@ from projections.surfaces.stretch import MERGES, REDACTIONS, UNDOINGS, Stretch
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
     from ledger.backends.jsonl import JsonlLog
     from ledger.line import RawBatch
     from ledger.log import Log
     from ledger.recorded import Batch
 
+_FOLDER: Final = "register"
 _SOURCES: Final = ("ledger.head_form", "ledger.line", "projections.surfaces.stretch")
 
 
@@ -224,7 +224,7 @@ def _kept(log: JsonlLog) -> list[Stretch]:
     end, code = START, checkpoints.code_of(*_SOURCES)
     while True:
         try:
-            one = stretches.unpacked(checkpoints.got(_folder(log) / str(end.seq)) or b"", code)
+            one = stretches.unpacked(checkpoints.got(log, _FOLDER, str(end.seq)) or b"", code)
         except checkpoints.FAULTS:
             return kept
         if one is None or one.begin != end or one.end.seq <= end.seq:
@@ -260,10 +260,6 @@ def _keep(log: JsonlLog, seen: Mark, one: Stretch) -> bool:
     """Keep a stretch; False where no more can be kept."""
     try:
         data = stretches.packed(one, checkpoints.code_of(*_SOURCES))
-        return checkpoints.put(log, seen, one.end.seq, _folder(log) / str(one.begin.seq), data)
+        return checkpoints.put(log, seen, one.end.seq, (_FOLDER, str(one.begin.seq)), data)
     except checkpoints.FAULTS:
         return False
-
-
-def _folder(log: JsonlLog) -> Path:
-    return log.folder / "cache" / "register"

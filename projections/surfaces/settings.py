@@ -6,7 +6,7 @@ a hook reads what was found before from the cache, and loads no TOML reader.
 
 from __future__ import annotations
 
-from ledger import disk
+from ledger import caches, disk
 from ledger.errors import CannotWriteError, Problem, TallybookError
 from ledger.light import NamedTuple, Place, encoder, loads, os, sha256, suppress
 from projections.surfaces import worktree
@@ -131,7 +131,7 @@ def read(project: Project) -> Settings:
     settings = in_force(found)
     # Who may read a file can change without a trace in its size or time.
     if cache is not None and all(one.is_read for one in found.values()):
-        _keep(cache, places, settings)
+        _keep(project, cache, places, settings)
     return settings
 
 
@@ -240,12 +240,12 @@ def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def _cache(project: Project, paths: Sequence[str]) -> Place | None:
-    """Return the file that keeps what was found in these; None where there is no ledger yet to keep it in."""
+    """Return the file that keeps what was found in these; None where there is no cache folder to keep it in."""
     with suppress(OSError, TallybookError):
-        ledger = project.ledger
-        if os.path.isdir(ledger):
+        folder = caches.find(project.ledger)
+        if folder is not None:
             digest = sha256("\n".join(paths).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-            return Place(ledger) / "cache" / f"settings-{digest}.json"
+            return Place(folder) / f"settings-{digest}.json"
     return None
 
 
@@ -263,9 +263,9 @@ def _kept(cache: Place | None, places: Sequence[tuple[str, int, int]]) -> Settin
     return None
 
 
-def _keep(cache: Place, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
+def _keep(project: Project, cache: Place, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
     """Write the cache; where that fails the files are read again next time."""
     text = encoder()({"files": places, "values": settings._asdict()})
     with suppress(OSError, TallybookError):
-        disk.make_folder(cache.parent, durable=False)
+        caches.make(cache.parent, project.ledger)
         disk.store(cache, text.encode("utf-8", "surrogatepass"))

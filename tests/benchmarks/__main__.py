@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from pathlib import Path
 import platform
 import sys
@@ -25,6 +26,7 @@ from benchmarks import (
     scores,
 )
 from benchmarks.table import NoRivalError, Row, Setting, render, together
+from ledger import caches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -109,6 +111,7 @@ def main(words: Sequence[str]) -> None:
     rows: list[Row] = []
     left_out: list[str] = []
     with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=asked.folder) as folder:
+        os.environ[caches.VARIABLE] = str(Path(folder) / "caches")
         # Where the folder is a repository, git is not to see a million events.
         (Path(folder) / ".gitignore").write_text("*\n", encoding="ascii")
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from functools import partial
 import json
+import os
 from pathlib import Path
 from statistics import median
 import sys
@@ -22,6 +23,7 @@ from benchmarks.append import appended
 from benchmarks.commands import whole_process
 from benchmarks.crowd import RATING
 from benchmarks.worker import once
+from ledger import caches
 from ledger.backends.jsonl import JsonlLog
 from projections.surfaces import commands
 from projections.surfaces.project import Project
@@ -183,6 +185,7 @@ def main(words: Sequence[str]) -> None:
     given = json.loads(asked.given.read_text(encoding="utf-8")) if asked.given else []
     curves = [Curve(**one) for one in given]
     with tempfile.TemporaryDirectory(prefix=".benchmarks-", dir=asked.folder) as folder:
+        os.environ[caches.VARIABLE] = str(Path(folder) / "caches")
         (Path(folder) / ".gitignore").write_text("*\n", encoding="ascii")
         for panel in () if given else asked.panels or PANELS:
             print(f"measuring {panel}", file=sys.stderr, flush=True)

@@ -18,7 +18,7 @@ from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medi
 from projections.reflections import NO_RATER
 from projections.surfaces import commands, hook_worker
 from projections.surfaces.install.command import hook_command
-from projections.surfaces.project import Project
+from projections.surfaces.project import MARKS, Project
 from projections.surfaces.reflection import due, worker
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _wait_for_worker(project: Project) -> None:
     # It looks once more behind that.
     sleep(10 * WAIT_S)
     # Sessions of the measurement never end: without this, each start would look for those that were killed.
-    (project.ledger / "cache" / hook_worker.SETTLED).write_text(NO_RATER, encoding="utf-8")
+    (project.ledger / MARKS / hook_worker.SETTLED).write_text(NO_RATER, encoding="utf-8")
 
 
 def _payload(project: Project, what: str) -> Callable[[], bytes]:

@@ -6,6 +6,7 @@ import argparse
 from contextlib import closing
 import cProfile
 import json
+import os
 from pathlib import Path
 import pstats
 import shlex
@@ -19,6 +20,7 @@ from benchmarks import data
 from benchmarks.append import appended
 from benchmarks.commands import environment, installed
 from benchmarks.crowd import RATING
+from ledger import caches
 from ledger.backends.jsonl import JsonlLog
 from ledger.codec import decode
 from projections.fold import fold
@@ -121,7 +123,10 @@ def main(words: Sequence[str]) -> None:
     parser.add_argument("--events", type=int, default=100_000)
     asked = parser.parse_args(words)
     with tempfile.TemporaryDirectory() as folder:
-        PATHS[asked.path](Project(Path(folder)), asked.events)
+        os.environ[caches.VARIABLE] = str(Path(folder) / "caches")
+        project = Path(folder) / "project"
+        project.mkdir()
+        PATHS[asked.path](Project(project), asked.events)
 
 
 if __name__ == "__main__":

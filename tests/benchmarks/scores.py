@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from benchmarks import measured
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
 from benchmarks.worker import ROOT, once
+from ledger import caches
 from projections.surfaces.project import Project
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _project(setting: Setting, events: int) -> tuple[Project, int]:
 
 
 def _forget(project: Project) -> None:
-    shutil.rmtree(project.ledger / "cache", ignore_errors=True)
+    shutil.rmtree(caches.find(project.ledger) or project.ledger / "none", ignore_errors=True)
 
 
 def rows(setting: Setting) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from faults import NoToolError, Setting, Tally, at_calls, crash_states, fuzz, mutations, pulls, render, sparse, writers
+from ledger import caches
 from ledger.clock import utc_now
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def main(words: Sequence[str]) -> int:
     left_out: list[str] = []
     with tempfile.TemporaryDirectory(prefix=".faults-", dir=asked.folder) as name:
         folder = Path(name).resolve()
+        os.environ[caches.VARIABLE] = str(folder / "caches")
         setting = Setting(folder, asked.seed, asked.count)
         end_on_signals(setting.stop)
         try:

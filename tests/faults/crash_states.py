@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faults import Setting, Tally
 from faults.recorder import Recorder
+from ledger import caches
 from ledger import head as heads
 from ledger.backends.jsonl import JsonlLog
 from ledger.errors import TallybookError
@@ -309,6 +310,14 @@ class Broken(NamedTuple):
     state: Mapping[str, bytes]
 
 
+def give_cache(root: Path, folder: Path) -> None:
+    """Give a state the cache that the run left, which may speak of more than the disk holds."""
+    left, place = caches.find(root), caches.find(folder)
+    if left is not None and place is not None and left.exists():
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(left, place)
+
+
 def suffer(name: str, limit: int, setting: Setting) -> tuple[int, dict[str, int], list[Broken]]:
     """Trace one run, and recover from up to about ``limit`` of the states that it could leave.
 
@@ -334,8 +343,10 @@ def suffer(name: str, limit: int, setting: Setting) -> tuple[int, dict[str, int]
             outcomes = []
             for _ in range(2):
                 materialise(state, root, state_folder)
+                give_cache(root, state_folder)
                 outcomes.append(recover(state_folder, written))
             materialise(state, root, state_folder)
+            give_cache(root, state_folder)
             unwanted = refused(state_folder, written)
             came = judge(outcomes[0], outcomes[1], now.acknowledged, written)
             came["lost"] += unwanted

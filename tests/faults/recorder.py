@@ -114,6 +114,9 @@ class Recorder:
 
     def _renamed(self, call: Callable[..., None], old: Any, new: Any) -> None:
         old, new = os.fspath(old), os.fspath(new)
+        if not new.startswith(str(self.root)):
+            call(old, new)
+            return
         data = Path(old).read_bytes()
         call(old, new)
         number = self._files.pop(old, None)

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from ledger import disk
+from ledger import caches, disk
 from ledger.errors import EXIT_NOT_WRITTEN
 from projections.surfaces import commands
 from projections.surfaces.entry import run as run_here
-from projections.surfaces.project import Project
+from projections.surfaces.project import MARKS, Project
 from transcripts import Script, ask_again, kept
 
 if TYPE_CHECKING:
@@ -42,10 +42,7 @@ SHORT = "a short write"
 """The system takes half of what it is given; the writer has to see that and to go on."""
 # Files are named after the process, the time and an id, and strace matches calls by paths that are known before.
 PID = 4242
-MAIN = f"""
-import os
-os.getpid = lambda: {PID}
-"""
+MAIN = f"import os\nos.getpid = lambda: {PID}\n"
 MAIN += """
 from ledger import clock
 if os.environ.get("STANDING"):
@@ -206,8 +203,8 @@ def lengthy(root: Path) -> Project:
 def settled(root: Path) -> Project:
     """Make a project in which nothing is owed, so that a hook leaves no process behind."""
     project = begun(root)
-    (project.ledger / "cache").mkdir(exist_ok=True)
-    (project.ledger / "cache" / "settled").write_text("none", encoding="utf-8")
+    (project.ledger / MARKS).mkdir(exist_ok=True)
+    (project.ledger / MARKS / "settled").write_text("none", encoding="utf-8")
     return project
 
 
@@ -278,7 +275,9 @@ def run(
     # An agent names the project in the environment, and whoever it calls has no word for it.
     named = [] if scene.silent else ["--project", str(project.root)]
     command = [*tracer, sys.executable, "-B", "-c", MAIN, *named, *words]
-    env = os.environ | {"PROJECT": str(project.root), "SHORT": short} | ({"STANDING": "1"} if scene.standing else {})
+    # The path of the cache begins as the project's, so that the calls that touch it are made to fail as well.
+    env = os.environ | {"PROJECT": f"{project.root}", "SHORT": short, caches.VARIABLE: f"{project.root}.cache"}
+    env |= {"STANDING": "1"} if scene.standing else {}
     env |= {"CLAUDE_PROJECT_DIR": str(project.root)} if scene.silent else {}
     with lock_held(project) if scene.held else nullcontext():
         # In a group of its own it does not hear a Control-C that is meant for the run.
@@ -385,8 +384,9 @@ class Staged:
         return calls
 
     def put_back(self) -> None:
-        """Put the project back as it was."""
-        shutil.rmtree(self.project.root)
+        """Put the project back as it was, without a cache."""
+        for folder in (self.project.root, f"{self.project.root}.cache"):
+            shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.kept.root, self.project.root)
 
     def play(self, fault: Fault | None = None) -> Answer:

@@ -21,6 +21,7 @@ from projections.render import entry
 from projections.surfaces import compat, hook, record
 from projections.surfaces.answers import MAX_BY_CHARS
 from projections.surfaces.hook_worker import SETTLED
+from projections.surfaces.project import MARKS
 from projections.surfaces.reflection import killed, pieces, raters, transcript
 from projections.surfaces.reflection import prompt as prompts
 from projections.surfaces.reflection.due import Plan, due, is_given_up, kept_by_agent, look, outside
@@ -169,16 +170,16 @@ def _settle(desk: _Desk) -> None:
     # A session that goes on may be killed.
     if not pending and not killed.unended(desk.known):
         with suppress(OSError, CannotWriteError):
-            marker = desk.project.ledger / "cache" / SETTLED
+            marker = desk.project.ledger / MARKS / SETTLED
             disk.make_folder(marker.parent, durable=False)
             disk.store(marker, rater.encode())
             _tidy(marker.parent)
 
 
-def _tidy(cache: Path) -> None:
+def _tidy(marks: Path) -> None:
     """Remove what hooks noted of sessions that nobody goes on with: the ledger knows it as well."""
     old_ns = (clock.utc_now().unix_us - killed.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
-    for path in cache.glob("told-*"):
+    for path in marks.glob("told-*"):
         if path.stat().st_mtime_ns < old_ns:
             path.unlink()
 

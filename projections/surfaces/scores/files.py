@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger import disk
+from ledger import caches, disk
 from ledger.codec import decode
 from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from ledger.events import EventRedacted, EventsVoided
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from projections.scores.view import Scores
     from projections.surfaces.project import Project
 
+LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"
 # What these files say has changed since they were written by another version of this: one more than that.
 _FORMAT: Final = 2
@@ -125,18 +126,19 @@ def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
     folder = folder_of(project, state.config.path)
     if not state.config.enabled or not (state.last_at or folder.exists()):
         return Written(folder)
-    cache = project.ledger / "cache"
     if not project.ledger.exists():
         return Written(folder)
-    disk.make_folder(cache, durable=False)
-    fd = disk.open_file(cache / "scores.lock", write=True, create=True)
+    cache, lock = caches.find(project.ledger), project.ledger / LOCK
+    fd = disk.open_file(lock, write=True, create=True)
     try:
-        disk.lock(fd, cache / "scores.lock", disk.LOCK_WAIT_MS)
+        disk.lock(fd, lock, disk.LOCK_WAIT_MS)
         before, now = _stamp(cache), _Stamp(Mark(state.seq, state.chain, state.end), _made_by(state))
         since = None if before is None or anew or not folder.exists() else _since(project, state, before, now)
         done = Written(folder) if since == frozenset() else _write(folder, state, since)
-        if before is None or since is None or before.mark.seq < now.mark.seq:
-            disk.store(cache / "score-files", _stamp_bytes(now))
+        if cache is not None and (before is None or since is None or before.mark.seq < now.mark.seq):
+            with suppress(CannotWriteError):
+                caches.make(cache, project.ledger)
+                disk.store(cache / "score-files", _stamp_bytes(now))
     finally:
         os.close(fd)
     return done
@@ -155,8 +157,10 @@ def _ordered(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _stamp(cache: Path) -> _Stamp | None:
+def _stamp(cache: Path | None) -> _Stamp | None:
     """Return what the files show, None where nobody noted it."""
+    if cache is None:
+        return None
     try:
         fields = disk.read_file(cache / "score-files").decode("ascii", "replace").split()
     except (OSError, CannotWriteError):

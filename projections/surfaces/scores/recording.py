@@ -17,7 +17,7 @@ from ledger.codec import encode
 from ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from ledger.events import BaselineSet, FeedbackRecorded, TelemetryKept
 from projections.scores.view import unknown_parts
-from projections.surfaces import screen
+from projections.surfaces import cache_cleaning, screen
 from projections.surfaces.reading import open_for_append
 from projections.surfaces.scores import configuration
 from projections.surfaces.scores.feed import Item, items
@@ -239,6 +239,7 @@ def _append(log: JsonlLog, stretch: Sequence[Piece], fed: Fed, *, alone: bool) -
         with log.transaction(disk.LOCK_WAIT_MS if alone else PATIENCE_MS) as tx:
             tx.look_up(piece.key for piece in stretch if piece.key is not None)
             done = [(piece, tx.append(piece.drafts, piece.by, piece.key)) for piece in stretch]
+        cache_cleaning.tidy(log.folder)
     except LockHeldError as error:
         if alone:
             _spool(log, stretch)

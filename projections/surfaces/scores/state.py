@@ -14,8 +14,9 @@ import weakref
 
 import attrs
 
+from ledger import caches
 from ledger.codec import decode
-from ledger.errors import DamagedLedgerError
+from ledger.errors import CannotWriteError, DamagedLedgerError
 from ledger.line import START, Mark
 from projections.fold import fold
 from projections.scores.playbook_health import ADVICE, is_measured
@@ -144,6 +145,7 @@ def _stored(question: _Question) -> Scores:
     from projections.surfaces.scores import store
 
     folder = _folder(question)
+    caches.make(folder, question.project.ledger)
     with store.writing(folder):
         try:
             database = store.opened_to_write(folder)
@@ -156,7 +158,15 @@ def _stored(question: _Question) -> Scores:
 
 
 def _folder(question: _Question) -> Path:
-    return question.project.ledger / "cache"
+    """Return the folder of the cache.
+
+    Raises:
+        CannotWriteError: This user has none for this ledger.
+    """
+    folder = caches.find(question.project.ledger)
+    if folder is None:
+        raise CannotWriteError("cache", "there is no folder for it")
+    return folder
 
 
 def _kept(question: _Question, database: Connection, folded: Callable[[], Scores]) -> Scores:
@@ -240,7 +250,8 @@ def _again(question: _Question, seq: int) -> Shelf:
     """Return the sessions of a state that turned out to be damaged, and see to it that nobody meets it again."""
     from projections.surfaces.scores import store
 
-    store.discard(_folder(question))
+    with suppress(CannotWriteError):
+        store.discard(_folder(question))
     sessions: Shelf = _plain(question, seq).sessions
     return sessions
 

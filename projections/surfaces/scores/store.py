@@ -1,4 +1,4 @@
-"""The cache of scores, ``cache/scores.sqlite3``: a state of the view of scores, and the place in the ledger it is of.
+"""The cache of scores, ``scores.sqlite3``: a state of the view of scores, and the place in the ledger it is of.
 
 It may be deleted at any time, and whatever is wrong with it costs time and nothing else. Everything in it is proven
 before it is used: the one row that says what it is of by its own checksum, everything else by what that row says. What
@@ -93,7 +93,6 @@ def writing(folder: Path) -> Iterator[None]:
     Raises:
         CannotWriteError: Another process has it, or it cannot be taken.
     """
-    disk.make_folder(folder, durable=False)
     fd = disk.open_file(folder / LOCK, write=True, create=True)
     try:
         if not disk.try_lock(fd):

@@ -1,0 +1,37 @@
+"""Where the caches of a ledger are while the tests run: in the cache folder of the home that they are given."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from ledger import caches
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def caches_of(ledger: Path) -> Path:
+    """Return the folder for the caches of a ledger, which need not exist.
+
+    Raises:
+        AssertionError: There is none, so that a test of its content would show nothing.
+    """
+    folder = caches.find(ledger)
+    if folder is None:
+        raise AssertionError(f"{ledger} has no cache folder")
+    return folder
+
+
+def make_caches(ledger: Path) -> Path:
+    """Create the folder for the caches of a ledger and return it."""
+    folder = caches_of(ledger)
+    caches.make(folder, ledger)
+    return folder
+
+
+def link_caches(ledger: Path, target: Path) -> None:
+    """Put a link to another folder in place of the folder for the caches of a ledger."""
+    folder = make_caches(ledger)
+    shutil.rmtree(folder)
+    folder.symlink_to(target)

@@ -1,0 +1,178 @@
+"""Where the caches of a ledger are, and which folders are not used for them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cache_places import caches_of, make_caches
+from ledger import caches
+from ledger.backends.jsonl import JsonlLog
+from ledger.ends import ledger_id
+from ledger.errors import CannotWriteError
+from ledger.line import Draft
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+posix = pytest.mark.skipif(os.name != "posix", reason="this system has other rights")
+
+
+def begin_ledger(folder: Path) -> Path:
+    """Begin a ledger with one rating in a project and return its folder."""
+    log = JsonlLog(folder / ".claude" / "ledger")
+    with log.transaction() as tx:
+        tx.append([Draft("point.rated", 1, {"name": "first", "rating": "helpful"})], {"rater": "test"})
+    log.close()
+    return log.folder
+
+
+@pytest.fixture
+def ledger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a ledger; the home folder is a neighbour of the project, and no variable names a cache."""
+    (tmp_path / "home").mkdir()
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    return begin_ledger(tmp_path / "project")
+
+
+def test_the_place_is_made_of_the_ledgers_id_and_the_digest_of_its_real_path(ledger: Path, tmp_path: Path) -> None:
+    """A link to the project leads to the same caches, and a copy of the project has others under the same id."""
+    (tmp_path / "link").symlink_to(tmp_path / "project")
+    shutil.copytree(tmp_path / "project", tmp_path / "copy")
+    place = caches_of(ledger)
+    assert ledger_id(ledger / "events.jsonl") == place.parent.name
+    assert place == caches_of(tmp_path / "link" / ".claude" / "ledger")
+    copied = caches_of(tmp_path / "copy" / ".claude" / "ledger")
+    assert (True, True) == (place.parent == copied.parent, place != copied)
+
+
+@pytest.mark.skipif(sys.platform in {"darwin", "win32"}, reason="their cache folders have other names")
+def test_the_users_cache_folder_is_found_as_its_specification_says(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative XDG_CACHE_HOME is ignored, an absolute one counts, and TALLYBOOK_CACHE_DIR comes before both."""
+    found = [caches_of(ledger).parent.parent]
+    for name, value in (
+        ("XDG_CACHE_HOME", "relative"),
+        ("XDG_CACHE_HOME", str(tmp_path / "xdg")),
+        (caches.VARIABLE, str(tmp_path / "mine")),
+    ):
+        monkeypatch.setenv(name, value)
+        found.append(caches_of(ledger).parent.parent)
+    usual = tmp_path / "home" / ".cache" / "tallybook"
+    assert [usual, usual, tmp_path / "xdg" / "tallybook", tmp_path / "mine"] == found
+
+
+def open_folder(folder: Path) -> str:
+    """Create a cache folder that others may look into."""
+    folder.mkdir()
+    folder.chmod(0o755)
+    return str(folder)
+
+
+def regular_file(folder: Path) -> str:
+    """Create a file in place of the folder."""
+    folder.write_text("")
+    return str(folder)
+
+
+def other_users(folder: Path) -> str:
+    """Create a cache folder that belongs to another user."""
+    folder.mkdir(mode=0o700)
+    try:
+        os.chown(folder, 65534, 65534)
+    except PermissionError:
+        pytest.skip("only root can give files to others")
+    return str(folder)
+
+
+def in_project(folder: Path) -> str:
+    """Name a folder in the project."""
+    return str(folder.parent / "project" / "cache")
+
+
+def linked_into_project(folder: Path) -> str:
+    """Create a link into the project."""
+    (folder.parent / "project" / "cache").mkdir(mode=0o700)
+    folder.symlink_to(folder.parent / "project" / "cache")
+    return str(folder)
+
+
+def relative(folder: Path) -> str:
+    """Name a folder by a relative path."""
+    return os.path.relpath(folder)
+
+
+@posix
+@pytest.mark.parametrize(
+    "make",
+    [open_folder, regular_file, other_users, in_project, linked_into_project, relative],
+    ids=lambda one: one.__name__,
+)
+def test_a_folder_that_is_not_safe_is_not_used(
+    ledger: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], str]
+) -> None:
+    """It is absolute, this user's, open to nobody else and outside the project, or there is no cache."""
+    place = caches_of(ledger)
+    monkeypatch.setenv(caches.VARIABLE, make(tmp_path / "named"))
+    assert caches.find(ledger) is None
+    with pytest.raises(CannotWriteError):
+        caches.make(place, ledger)
+
+
+@posix
+def test_a_project_whose_agent_folder_is_a_link_is_taken_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache folder anywhere in such a project is not used."""
+    (tmp_path / "project" / "deep" / "agent").mkdir(parents=True)
+    (tmp_path / "project" / ".claude").symlink_to("deep/agent")
+    ledger = begin_ledger(tmp_path / "project").resolve()
+    monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "project" / "cache"))
+    assert caches.find(ledger) is None
+
+
+@posix
+def test_what_is_made_is_open_to_nobody_else(ledger: Path) -> None:
+    """Whatever the umask, every folder that is made is 0700, and one says of which ledger it is."""
+    before = os.umask(0)
+    try:
+        place = make_caches(ledger)
+    finally:
+        os.umask(before)
+    folders = (place, place.parent, place.parent.parent)
+    assert [0o700] * 3 == [folder.stat().st_mode & 0o777 for folder in folders]
+    assert str(ledger) == (place / caches.OWNER).read_text()
+
+
+@posix
+@pytest.mark.skipif(hasattr(os, "geteuid") and os.geteuid() != 0, reason="only root has such rights")
+def test_root_makes_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) -> None:
+    """A folder of root's there would lock its owner out."""
+    os.chown(tmp_path / "home", 65534, 65534)
+    assert caches.find(ledger) is None
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"x", b'\t"kind":"ledger.opened","v":1,"body":{"ledger":"../../../../../../../../etc/passwd.."']
+)
+def test_a_ledger_without_an_id_has_no_cache(ledger: Path, line: bytes) -> None:
+    """An id that is no plain name leads nowhere."""
+    (ledger / "events.jsonl").write_bytes(line)
+    assert caches.find(ledger) is None
+
+
+def test_a_use_is_noted_once_a_day(ledger: Path) -> None:
+    """The time of one file says when the cache was last used."""
+    owner = make_caches(ledger) / caches.OWNER
+    times = []
+    for days in (0.5, 2):
+        then = owner.stat().st_mtime - days * 24 * 3600
+        os.utime(owner, (then, then))
+        caches.find(ledger)
+        times.append(owner.stat().st_mtime == then)
+        os.utime(owner)
+    assert [True, False] == times

@@ -1,0 +1,139 @@
+"""Which caches are removed, by whom and when."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cache_places import caches_of, make_caches
+from ledger import caches
+from projections.surfaces import cache_cleaning, commands, redact
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Run
+
+HUMAN = {"rater": "human"}
+
+
+def begin(folder: Path, text: str = "Use type hints") -> Project:
+    """Return a project with one entry and a cache."""
+    (folder / ".claude").mkdir(parents=True)
+    made = Project(folder)
+    commands.add(made, text, HUMAN)
+    (make_caches(made.ledger) / "file").write_text(text)
+    return made
+
+
+def age(path: Path, days: float) -> None:
+    """Let a file look as if it had last changed so many days ago."""
+    then = path.stat().st_mtime - days * 24 * 3600
+    os.utime(path, (then, then))
+
+
+def add_entry(project: Project, text: str) -> None:
+    """Add an entry."""
+    commands.add(project, text, HUMAN)
+
+
+def add_later(project: Project, text: str) -> None:
+    """Add an entry a day after the cache folder was last swept."""
+    swept = caches_of(project.ledger).parent.parent / cache_cleaning.SWEPT
+    swept.touch()
+    age(swept, 1.1)
+    commands.add(project, text, HUMAN)
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with one entry and a cache, in a home of its own."""
+    return begin(project / "here")
+
+
+def test_the_cache_of_earlier_versions_is_removed_by_the_next_command_that_writes(here: Project, run: Run) -> None:
+    """A command that only reads leaves it."""
+    (here.ledger / "cache" / "playbook").mkdir(parents=True)
+    (here.ledger / "cache" / "playbook" / "latest").write_text("old")
+    found = []
+    for words in (("show",), ("rate", "kpt_001", "helpful")):
+        assert 0 == run("--project", str(here.root), *words).code
+        found.append((here.ledger / "cache").exists())
+    assert [True, False] == found
+
+
+def test_the_cache_of_earlier_versions_is_not_removed_through_a_link(here: Project, tmp_path: Path) -> None:
+    """The link goes, and what it leads to stays."""
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "file").write_text("mine")
+    (here.ledger / "cache").symlink_to(tmp_path / "precious")
+    commands.add(here, "Write tests", HUMAN)
+    assert (False, "mine") == ((here.ledger / "cache").is_symlink(), (tmp_path / "precious" / "file").read_text())
+
+
+@pytest.mark.parametrize("how", ["gone", "unused", "another in its place", "kept"])
+def test_a_cache_goes_when_its_ledger_is_gone_or_after_30_days(here: Project, project: Path, how: str) -> None:
+    """Any other stays."""
+    other = begin(project / "other")
+    place = caches_of(other.ledger)
+    if how == "gone":
+        shutil.rmtree(other.root)
+    elif how == "unused":
+        age(place / caches.OWNER, 30.1)
+    elif how == "another in its place":
+        shutil.rmtree(other.root)
+        begin(project / "other")
+    else:
+        age(place / caches.OWNER, 29.9)
+    add_later(here, "Write tests")
+    assert (how == "kept", True) == (place.exists(), caches_of(here.ledger).exists())
+
+
+def test_the_cache_folder_is_swept_once_a_day(here: Project, project: Path) -> None:
+    """So that a command does not look at every cache there is."""
+    other = begin(project / "other")
+    place = caches_of(other.ledger)
+    shutil.rmtree(other.root)
+    found = []
+    for add in (add_entry, add_later):
+        add(here, f"By {add.__name__}")
+        found.append(place.exists())
+    assert [True, False] == found
+
+
+def test_what_is_not_a_cache_is_left(here: Project) -> None:
+    """Other files in the user's cache folder stay, whatever their age."""
+    base = caches_of(here.ledger).parent.parent
+    strange = [base / "mine", base / "mine" / "deep", base / "mine" / "deep" / "file"]
+    strange[1].mkdir(parents=True)
+    strange[2].write_text("mine")
+    for path in reversed(strange):
+        age(path, 99)
+    add_later(here, "Write tests")
+    assert "mine" == strange[2].read_text()
+
+
+def test_a_redaction_clears_every_cache_of_the_ledger_and_its_copies(here: Project, project: Path, run: Run) -> None:
+    """Caches of other ledgers stay; those of other users are named as out of its reach."""
+    words = ("redact", "--text", "type hints", "--reason", "private", "--dry-run")
+    assert "other users' caches" in run("--project", str(here.root), *words).out
+    shutil.copytree(here.root, project / "copy")
+    copied = make_caches(project / "copy" / ".claude" / "ledger")
+    (copied / "file").write_text("Use type hints")
+    other = begin(project / "other", "Write tests")
+    own = caches_of(here.ledger) / "file"
+    redact.apply(here, redact.Target(text="type hints"), "private", HUMAN)
+    assert [False, False, True] == [path.exists() for path in (own, copied, caches_of(other.ledger) / "file")]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has other rights")
+def test_a_redaction_clears_a_cache_that_is_no_longer_used(here: Project) -> None:
+    """A folder that was opened to others since holds the text all the same."""
+    own = caches_of(here.ledger)
+    own.parent.parent.chmod(0o755)
+    redact.apply(here, redact.Target(text="type hints"), "private", HUMAN)
+    assert not own.exists()
