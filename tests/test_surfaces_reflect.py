@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import json
 import os
@@ -240,12 +241,12 @@ def test_the_function_of_the_specification_asks_the_chosen_rater(
     """load, reflect, update, save: the call graph of the design, with the rater that the settings choose."""
     messages = compat.load_transcript(script.path)
     playbook = compat.load_playbook()
-    assert {"new_key_points": [], "evaluations": []} == compat.extract_keypoints(messages, playbook)
+    assert {"new_key_points": [], "evaluations": []} == asyncio.run(compat.extract_keypoints(messages, playbook))
     choose(rater="claude")
     client.plans("no", TEXT)
     with pytest.raises(RaterError, match="the answer holds no whole JSON object"):
-        compat.extract_keypoints(messages, playbook)
-    result = compat.extract_keypoints(messages, playbook, "mine")
+        asyncio.run(compat.extract_keypoints(messages, playbook))
+    result = asyncio.run(compat.extract_keypoints(messages, playbook, "mine"))
     compat.save_playbook(compat.update_playbook_data(playbook, result))
     assert [1, 0] == [point["helpful"] for point in commands.show(owed)["key_points"]]
     assert TEXT in diagnostics("mine")[0]
@@ -391,9 +392,9 @@ def test_the_function_of_the_specification_keeps_to_the_days_tokens(owed: Projec
     choose(rater="claude", tokens_per_day=6_000)
     client.plans(TEXT)
     messages = [{"role": "user", "content": f"my token is ghp_{'a1B2' * 9}"}]
-    compat.extract_keypoints(messages, compat.load_playbook())
+    asyncio.run(compat.extract_keypoints(messages, compat.load_playbook()))
     assert "ghp_" not in client.asked[0]["prompt"]
     assert [ReflectionCompleted("claude", 1200, 50)] == events(owed, ReflectionCompleted)
     with pytest.raises(BadInputError, match="tokens_per_day: has too little left"):
-        compat.extract_keypoints([{"role": "user", "content": "x" * 4_000}], compat.load_playbook())
+        asyncio.run(compat.extract_keypoints([{"role": "user", "content": "x" * 4_000}], compat.load_playbook()))
     assert 1 == len(client.asked)

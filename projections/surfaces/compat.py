@@ -7,7 +7,6 @@ one.
 
 from __future__ import annotations
 
-import copy
 from importlib import resources
 import json
 import os
@@ -15,32 +14,34 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ledger import clock, disk
-from ledger.decide import Known, decide_extraction, rating_fault, read_extraction, read_points, text_fault
 from ledger.errors import BadInputError
-from ledger.events import KeyPoint, PointAdded, PointRated, ReflectionCompleted
-from ledger.names import STAMP, generate_keypoint_name, number_of, usable_name
-from ledger.seeds import read_legacy
+from ledger.events import ReflectionCompleted
+from ledger.names import generate_keypoint_name
 from projections import render
 from projections.playbook import Playbook
-from projections.points import rated
 from projections.prune import SPEC_POLICY
 from projections.surfaces import playbook_file, reading, record, screen
+from projections.surfaces.loaded_playbook import LoadedPlaybook, apply_extraction, list_requests
 from projections.surfaces.project import Project, find_project
-from projections.surfaces.requests import Change, Facts, Request, Update
+from projections.surfaces.requests import Facts, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "clear_session",
     "extract_keypoints",
     "format_playbook",
     "generate_keypoint_name",
     "get_project_dir",
     "get_user_claude_dir",
     "is_diagnostic_mode",
+    "is_first_message",
     "load_playbook",
+    "load_settings",
     "load_template",
     "load_transcript",
+    "mark_session",
     "save_diagnostic",
     "save_playbook",
     "update_playbook_data",
@@ -48,59 +49,7 @@ __all__ = [
 
 TEMPLATE = "playbook.txt"
 _TEXT_SHOWN_CHARS = 80
-
-
-class LoadedPlaybook(dict[str, Any]):
-    """A playbook as ``load_playbook`` gives it: a plain dict to its user, that remembers what it came from.
-
-    Attributes:
-        base: The entries as they were loaded or last saved, with the updates since; what else differs is an edit.
-        top: The other top-level keys as they were loaded or last saved.
-        high_water: Highest number of a name that ever stood in the ledger or in this dict.
-        updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
-        known: Every name that the ledger had when this dict was loaded, and that this dict got since.
-        decided: What is pinned, pardoned and merged; it is no part of the document.
-    """
-
-    def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:
-        """Take a canonical document of a playbook."""
-        super().__init__(document)
-        self.base: list[dict[str, Any]] = []
-        self.top: dict[str, Any] = {}
-        self.high_water = 0
-        self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
-        self.known = set(state.used)
-        self.decided = Playbook()
-        self.settle(state)
-
-    def settle(self, state: Playbook) -> None:
-        """Take what stands here now as loaded or saved."""
-        self.base = copy.deepcopy(self["key_points"])
-        self.known |= {entry["name"] for entry in self["key_points"] if isinstance(entry, dict) and "name" in entry}
-        self.top = _top(self)
-        self.high_water = max(self.high_water, state.high_water)
-        self.updates = []
-        self.decided = Playbook(pinned=state.pinned, pardoned=state.pardoned, merged=state.merged)
-
-    def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:
-        """Note an update that was applied to this dict, so that the next save appends it.
-
-        Left out is what only this dict knows, and what the save brings as an edit: a text that a program put into
-        the dict, and an evaluation of a name that it never got from the ledger. By then it can be another entry's name.
-        """
-        texts = {entry["text"] for entry in self.base} | names.keys()
-        self.known |= set(names.values())
-        fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
-        rated = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in self.known]
-        said = copy.deepcopy({"new_key_points": fresh, "evaluations": rated})
-        self.base = _updated(self.base, said, self.decided, 0, names)[0]
-        self.high_water = max([self.high_water, *(number_of(name) or 0 for name in names.values())])
-        # Its own key, so that an update that was spooled and is saved again counts once.
-        self.updates.append((said, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
-
-
-def _top(document: Mapping[str, Any]) -> dict[str, Any]:
-    return copy.deepcopy({key: document[key] for key in document if key not in {"key_points", "last_updated", STAMP}})
+_NO_UPDATES = {"playbook_update_on_exit": False, "playbook_update_on_clear": False}
 
 
 def get_project_dir() -> Path:
@@ -125,6 +74,39 @@ def save_diagnostic(content: str, name: str) -> None:
     stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
     with os.fdopen(disk.create_file(folder / f"{stamp}_{name}.txt"), "wb") as file:
         file.write(content.encode("utf-8", "backslashreplace"))
+
+
+def _session_file() -> Path:
+    return Project(get_project_dir()).claude / "last_session.txt"
+
+
+def is_first_message(session_id: str) -> bool:
+    """Return whether ``mark_session`` was not called last for this session; ``clear_session`` forgets the mark."""
+    try:
+        return session_id != _session_file().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return True
+
+
+def mark_session(session_id: str) -> None:
+    """Write a session's id to ``.claude/last_session.txt``."""
+    path = _session_file()
+    disk.make_folder(path.parent)
+    disk.replace_file(path, session_id.encode("utf-8", "backslashreplace"))
+
+
+def clear_session() -> None:
+    """Delete ``.claude/last_session.txt``, so that the playbook is injected again."""
+    _session_file().unlink(missing_ok=True)
+
+
+def load_settings() -> dict[str, Any]:
+    """Return the user's ``~/.claude/settings.json``; where it cannot be read, both updates as switched off."""
+    try:
+        found = json.loads((get_user_claude_dir() / "settings.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else dict(_NO_UPDATES)
 
 
 def load_template(name: str = TEMPLATE) -> str:
@@ -177,7 +159,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     # A plain dict is saved as a change, where nobody can tell a model's words from a person's any more.
     payload, _ = screen.masked_payload(lists)
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
-    kept, pruned, names = _updated(playbook["key_points"], payload, decided, high_water)
+    kept, pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
     playbook["key_points"] = kept
     if loaded is not None:
         loaded.apply(payload, names)
@@ -190,39 +172,6 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
         )
         save_diagnostic(f"Pruned {len(pruned)} key points:\n{details}", "playbook_pruning")
     return playbook
-
-
-def _updated(
-    entries: list[dict[str, Any]],
-    payload: Mapping[str, Any],
-    decided: Playbook,
-    high_water: int,
-    wishes: Mapping[str, str] | None = None,
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, str]]:
-    """Return the entries that stay, those that are pruned, and the names given to new texts."""
-    points = {entry["name"]: _point(entry) for entry in entries}
-    highest = max((number_of(name) or 0 for name in points), default=0)
-    extraction = read_extraction(payload, "extraction_result")
-    decision = decide_extraction(extraction, Known(points, max(highest, high_water), points.keys()), wishes)
-    by_name = {entry["name"]: entry for entry in entries}
-    names: dict[str, str] = {}
-    for event in decision.events:
-        if isinstance(event, PointAdded):
-            entry = render.entry(KeyPoint(event.name, event.text or ""))
-            entries = [*entries, entry]
-            by_name[event.name] = entry
-            names[entry["text"]] = event.name
-        elif isinstance(event, PointRated):
-            meant = by_name.get(event.name) or by_name.get(decided.merged.get(event.name, ""))
-            if meant is not None:
-                point = rated(_point(meant), event.rating)
-                meant.update(helpful=point.helpful, harmful=point.harmful)
-    pruned = [entry for entry in entries if SPEC_POLICY.condemns(_point(entry)) and not decided.spares(_point(entry))]
-    return [entry for entry in entries if entry not in pruned], pruned, names
-
-
-def _point(entry: Mapping[str, Any]) -> KeyPoint:
-    return KeyPoint(entry["name"], entry["text"], entry.get("helpful", 0), entry.get("harmful", 0))
 
 
 def format_playbook(playbook: Mapping[str, Any]) -> str:
@@ -247,7 +196,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     """
     project = Project(get_project_dir())
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else _adopted(project, playbook)
-    report = record.write(project, _requests(loaded))
+    report = record.write(project, list_requests(loaded))
     renamed: dict[str, str] = {}
     for outcome in report.outcomes:
         renamed |= outcome.renamed
@@ -269,61 +218,35 @@ def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
     return loaded
 
 
-def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
-    """Return a dict's entries, read as a file's would be where a program left them in another shape."""
-    try:
-        points = read_points(entries, "key_points")
-        if len({point.name for point in points}) == len(points) and all(usable_name(point.name) for point in points):
-            return points
-    except BadInputError:
-        pass
-    document = json.dumps({"key_points": entries}).encode()
-    return tuple(item.point for item in read_legacy(document, "key_points").items)
+def load_transcript(transcript_path: str | os.PathLike[str] | None) -> list[dict[str, str]]:
+    """Return the messages of a session's transcript, in order, each with its text as it stands.
 
+    Left out are messages without text, such as tool calls and their answers, and what the agent's program wrote.
 
-def _requests(playbook: LoadedPlaybook) -> list[Request]:
-    """Return what is to be recorded: each update, then the rest as an edit."""
-    by = {"rater": "reflector"}
-    requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
-    base, found = tuple(map(_point, playbook.base)), _entries(playbook["key_points"])
-    top = _top(playbook)
-    changed = json.dumps(top) if top != playbook.top else ""
-    if not requests or found != base or changed:
-        requests.append(Request(Change(base, found, changed), {"rater": "agent"}))
-    return requests
-
-
-def load_transcript(transcript_path: str | os.PathLike[str]) -> list[dict[str, str]]:
-    """Return what was said in a session, its subagents included, in the order of the files.
-
-    Left out are our own playbook, what the agent's program put in, thoughts, and the middle of long texts; secrets are
-    masked.
+    Args:
+        transcript_path: The session's JSON lines; lines that are not JSON are skipped.
 
     Returns:
-        ``{"role", "content"}`` each; the role is user, assistant, or tool for what tools were asked and answered.
+        ``{"role", "content"}`` each; of a list of blocks the texts, joined by line breaks. Empty where the path is
+        empty or there is no file.
 
     Raises:
-        OSError: It cannot be read.
+        OSError: The file cannot be read.
     """
     from projections.surfaces.reflection import transcript
 
-    return [
-        {
-            "role": turn.role if turn.role in {"user", "assistant"} else "tool",
-            "content": transcript.told(turn, subagent=bool(file) or line.sidechain),
-        }
-        for file, path in transcript.files_of(Path(transcript_path)).items()
-        for line in transcript.lines(path)
-        for turn in line.turns
-    ]
+    if not transcript_path or not Path(transcript_path).is_file():
+        return []
+    return list(transcript.messages(Path(transcript_path)))
 
 
-def extract_keypoints(
+async def extract_keypoints(
     messages: Sequence[Mapping[str, str]], playbook: Mapping[str, Any], diagnostic_name: str = "reflection"
 ) -> dict[str, Any]:
     """Return what the rater of the settings says of a session: an extraction result for ``update_playbook_data``.
 
-    It keeps to the day's tokens, and what it cost is recorded.
+    It keeps to the day's tokens, and what it cost is recorded. Secrets, the playbook's own lines and the middle of long
+    messages are not sent. Nothing else runs in the event loop until the rater has answered.
 
     Args:
         messages: As ``load_transcript`` returns them.
@@ -338,14 +261,14 @@ def extract_keypoints(
     """
     from projections.reflections import NO_RATER
     from projections.surfaces import settings
-    from projections.surfaces.reflection import due, prompt, raters
+    from projections.surfaces.reflection import due, prompt, raters, transcript
 
     project = Project(get_project_dir())
     found = settings.read(project)
     if found.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
     pruned = [point.text for point in reading.current(reading.open_log(project)).gone.values()]
-    said = "\n".join(screen.mask(message["content"]).text for message in messages)
+    said = "\n".join(transcript.message_line(message["role"], message["content"]) for message in messages)
     template, entries = load_template(prompt.TEMPLATE), playbook["key_points"]
     asked = prompt.ask(template, entries, pruned, said)
     today = clock.utc_now().at[:10]

@@ -143,9 +143,36 @@ def _line(data: bytes, begin: int, end: int, ours: set[str]) -> Line:
         return Line(begin, end)
     uuid, at = (_whole(value) if isinstance(value := found.get(field), str) else "" for field in ("uuid", "timestamp"))
     message = found.get("message")
-    said = found.get("type") in {"user", "assistant"} and not any(found.get(mark) for mark in _UNSAID)
-    turns = tuple(_turns(message, str(found["type"]), ours)) if said and isinstance(message, dict) else ()
+    turns = tuple(_turns(message, str(found["type"]), ours)) if _is_said(found) and isinstance(message, dict) else ()
     return Line(begin, end, turns, uuid, at, bool(found.get("isSidechain")))
+
+
+def messages(path: Path) -> Iterator[dict[str, str]]:
+    """Yield the messages of a transcript that hold text, whole, as ``{"role", "content"}``.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        for data in file:
+            try:
+                found = json.loads(data)
+            except (ValueError, RecursionError):
+                continue
+            message = found.get("message") if isinstance(found, dict) and _is_said(found) else None
+            content = message.get("content") if isinstance(message, dict) else None
+            if isinstance(content, list):
+                texts = [
+                    block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"
+                ]
+                content = "\n".join(text for text in texts if isinstance(text, str))
+            if isinstance(content, str) and content and not content.lstrip().startswith(_ECHOES):
+                yield {"role": str(found["type"]), "content": _whole(content)}
+
+
+def _is_said(line: Mapping[str, Any]) -> bool:
+    """Return whether a person or the agent wrote a line of a transcript."""
+    return line.get("type") in ("user", "assistant") and not any(line.get(mark) for mark in _UNSAID)
 
 
 def _turns(message: Mapping[str, Any], role: str, ours: set[str]) -> Iterator[Turn]:
@@ -231,3 +258,8 @@ def told(turn: Turn, *, subagent: bool = False) -> str:
     who = SAID[turn.role].format(turn.where)
     text = "\n  ".join(turn.text.splitlines())
     return f"{'Subagent: ' if subagent else ''}{who}: {text}"
+
+
+def message_line(role: str, content: str) -> str:
+    """Return a message of `messages` as a model reads it: shortened, without secrets and the playbook's own lines."""
+    return told(Turn(role if role in SAID else "user", _shown(unreminded(_whole(content)), SAID_CHARS)))
