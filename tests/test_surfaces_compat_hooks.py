@@ -12,8 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces import compat
+from ledger.errors import BadInputError
+from ledger.events import ReflectionCompleted
+from projections.surfaces import commands, compat
+from projections.surfaces.project import Project
 from reference_model import book, point
+from test_surfaces_hook import events
 from test_surfaces_reflect import choose
 from transcripts import ROOT, Script, answer, kept
 
@@ -169,3 +173,18 @@ def test_key_points_are_awaited() -> None:
     """extract_keypoints is a coroutine; without a rater its result is empty."""
     found = compat.extract_keypoints([{"role": "user", "content": "x"}], compat.load_playbook())
     assert {"new_key_points": [], "evaluations": []} == asyncio.run(found)
+
+
+def test_the_function_of_the_specification_keeps_to_the_days_tokens(project: Path, client: Client) -> None:
+    """What it cost counts with the rest, what it would cost beyond is not begun, and no secret is sent."""
+    choose(rater="claude", tokens_per_day=6_000)
+    place = Project(project)
+    commands.add(place, "Use type hints.", {"rater": "human"})
+    client.plans(answer(kpt_001="helpful"))
+    messages = [{"role": "user", "content": f"my token is ghp_{'a1B2' * 9}"}]
+    asyncio.run(compat.extract_keypoints(messages, compat.load_playbook()))
+    assert "ghp_" not in client.asked[0]["prompt"]
+    assert [ReflectionCompleted("claude", 1200, 50)] == events(place, ReflectionCompleted)
+    with pytest.raises(BadInputError, match="tokens_per_day: has too little left"):
+        asyncio.run(compat.extract_keypoints([{"role": "user", "content": "x" * 4_000}], compat.load_playbook()))
+    assert 1 == len(client.asked)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from ledger.codec import decode
-from ledger.errors import BadInputError
 from ledger.events import (
     PointNoted,
     PointRated,
@@ -385,16 +384,3 @@ def test_undo_means_what_somebody_did_and_no_note(owed: Project, capsys: pytest.
     capsys.readouterr()
     assert 0 == run_here(["undo"])
     assert "kpt_001 rated helpful" in capsys.readouterr().out
-
-
-def test_the_function_of_the_specification_keeps_to_the_days_tokens(owed: Project, client: Client) -> None:
-    """What it cost counts with the rest, what it would cost beyond is not begun, and no secret is sent."""
-    choose(rater="claude", tokens_per_day=6_000)
-    client.plans(TEXT)
-    messages = [{"role": "user", "content": f"my token is ghp_{'a1B2' * 9}"}]
-    asyncio.run(compat.extract_keypoints(messages, compat.load_playbook()))
-    assert "ghp_" not in client.asked[0]["prompt"]
-    assert [ReflectionCompleted("claude", 1200, 50)] == events(owed, ReflectionCompleted)
-    with pytest.raises(BadInputError, match="tokens_per_day: has too little left"):
-        asyncio.run(compat.extract_keypoints([{"role": "user", "content": "x" * 4_000}], compat.load_playbook()))
-    assert 1 == len(client.asked)

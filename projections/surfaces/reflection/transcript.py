@@ -212,7 +212,7 @@ def _texts(value: object) -> list[str]:
     if isinstance(value, str):
         return [_whole(value)]
     if isinstance(value, dict):
-        if value.get("type") in {"image", "document"}:
+        if value.get("type") in ("image", "document"):
             return []
         return [text for field, one in value.items() if field != "type" for text in _texts(one)]
     return [text for one in value for text in _texts(one)] if isinstance(value, list) else []
