@@ -5,7 +5,7 @@ Standard library only: a hook spools without loading anything else.
 
 from __future__ import annotations
 
-from ledger import disk, keys
+from ledger import disk, keys, receipts
 from ledger.errors import CannotWriteError, Problem
 from ledger.light import NamedTuple, os, suppress
 from ledger.line import GENESIS, Draft, Mark, Stamp, dumps, frame
@@ -74,6 +74,7 @@ def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path
         # A number that JSON does not have, or half of a surrogate pair.
         raise CannotWriteError(path, str(error), "nothing was recorded") from error
     disk.replace_file(path, data)
+    receipts.add()
     return path
 
 

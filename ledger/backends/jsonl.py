@@ -7,7 +7,7 @@ only: hooks append through this module.
 
 from __future__ import annotations
 
-from ledger import clock, disk, keys
+from ledger import clock, disk, keys, receipts
 from ledger import head as heads
 from ledger.backends import acknowledge
 from ledger.backends.files import LOG_NAME, Files
@@ -326,6 +326,7 @@ class Transaction:
         if kind is None and (self._pending or self._flush_owed):
             begin = self._pending[0].offset if self._pending else -1
             acknowledge.confirm(files, self.mark, begin, self._opened, self._noted)
+            receipts.add()
 
     def _write(self, files: Files) -> None:
         """Write what was appended, in one call."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ledger import strict
+from ledger import receipts, strict
 from ledger.disk import reason
 from ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MAX_BY_CHARS = 200
 _INTERRUPTED = 130
+RECORDED = "what was sent is recorded, so do not send it again"
 
 BY_OPTIONS = {
     "rater": "Who rates: human, agent, reflector, …",
@@ -125,8 +126,12 @@ def _stand_in() -> None:
 
 
 def guarded(work: Callable[[], int]) -> int:
-    """Do the work of a command and return its exit code; whatever goes wrong is one line on standard error."""
+    """Do the work of a command and return its exit code; whatever goes wrong is one line on standard error.
+
+    What is recorded is no failure, even if the answer cannot be written: whoever is told of one sends it again.
+    """
     _stand_in()
+    before = receipts.count()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A terminal that lacks a character shows its number, rather than nothing at all.
@@ -137,11 +142,14 @@ def guarded(work: Callable[[], int]) -> int:
     except TallybookError as error:
         return complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return complain("interrupted", _INTERRUPTED)
+        return complain(f"interrupted; {RECORDED}" if receipts.count() > before else "interrupted", _INTERRUPTED)
     except BrokenPipeError:
         # Whoever read the answer has had enough; nothing more must be flushed into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
+        if receipts.count() > before:
+            note(f"the answer could not be written: {reason(error)}; {RECORDED}")
+            return 0
         return complain(f"{error.filename or 'system'}: {reason(error)}", EXIT_NOT_WRITTEN)
     return code

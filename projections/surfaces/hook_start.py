@@ -28,6 +28,7 @@ BEFORE: dict[str, tuple[str, ...]] = {
     ),
     "projections.surfaces.hook_record": (
         *("ledger.names", "ledger.line", "ledger.ends", "ledger.head", "ledger.caches", "ledger.keys"),
+        "ledger.receipts",
         *("ledger.backends", "ledger.backends.files", "ledger.backends.jsonl"),
     ),
     "projections.inject": (

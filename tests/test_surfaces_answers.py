@@ -1,0 +1,110 @@
+"""An answer that cannot be written: what was recorded is no failure, what was only asked for is."""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+import io
+import json
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.codec import decode
+from projections.surfaces import answers, commands, entry
+from projections.surfaces.project import Project
+from projections.surfaces.reading import open_log
+from test_surfaces_spool import held, spooled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FULL = Path("/dev/full")
+HUMAN = {"rater": "human"}
+NOTE = f"note: the answer could not be written: No space left on device; {answers.RECORDED}\n"
+UPDATE = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "helpful"}]})
+METRICS = json.dumps({"session_id": "s1", "component": "ac01", "metrics": {"accuracy": 90}})
+WRITING = {
+    "add": ["add", "Write tests."],
+    "rate": ["rate", "kpt_001", "helpful"],
+    "record": ["record", "-"],
+    "import": ["import", "legacy.json"],
+    "retire": ["retire", "kpt_001", "--reason", "old"],
+    "restore": ["restore", "kpt_003"],
+    "pin": ["pin", "kpt_001"],
+    "unpin": ["unpin", "kpt_002"],
+    "reword": ["reword", "kpt_001", "Quote all ids."],
+    "merge": ["merge", "kpt_001", "kpt_002"],
+    "undo": ["undo"],
+    "redact": ["redact", "2", "--reason", "a name"],
+    "metrics": ["metrics", "-"],
+    "baseline": ["baseline", "ac01", "--value", "80"],
+}
+INPUT = {"record": UPDATE, "metrics": METRICS}
+
+pytestmark = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+
+
+@pytest.fixture
+def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """Return a project with three entries, of which one is pinned and one is retired; it is the current folder."""
+    made = Project(project)
+    for text in ("Quote ids.", "Name units.", "Run linters."):
+        commands.add(made, text, HUMAN)
+    assert 0 == entry.run(["pin", "kpt_002"])
+    assert 0 == entry.run(["retire", "kpt_003", "--reason", "old"])
+    (project / "legacy.json").write_text('{"key_points": ["Keep commits small."]}', encoding="utf-8")
+    monkeypatch.chdir(project)
+    return made
+
+
+@pytest.fixture
+def run_full(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Return what runs a command with an output that takes nothing: its exit code and standard error."""
+
+    def run(*arguments: str, stdin: str = "") -> tuple[int, str]:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        capfd.readouterr()
+        full = FULL.open("w", encoding="utf-8")
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", full)
+            code = entry.run(list(arguments))
+        with suppress(OSError):
+            full.close()
+        return code, capfd.readouterr().err
+
+    return run
+
+
+def recorded(project: Project) -> int:
+    """Return how many events the ledger holds."""
+    with closing(open_log(project)) as log:
+        return sum(len(batch.events) for batch in decode(log.read()))
+
+
+@pytest.mark.parametrize("as_json", [["--json"], []], ids=["json", "text"])
+@pytest.mark.parametrize("verb", WRITING)
+def test_what_is_recorded_is_no_failure_though_the_answer_is_lost(
+    here: Project, run_full: Callable[..., tuple[int, str]], verb: str, as_json: list[str]
+) -> None:
+    """A verb that records ends with 0, and standard error says that it is not to be sent again."""
+    before = recorded(here)
+    code, said = run_full(*WRITING[verb], *as_json, stdin=INPUT.get(verb, ""))
+    assert (0, NOTE) == (code, said.splitlines(keepends=True)[-1])
+    assert before < recorded(here)
+
+
+def test_what_is_spooled_is_no_failure_though_the_answer_is_lost(
+    here: Project, run_full: Callable[..., tuple[int, str]]
+) -> None:
+    """A rating that waits for the lock counts once, and is reported as recorded."""
+    with held(here):
+        assert (0, NOTE) == run_full("rate", "kpt_001", "helpful", "--json")
+    assert 1 == len(spooled(here))
+
+
+@pytest.mark.usefixtures("here")
+def test_an_answer_alone_that_is_lost_is_a_failure(run_full: Callable[..., tuple[int, str]]) -> None:
+    """A verb that only asks has nothing to give but its answer: exit code 4."""
+    assert (4, "tallybook: system: No space left on device\n") == run_full("show", "--json")
