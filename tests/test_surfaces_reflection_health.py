@@ -118,6 +118,32 @@ def test_a_try_that_was_broken_off_is_told_once_it_cannot_be_under_way(owed: Pro
 
 
 @pytest.mark.usefixtures("client")
+def test_a_try_that_may_have_been_killed_promises_no_more_than_happens(owed: Project) -> None:
+    """For five minutes no session takes it up, so that is what is said of it; a person need not wait."""
+    choose(rater="claude")
+    written(owed, ReflectionStarted("claude", 900))
+    _, message, hint = found(owed, 60 * clock.MICROSECONDS)[0]
+    assert message.endswith(
+        "; a process began one 1 min ago; if it was killed, it is tried again in 4 min at the earliest"
+    )
+    assert "`tallybook reflect` tries at once" == hint
+    assert [] == list(due.due(due.look(owed), due.Plan("claude", patient=True), ()))
+
+
+@pytest.mark.parametrize("rater", ["none", "claude"])
+def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: Client, rater: str) -> None:
+    """With what reads it all the same, also where no rater is chosen; nothing else is said of its failure."""
+    place = asked_for(project, Script(project / "s1.jsonl").user("Fix it").agent("As [kpt_001] says."))
+    choose(rater=rater)
+    assert 0 == run_here(["reflect"])
+    told = [one for one in found(place) if "s1.jsonl" in one[1]]
+    folder = Path.home() / ".claude" / "projects"
+    message = f"1 transcript outside {folder} not read: {project / 's1.jsonl'}"
+    assert [("note", message, f"`tallybook reflect --from {project}` reads those of that folder")] == told
+    assert [] == client.asked
+
+
+@pytest.mark.usefixtures("client")
 def test_a_reason_that_was_redacted_is_said(owed: Project) -> None:
     """What went stays gone, and the cause is still told."""
     choose(rater="claude")

@@ -46,7 +46,7 @@ def hooks(patient: Patient) -> Iterator[Finding]:
     seen = hook_runs.read(places.users_folder(), _session_folders(patient, setup))
     recorded = _recorded(patient)
     yield from _faults(setup)
-    if setup.installed or recorded or any(run.is_ours for run in seen.runs):
+    if setup.installed or setup.others or recorded or any(run.is_ours for run in seen.runs):
         signs = [run.at_us for run in seen.runs if run.is_ours and run.outcome == RAN]
         last_us = max([*signs, *map(clock.unix_us, recorded.values())], default=0)
         yield from _installed(setup)
@@ -93,6 +93,12 @@ def _faults(setup: Setup) -> Iterator[Finding]:
 def _installed(setup: Setup) -> Iterator[Finding]:
     """Say which settings call us, for which events, and whether what they call is there."""
     files = setup.installed
+    for other in setup.others:
+        yield Finding(OK, f"installed in {other.path}, for {other.agent}", told=True)
+        for named in filter(None, map(call_of, other.commands)):
+            yield from _callable(named, str(other.path), "")
+    if not files and setup.others:
+        return
     if not files:
         what = f"hooks were called, and none stands in the settings that the agent reads in {setup.folder}"
         yield Finding(NOTE, what, _INSTALL)

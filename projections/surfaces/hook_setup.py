@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+import tomllib
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -13,17 +14,29 @@ from ledger import disk
 from ledger.errors import CannotWriteError
 from projections.surfaces import worktree
 from projections.surfaces.install import places
-from projections.surfaces.install.settings import own_calls
+from projections.surfaces.install.settings import calls_us, own_calls
 from projections.surfaces.project import CLAUDE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from projections.surfaces.project import Project
 
 SETTINGS: Final = ("settings.local.json", "settings.json")
 """Settings files in a folder's ``.claude``, those that win first; the user's own folder has the last of them."""
 STATE: Final = ".claude.json"
+AGENT_FILES: Final = {
+    "Codex CLI": (".codex/hooks.json", ".codex/config.toml"),
+    "Gemini CLI": (".gemini/settings.json",),
+    "Copilot CLI": (
+        ".github/hooks/*.json",
+        ".github/copilot/settings.json",
+        ".copilot/hooks/*.json",
+        ".copilot/settings.json",
+    ),
+    "Cursor": (".cursor/hooks.json",),
+}
+"""Agent → where its hooks stand, in a folder and in the home folder."""
 
 _MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
 # It holds what a person typed in every project.
@@ -40,6 +53,7 @@ class File:
         calls: Event and command line of each hook of ours in it.
         disables: Whether it turns all hooks off, None where it does not say.
         changed_us: When it was changed last, in microseconds since 1970.
+        plugins: Name of each plugin that it speaks of, ``NAME@MARKETPLACE`` → whether it is switched on.
     """
 
     path: Path
@@ -47,6 +61,22 @@ class File:
     calls: tuple[tuple[str, str], ...] = ()
     disables: bool | None = None
     changed_us: int = 0
+    plugins: Mapping[str, bool] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class OtherFile:
+    """A file that is not among Claude Code's settings and holds hooks of ours.
+
+    Attributes:
+        path: Where it stands.
+        agent: Whose hooks they are.
+        commands: The command lines that call us.
+    """
+
+    path: Path
+    agent: str
+    commands: tuple[str, ...]
 
 
 @attrs.frozen
@@ -56,10 +86,12 @@ class Setup:
     Attributes:
         folder: That folder.
         files: The settings files that it reads there, those that win first; only those that stand.
+        others: Files of its plugins, and of other agents that are started there, that call us.
     """
 
     folder: Path
     files: tuple[File, ...]
+    others: tuple[OtherFile, ...] = ()
 
     @property
     def installed(self) -> tuple[File, ...]:
@@ -83,7 +115,8 @@ def look(project: Project) -> Setup:
     folders = [start] if _is_named(start) else [start, places.around(start)]
     setups = [Setup(folder, tuple(_files(folder))) for folder in dict.fromkeys(folders)]
     own = [one for one in setups if any(file.calls and _lies_in(file.path, one.folder) for file in one.files)]
-    return (own or setups[-1:])[0]
+    setup = (own or setups[-1:])[0]
+    return attrs.evolve(setup, others=tuple(_others(setup)))
 
 
 def _is_named(start: Path) -> bool:
@@ -104,8 +137,15 @@ def _files(folder: Path) -> Iterator[File]:
         except (OSError, ValueError):
             continue
         document, fault = _read(path)
-        off = document.get("disableAllHooks") if isinstance(document, dict) else None
-        yield File(path, fault, own_calls(document), off if isinstance(off, bool) else None, changed_us)
+        off, plugins = (_field(document, name) for name in ("disableAllHooks", "enabledPlugins"))
+        plugins = (
+            {name: on for name, on in plugins.items() if isinstance(on, bool)} if isinstance(plugins, dict) else {}
+        )
+        yield File(path, fault, own_calls(document), off if isinstance(off, bool) else None, changed_us, plugins)
+
+
+def _field(document: object, name: str) -> Any:
+    return document.get(name) if isinstance(document, dict) else None
 
 
 def _read(path: Path) -> tuple[Any, str]:
@@ -132,6 +172,57 @@ def _fault(error: OSError | ValueError | RecursionError | CannotWriteError) -> s
 
 def _refuse(name: str) -> None:
     raise ValueError(f"it has no {name}")
+
+
+# Plugins and other agents
+
+
+def _others(setup: Setup) -> Iterator[OtherFile]:
+    """Yield the files besides Claude Code's settings that hold hooks of ours."""
+    paths = [(f"the plugin {name}", path) for name in _plugins(setup) for path in _plugin_files(name)]
+    for agent, patterns in AGENT_FILES.items():
+        for folder in dict.fromkeys((setup.folder, places.home())):
+            paths += [(agent, path) for pattern in patterns for path in sorted(folder.glob(pattern))]
+    for agent, path in paths:
+        commands = tuple(dict.fromkeys(filter(calls_us, _texts(_field(_any_document(path), "hooks")))))
+        if commands:
+            yield OtherFile(path, agent, commands)
+
+
+def _plugins(setup: Setup) -> list[str]:
+    """Return the names of the plugins that the settings switch on; of two files, the first one decides."""
+    said: dict[str, bool] = {}
+    for file in reversed(setup.files):
+        said |= file.plugins
+    return [name for name, on in said.items() if on]
+
+
+def _plugin_files(plugin: str) -> list[Path]:
+    name, _, market = plugin.rpartition("@")
+    folder = places.users_folder() / "plugins" / "cache" / market / name
+    plain = all(one and one not in {".", ".."} and not {"/", "\\"}.intersection(one) for one in (name, market))
+    return sorted(folder.glob("*/hooks/hooks.json")) if plain else []
+
+
+def _any_document(path: Path) -> Any:
+    """Return what a file of settings says, in JSON or TOML; None where it cannot be read."""
+    if path.suffix != ".toml":
+        return _read(path)[0]
+    try:
+        return tomllib.loads(worktree.read_small(os.path.realpath(path), _MAX_SETTINGS_BYTES).decode())
+    except (OSError, ValueError, RecursionError, CannotWriteError):
+        return None
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Yield every text in a JSON value: agents differ in how deep a command line stands."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            yield one
+        elif isinstance(one, dict | list):
+            left += one.values() if isinstance(one, dict) else one
 
 
 # Trust

@@ -5,17 +5,19 @@ from __future__ import annotations
 from importlib.util import find_spec
 import os
 from pathlib import Path
+from shlex import quote
 import shutil
 from typing import TYPE_CHECKING, Final
 
 from ledger import clock
 from projections.reflections import BROKEN_OFF, GONE, NO_RATER, broken_off
 from projections.surfaces import settings
-from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted, lasting
+from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted, lasting, named
+from projections.surfaces.install import places
 from projections.surfaces.reflection import due, raters, worker
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from projections.reflections import Failure, Reflections, Session
     from projections.surfaces.findings import Patient
@@ -27,6 +29,7 @@ KEYS: Final = ("AGENTIC_CONTEXT_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_T
 
 _DAY_US: Final = 24 * 3600 * clock.MICROSECONDS
 _DAYS: Final = 30
+_AT_ONCE: Final = "`tallybook reflect` tries at once"
 _JUDGES: Final = "`tallybook reflect` judges what is owed now, else the next session does that starts or ends"
 
 
@@ -42,6 +45,7 @@ def reflection(patient: Patient) -> Iterator[Finding]:
         yield from _ready(chosen.rater)
         yield from _owed(patient, known, chosen)
         yield from _gone(patient, known)
+    yield from _outside(known, chosen)
     yield from _cost(patient, known, chosen)
 
 
@@ -79,14 +83,14 @@ def _owed(patient: Patient, known: Reflections, chosen: Settings) -> Iterator[Fi
     tried = {name: _failure(patient, one) for name, one in owed.items()}
     # What another rater failed at says nothing of this one.
     failed = {name: one for name, one in tried.items() if one is not None and one.rater == chosen.rater}
-    fresh = [one.asked_at for name, one in owed.items() if name not in failed]
-    if fresh:
-        since = age(clock.unix_us(min(fresh)), patient.now)
-        what = (
-            f"{counted(len(fresh), 'session')} owed a reflection, {'' if len(fresh) == 1 else 'the oldest '}for {since}"
-        )
-        yield Finding(NOTE, what, _JUDGES)
-    yield from _failures(patient, failed)
+    fresh = {name: one for name, one in owed.items() if name not in failed}
+    begun = {name: one for name, one in fresh.items() if _is_begun(patient, one)}
+    waiting = [one for name, one in fresh.items() if name not in begun]
+    if waiting:
+        yield Finding(NOTE, _pending(patient, waiting), _JUDGES)
+    if begun:
+        yield Finding(NOTE, f"{_pending(patient, begun.values())}; {_begun(patient, begun.values())}", _AT_ONCE)
+    yield from _failures(patient, {name: one for name, one in failed.items() if one.cause != worker.OUTSIDE})
     spent = known.spent.get(patient.now.at[:10], 0)
     if spent >= chosen.tokens_per_day:
         what = f"{worker.SPENT}, {spent:,} of {chosen.tokens_per_day:,}, so what is owed waits for tomorrow (UTC)"
@@ -98,12 +102,41 @@ def _stands(session: Session) -> bool:
     return session.transcript is not None and Path(session.transcript).is_file()
 
 
+def _pending(patient: Patient, sessions: Collection[Session]) -> str:
+    since = age(clock.unix_us(min(one.asked_at for one in sessions)), patient.now)
+    oldest = "" if len(sessions) == 1 else "the oldest "
+    return f"{counted(len(sessions), 'session')} owed a reflection, {oldest}for {since}"
+
+
+def _begun(patient: Patient, sessions: Iterable[Session]) -> str:
+    """Return when reflections began that have not ended, and when they are tried again if their process was killed."""
+    begun_us = [clock.unix_us(one.begun.at) for one in sessions if one.begun is not None]
+    again_us = min(begun_us) + due.FIRST_WAIT_S * clock.MICROSECONDS
+    again = f"in {lasting(again_us - patient.now.unix_us)} at the earliest"
+    return f"a process began one {age(max(begun_us), patient.now)} ago; if it was killed, it is tried again {again}"
+
+
+def _is_begun(patient: Patient, session: Session) -> bool:
+    """Return whether a try was begun so short a time ago that it may be under way."""
+    begun = session.begun
+    wait_us = raters.TIMEOUT_S * clock.MICROSECONDS
+    return begun is not None and patient.now.unix_us - clock.unix_us(begun.at) < wait_us
+
+
 def _failure(patient: Patient, session: Session) -> Failure | None:
     """Return what came to nothing last; a try that was just begun may be under way."""
-    begun = session.begun
-    if begun is not None and patient.now.unix_us - clock.unix_us(begun.at) < raters.TIMEOUT_S * clock.MICROSECONDS:
-        return session.failure
-    return broken_off(session)
+    return session.failure if _is_begun(patient, session) else broken_off(session)
+
+
+def _outside(known: Reflections, chosen: Settings) -> Iterator[Finding]:
+    """Say which transcripts are not read since they lie elsewhere, whoever rates."""
+    left = [one for one in known.sessions.values() if one.failure is not None and one.failure.cause == worker.OUTSIDE]
+    paths = [Path(one.transcript) for one in left if one.transcript and one.is_owed(chosen.rater)]
+    if paths:
+        folder = places.users_folder() / "projects"
+        hint = f"`tallybook reflect --from {quote(str(paths[0].parent))}` reads those of that folder"
+        what = f"{counted(len(paths), 'transcript')} outside {folder} not read: {named(list(map(str, paths)))}"
+        yield Finding(NOTE, what, hint)
 
 
 def _failures(patient: Patient, failed: Mapping[str, Failure]) -> Iterator[Finding]:
@@ -121,7 +154,7 @@ def _failures(patient: Patient, failed: Mapping[str, Failure]) -> Iterator[Findi
             then = "tried again when the next session starts or ends"
         ago = age(clock.unix_us(failure.at), patient.now)
         what = f"session {name}: nothing came of it, tried {tries}, last {ago} ago: {cause}; {then}"
-        yield Finding(NOTE, what, "`tallybook reflect` tries at once")
+        yield Finding(NOTE, what, _AT_ONCE)
 
 
 def _gone(patient: Patient, known: Reflections) -> Iterator[Finding]:

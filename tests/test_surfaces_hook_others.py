@@ -1,0 +1,66 @@
+"""The doctor on hooks that Claude Code's settings do not hold: those of its plugins, and of other agents."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from test_surfaces_hook_health import here, install, on_path, said
+
+if TYPE_CHECKING:
+    from projections.surfaces.project import Project
+
+__all__ = ["here", "on_path"]
+
+COMMAND = "tallybook hook || :"
+NESTED = {"hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": COMMAND}]}]}}
+TOML = f'[[hooks.SessionStart]]\n[[hooks.SessionStart.hooks]]\ntype = "command"\ncommand = {json.dumps(COMMAND)}\n'
+OTHERS: dict[str, tuple[str, Any]] = {
+    ".codex/hooks.json": ("Codex CLI", NESTED),
+    ".codex/config.toml": ("Codex CLI", TOML),
+    ".gemini/settings.json": ("Gemini CLI", NESTED),
+    ".github/hooks/x.json": ("Copilot CLI", {"version": 1, "hooks": {"sessionStart": [{"bash": COMMAND}]}}),
+    ".cursor/hooks.json": ("Cursor", {"version": 1, "hooks": {"sessionStart": [{"command": COMMAND}]}}),
+}
+
+
+def write(path: Path, value: Any) -> Path:
+    """Write a value as JSON, or a text as it is."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(value if isinstance(value, str) else json.dumps(value), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("at_home", [False, True], ids=["project", "home"])
+@pytest.mark.parametrize("name", OTHERS)
+def test_hooks_of_another_agent_are_known(here: Project, name: str, *, at_home: bool) -> None:
+    """They are named with their agent, and nothing asks for `tallybook init`."""
+    agent, value = OTHERS[name]
+    path = write((Path.home() if at_home and "github" not in name else here.root) / name, value)
+    (Path.home() / ".claude.json").write_text("{}", encoding="utf-8")
+    assert [("ok", f"installed in {path}, for {agent}")] == said(here)
+
+
+def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
+    """Where the settings switch the plugin on; its command must be there as well."""
+    path = write(Path.home() / ".claude/plugins/cache/market/tallybook/0.1.0/hooks/hooks.json", NESTED)
+    installed = [("ok", f"installed in {path}, for the plugin tallybook@market")]
+    settings = {"enabledPlugins": {"tallybook@market": True, "../x@market": True, "odd": 1}}
+    install(here.root, settings)
+    assert installed == said(here)
+    on_path.unlink()
+    assert [*installed, ("bad", f"{path}: tallybook, which the hooks name, is not there or not on PATH")] == said(here)
+    install(here.root, {"enabledPlugins": {"tallybook@market": False}}, "settings.local.json")
+    assert [("note", "no settings of an agent's call Tallybook here, so none is told the playbook")] == said(here)
+
+
+def test_files_of_other_agents_that_do_not_call_are_passed_over(here: Project) -> None:
+    """As are those that cannot be read."""
+    write(here.root / ".codex/hooks.json", {"hooks": {"Stop": [{"hooks": [{"command": "make"}]}]}})
+    write(here.root / ".codex/config.toml", "[")
+    write(here.root / ".gemini/settings.json", "{")
+    write(here.root / ".cursor/hooks.json", [COMMAND])
+    assert [("ok", "no settings of an agent's call Tallybook here, so none is told the playbook")] == said(here)
