@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from command_line import Run
+
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 HUMAN = {"rater": "human"}
@@ -265,3 +267,60 @@ def test_a_linked_worktree_asks_its_own_branch(tracked: Project, tmp_path_factor
     commit(tracked)
     assert ["one"] == texts(commands.at(tracked._replace(start=linked), "git:HEAD"))
     assert ["one", "two"] == texts(commands.at(tracked, "git:HEAD"))
+
+
+# A repository whose configuration somebody else wrote
+
+
+def plant(here: Project, mark: Path) -> None:
+    """Give a repository a configuration that runs a command wherever git would fetch, refresh, page or run a hook."""
+    touch = f"touch {mark}"
+    for key, value in {
+        "core.repositoryFormatVersion": "1",
+        "extensions.partialClone": "origin",
+        "remote.origin.url": f"ext::{touch}",
+        "remote.origin.promisor": "true",
+        "remote.origin.uploadpack": touch,
+        "protocol.ext.allow": "always",
+        "protocol.file.allow": "always",
+        "core.fsmonitor": touch,
+        "core.pager": touch,
+        "core.sshCommand": touch,
+        "credential.helper": f"!{touch}",
+        "diff.external": touch,
+        "alias.rev-parse": f"!{touch}",
+    }.items():
+        git(here.root, "config", key, value)
+    for name in ("post-index-change", "reference-transaction", "pre-auto-gc"):
+        hook = here.root / ".git" / "hooks" / name
+        hook.parent.mkdir(exist_ok=True)
+        hook.write_text(f"#!/bin/sh\n{touch}\n")
+        hook.chmod(0o755)
+
+
+@pytest.mark.parametrize("url", ["ext::touch {mark}", "file:///{mark}", "/{mark}", "ssh://host/x"])
+@pytest.mark.parametrize("question", ["a commit that is not there", "a ledger that is not there"])
+def test_nothing_that_a_repository_configures_runs(
+    tracked: Project, run: Run, tmp_path_factory: pytest.TempPathFactory, question: str, url: str
+) -> None:
+    """What git lacks is not fetched, whatever the remote is; the answer is one line."""
+    mark = tmp_path_factory.mktemp("mark") / "planted"
+    commit(tracked)
+    blob = git(tracked.root, "rev-parse", "HEAD:.claude/ledger/events.jsonl")
+    plant(tracked, mark)
+    (tracked.root / ".git" / "config").write_text(
+        (tracked.root / ".git" / "config").read_text().replace(f"ext::touch {mark}", url.format(mark=mark))
+    )
+    (tracked.root / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+    words = ("diff", f"git:{'0123456789' * 4}") if "commit" in question else ("show", "--at", "git:HEAD")
+    answer = run(*words)
+    assert (False, 1) == (mark.exists(), len(answer.err.splitlines()))
+    assert answer.code != 0
+
+
+def test_the_doctor_runs_nothing_that_a_repository_configures(tracked: Project, run: Run, tmp_path: Path) -> None:
+    """It asks git whether files are tracked or ignored."""
+    commit(tracked)
+    plant(tracked, tmp_path / "planted")
+    run("doctor")
+    assert not (tmp_path / "planted").exists()

@@ -34,6 +34,17 @@ RefusedError = subprocess.CalledProcessError
 _TIMEOUT_S = 5
 _COPY_TIMEOUT_S = 60
 _SHORT_CHARS = 12
+# A repository's configuration may be somebody else's: it names commands for these occasions.
+_OPTIONS: Final = ("--no-pager", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}")
+# A question changes no index and fetches nothing. The list of allowed protocols is empty: unlike `protocol.allow`, it
+# also counts where the repository allows one of them by name, and unlike GIT_NO_LAZY_FETCH, older versions have it.
+_VARIABLES: Final = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+}
 
 
 @attrs.frozen
@@ -68,17 +79,16 @@ def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = No
     program = shutil.which("git")
     if program is None:
         raise FileNotFoundError("git is not installed")
-    # A hook of git's own sets variables that mean another repository. A look must not change its index, nor fetch.
+    # A hook of git's own sets variables that mean another repository.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
-    environment |= {"GIT_LITERAL_PATHSPECS": "1", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
     done = subprocess.run(  # noqa: S603 - git itself, and no shell reads its words
-        [program, "-c", "core.fsmonitor=", "-c", "protocol.allow=never", "-C", os.fspath(folder), *words],
+        [program, *_OPTIONS, "-C", os.fspath(folder), *words],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE if into is None else into,
         stderr=subprocess.PIPE,
         check=True,
         timeout=_TIMEOUT_S if into is None else _COPY_TIMEOUT_S,
-        env=environment,
+        env=environment | _VARIABLES,
     )
     return done.stdout or b""
 
