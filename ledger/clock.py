@@ -91,6 +91,11 @@ def new_id(unix_us: int) -> str:
     return f"{time_hex[:8]}-{time_hex[8:]}-7{noise[:3]}-{variant}{noise[4:7]}-{noise[7:19]}"
 
 
+def new_secret(size: int) -> bytes:
+    """Return random bytes for a key."""
+    return os.urandom(size)
+
+
 def new_salt() -> str:
     """Return 64 random bits in hex, so that a short text cannot be guessed from its digest."""
     return os.urandom(8).hex()

@@ -27,7 +27,7 @@ from ledger.line import dumps
 from ledger.names import MAX_NAME_CHARS, free_number, number_of, point_name, rename_in_sections
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from ledger.events import Event
 
@@ -55,6 +55,11 @@ class Ignored:
     item: str
     reason: str
     name: str | None = None
+
+
+@attrs.frozen
+class Refused(Ignored):
+    """A new text that was redacted and must not come back."""
 
 
 @attrs.frozen
@@ -169,6 +174,7 @@ class Known:
         pinned: Names that are not pruned.
         merged: Name of a merged entry → the one that it went into.
         gone: Entries that stood and do not, as they stood last.
+        refusal: Says why a new text is refused because it was redacted, None where it may be recorded.
     """
 
     points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
@@ -177,6 +183,7 @@ class Known:
     pinned: Collection[str] = ()
     merged: Mapping[str, str] = attrs.field(factory=dict)
     gone: Mapping[str, KeyPoint] = attrs.field(factory=dict)
+    refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
 
 
 def decide_extraction(
@@ -204,6 +211,10 @@ def decide_extraction(
         name = standing.get(text, "")
         if name:
             ignored.append(Ignored(item, f"stands already as {name}", name))
+        elif (why := known.refusal(text)) is not None:
+            # No entry ever has this name: what the sender says of the refused text counts for no other entry.
+            name = f"{wish}-refused" if wish else ""
+            ignored.append(Refused(item, why, name or None))
         else:
             wished = number_of(wish) or 0
             high_water = wished if wished > high_water else free_number(high_water, known.used)
@@ -266,6 +277,7 @@ def decide_edit(
         One event an entry, then the order if it changed, closed by ``playbook.edited``. It prunes nothing.
     """
     points = known.points
+    edit, refused = _without_redacted(edit, known, renamed_before or {})
     renamed = _names_in_ledger(edit, known, renamed_before or {})
     base = {point.name: point for point in edit.base}
     base_names = [renamed.get(name, name) for name in base]
@@ -288,7 +300,26 @@ def decide_edit(
             for begin in range(0, len(wanted), _NAMES_A_LINE)
         )
     events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
-    return Decision(tuple(events), renamed=renamed)
+    return Decision(tuple(events), refused, renamed=renamed)
+
+
+def _without_redacted(edit: Edit, known: Known, renamed: Mapping[str, str]) -> tuple[Edit, tuple[Refused, ...]]:
+    """Return an edit without the new texts that were redacted: an entry keeps its text, a new one is left out."""
+    base = {point.name: point for point in edit.base}
+    found: list[KeyPoint] = []
+    refused: list[Refused] = []
+    for index, point in enumerate(edit.found):
+        old, now = base.get(point.name), known.points.get(renamed.get(point.name, point.name))
+        texts = {one.text for one in (old, now) if one is not None}
+        stays = old == point or (now is not None and point.text in texts)
+        why = None if stays else known.refusal(point.text)
+        if why is None:
+            found.append(point)
+            continue
+        refused.append(Refused(f"key_points[{index}]", why, point.name))
+        if old is not None and now is not None:
+            found.append(attrs.evolve(point, text=old.text))
+    return attrs.evolve(edit, found=tuple(found)), tuple(refused)
 
 
 def _names_in_ledger(edit: Edit, known: Known, renamed_before: Mapping[str, str]) -> dict[str, str]:

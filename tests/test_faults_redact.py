@@ -45,6 +45,7 @@ FILES = (
     *("cache", "cache/held", "quarantine", "spool", f".playbook.json.{PID}.tmp"),
 )
 OTHERS = (
+    *("redacted", "redacted/digests.json", f"redacted/.digests.json.{PID}.tmp", "redacted/.gitignore"),
     *("erasing", ".erased", f".erasing.{PID}.tmp", "quarantine/0-1.bin", "spool/odd.json"),
     *("scores.json", "../diagnostic", f"../diagnostic/{STAMP}_playbook_pruning.txt"),
 )

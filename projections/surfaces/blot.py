@@ -9,7 +9,7 @@ import re
 import stat
 from typing import TYPE_CHECKING, Any
 
-from ledger import disk
+from ledger import disk, redactions
 from ledger.ends import read_at
 from ledger.errors import CannotWriteError, TallybookError
 from ledger.line import dumps
@@ -29,7 +29,8 @@ _MAX_JSON_BYTES = 16 * 1024 * 1024
 # How often a text may have been put into JSON that was put into JSON: an original item in a payload that waits.
 _LAYERS = 3
 # The log is overwritten by the ledger itself; the others hold no text, or are rendered again.
-_APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json"})
+_DIGESTS = f"ledger/{redactions.FOLDER}/{redactions.NAME}"
+_APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
 # Where the agent keeps whole checkouts of the repository: copies like any other.
 _CHECKOUTS = "worktrees"
 # What Tallybook writes in the agent's folder besides its score files; anything else there is somebody's own.

@@ -104,6 +104,7 @@ def import_(project: Project, /, *, file: str, as_json: bool) -> None:
 
 @tallybook.command(epilog='Example: tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
+@click.option("--again", is_flag=True, help="Accept a text that was redacted, from now on.")
 @delivery("human")
 @as_json
 @click.pass_obj

@@ -5,6 +5,7 @@ What only some of them need is loaded by those: a command is a process, and most
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from ledger import curate, decide
+    from ledger import curate, decide, redactions
     from ledger.recorded import Batch
     from ledger.verify import Verdict
     from projections.playbook import Playbook
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from projections.surfaces.when import Moment
 else:
     curate, decide = later("ledger.curate"), later("ledger.decide")
+    redactions = later("ledger.redactions")
     recording = later("projections.surfaces.record")
     requests = later("projections.surfaces.requests")
     standings = later("projections.surfaces.stood")
@@ -83,16 +85,37 @@ def import_file(project: Project, data: bytes, source: str) -> Imported:
     legacy = read_legacy(data, source)
     report = recording.write(project, [requests.Request(requests.Import(data, source), {"rater": "import"})])
     (outcome,) = report.outcomes
-    problems = tuple({"source": one.source, "message": one.message} for one in legacy.problems)
+    odd = [(one.source, one.message) for one in legacy.problems]
+    odd += [(f"{source}: {one.item}", one.reason) for one in outcome.ignored]
+    problems = tuple({"source": source, "message": message} for source, message in odd)
     skipped = len(legacy.items) + len(legacy.skipped) - len(outcome.added)
     return Imported(len(outcome.added), skipped, problems, outcome.repeated)
 
 
-def add(project: Project, text: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
-    """Add a new key point."""
+def add(project: Project, text: str, by: Mapping[str, str], key: str | None = None, *, again: bool = False) -> Outcome:
+    """Add a new key point.
+
+    Args:
+        project: Whose ledger.
+        text: The key point.
+        by: Who says so.
+        key: What names this delivery for ever.
+        again: Whether a text that was redacted is accepted from now on, from every source.
+
+    Raises:
+        BadInputError: The text cannot be recorded, or another rater than a person accepts what was redacted.
+        RedactedTextError: The text was redacted, and is not accepted.
+    """
     fault = decide.text_fault(text)
     if fault is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
+    if again and by.get("rater") != "human":
+        raise BadInputError("--again", "is for a person alone", "nothing was recorded")
+    if (why := redactions.load(project.ledger).refusal(text)) is not None:
+        if not again:
+            raise redactions.RedactedTextError("TEXT", why)
+        with closing(reading.open_log(project)) as log, log.transaction():
+            redactions.accept(log.folder, text)
     return _one(recording.write(project, [requests.Request(requests.Update({"new_key_points": [text]}), by, key)]))
 
 

@@ -12,8 +12,10 @@ import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+import warnings
 
 from ledger import clock, disk
+from ledger.decide import Refused
 from ledger.errors import BadInputError
 from ledger.events import ReflectionCompleted
 from ledger.names import generate_keypoint_name
@@ -203,10 +205,30 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     for entry in loaded["key_points"]:
         if isinstance(entry, dict) and "name" in entry:
             entry["name"] = renamed.get(entry["name"], entry["name"])
+    _leave_out(loaded, report)
     # What was spooled stays to be saved again: only then are the names known that it got.
     if report.state is not None:
         playbook["last_updated"] = report.state.last_updated
         loaded.settle(report.state)
+
+
+def _leave_out(playbook: LoadedPlaybook, report: record.Report) -> None:
+    """Let a dict show what the ledger has in the place of texts that were refused because they were redacted."""
+    ignored = [one for outcome in report.outcomes for one in outcome.ignored]
+    refused = {one.name: one for one in ignored if isinstance(one, Refused) and one.name is not None}
+    if not refused or report.state is None:
+        return
+    standing = report.state.points
+    kept = []
+    for entry in playbook["key_points"]:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if name not in refused:
+            kept.append(entry)
+        elif name in standing and name in {one["name"] for one in playbook.base}:
+            kept.append(entry | {"text": standing[name].text})
+    playbook["key_points"][:] = kept
+    for name, one in refused.items():
+        warnings.warn(f"{name}: {one.reason}", stacklevel=3)
 
 
 def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:

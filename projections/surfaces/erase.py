@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ledger import caches, codec, disk, redact
+from ledger import caches, codec, disk, redact, redactions
 from ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
 from ledger.events import EventRedacted
 from projections.surfaces import blot, cache_cleaning, checkpoints
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
     from pathlib import Path
 
     from ledger.backends.jsonl import JsonlLog
+    from ledger.line import RawBatch
     from ledger.redact import Owed
     from projections.surfaces.project import Project
 
@@ -71,10 +72,17 @@ def finish(project: Project, log: JsonlLog) -> Erased:
 def _say(log: JsonlLog, owed: Owed) -> None:
     """Append ``event.redacted`` for each event that has none yet."""
     with log.transaction() as tx:
-        said = {id_ for batch in tx.read() for id_ in redact.redacted_by(batch)}
+        said = _said(batch for batch in tx.read() if redact.redacted_by(batch))
         drafts = [codec.encode(EventRedacted(id_, owed.reason)) for id_ in owed.ids if id_ not in said]
-        if drafts:
-            tx.append(drafts, owed.by)
+        if drafts and (batch := tx.append(drafts, owed.by)) is not None:
+            said |= _said([batch])
+        redactions.name_events(log.folder, said)
+
+
+def _said(batches: Iterable[RawBatch]) -> dict[str, int]:
+    """Return id of a redacted event → number of the event that says so."""
+    records = (record for batch in codec.decode(batches) for record in batch.records)
+    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
 
 
 def _await_rendering(project: Project) -> None:

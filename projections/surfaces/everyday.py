@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def add(project: Project, options: Mapping[str, Any]) -> int:
     """Add a new key point."""
-    done = commands.add(project, options["text"], answers.said_by(options), options["key"])
+    done = commands.add(project, options["text"], answers.said_by(options), options["key"], again=options["again"])
     answers.told(done, as_json=options["as_json"])
     return 0
 

@@ -61,7 +61,7 @@ VERBS: Final[dict[str, Form]] = {
     "add": Form(
         everyday.add,
         _DELIVERY,
-        _NO_ONE | {"rater": "human"},
+        _NO_ONE | {"rater": "human", "again": False},
         lambda words: {"text": words[0]} if len(words) == 1 else None,
     ),
     "rate": Form(

@@ -28,13 +28,14 @@ from projections.surfaces.project import PLAYBOOK_NAME
 from projections.voids import history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from ledger import decide, seeds
+    from ledger import decide, redactions, seeds
     from ledger.events import Event, KeyPoint
     from ledger.line import RawBatch
     from ledger.recorded import Batch
+    from ledger.redactions import Redactions
     from ledger.seeds import Legacy, LegacyItem
     from projections.fold import State
     from projections.surfaces.project import Project
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 else:
     # Mostly the file is the ledger's own rendering.
     decide, seeds = later("ledger.decide"), later("ledger.seeds")
+    redactions = later("ledger.redactions")
 
 RENDER_WAIT_MS = 250
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")
@@ -141,13 +143,22 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
     except BadInputError:
         odd = Problem(project.playbook.name, "cannot be read as a playbook, and is set aside")
         return Found(sha256=digest, unreadable=True, problems=(odd,))
+    redacted = redactions.load(project.ledger)
     if state.stamp == (0, ""):
-        return Found(seeds.seed_events(legacy), digest, adoption_key(data), legacy.problems, legacy)
+        legacy, refused = redacted.without_redacted(legacy)
+        problems = (*legacy.problems, *_problems(project, refused))
+        return Found(seeds.seed_events(legacy), digest, adoption_key(data), problems, legacy)
     base = _base(project, legacy, state, rendered)
-    events = _edit_events(legacy, state, base, read)
+    events, refused = _edit_events(legacy, state, base, read, redacted)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendered.seq if rendered is not None else ""
-    return Found(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", legacy.problems, legacy)
+    problems = (*legacy.problems, *_problems(project, refused))
+    return Found(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
+
+
+def _problems(project: Project, refused: Sequence[decide.Refused]) -> tuple[Problem, ...]:
+    """Return what a person should hear of redacted texts in the file."""
+    return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refused)
 
 
 def _base(project: Project, legacy: Legacy, state: Playbook, rendered: Rendered | None) -> Playbook:
@@ -161,8 +172,10 @@ def _base(project: Project, legacy: Legacy, state: Playbook, rendered: Rendered 
     return base if stamp is None or base.stamp == stamp else state
 
 
-def _edit_events(legacy: Legacy, state: Playbook, base: Playbook, read: Read) -> tuple[Event, ...]:
-    """Return what a changed file says on top of the ledger, nothing where it says nothing new."""
+def _edit_events(
+    legacy: Legacy, state: Playbook, base: Playbook, read: Read, redacted: Redactions
+) -> tuple[tuple[Event, ...], tuple[decide.Refused, ...]]:
+    """Return what a changed file says on top of the ledger, nothing where it says nothing new; and what is refused."""
     found = _recognised(legacy, base)
     if base.rewrites < state.rewrites:
         found = tuple(_without_what_is_gone(point, base) for point in found)
@@ -174,14 +187,20 @@ def _edit_events(legacy: Legacy, state: Playbook, base: Playbook, read: Read) ->
         if item.point.name != point.name
     }
     changed = decide.rename_in_top(legacy.top, renamed) if rename_in_sections(_top(legacy), renamed) != before else ""
-    odd = _evidence(legacy)
+    if redacted.refusal_in_json(changed) is not None:
+        changed = ""
+    odd = tuple(item for item in _evidence(legacy) if redacted.refusal_in_json(item.original or "") is None)
     points = tuple(base.points.values())
     if found == points and not changed and not odd:
-        return ()
+        return (), ()
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
     edit = decide.Edit(points, found, changed, moment, legacy.sha256)
-    return *odd, *decide.decide_edit(edit, decide.Known(state.points, state.high_water, state.used), drift).events
+    known = decide.Known(state.points, state.high_water, state.used, refusal=redacted.refusal)
+    decision = decide.decide_edit(edit, known, drift)
+    refused = tuple(one for one in decision.ignored if isinstance(one, decide.Refused))
+    says_nothing = bool(refused) and len(decision.events) == 1 and not changed and not odd
+    return () if says_nothing else (*odd, *decision.events), refused
 
 
 def _without_what_is_gone(point: KeyPoint, base: Playbook) -> KeyPoint:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ledger import clock, codec, redact, spool
+from ledger import clock, codec, redact, redactions, spool
 from ledger.curate import Wish
-from ledger.decide import Decision
+from ledger.decide import Decision, Refused
 from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from ledger.events import PlaybookUpdated, PointRestored
 from projections.fold import fold
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ledger.decide import Ignored
     from ledger.events import Event
     from ledger.log import Transaction
+    from ledger.redactions import Redactions
     from projections.surfaces.playbook_file import Found
     from projections.surfaces.project import Project
     from projections.surfaces.requests import What
@@ -191,16 +192,19 @@ def _append(
     """Append under the lock: the file's changes, the spool, then the requests."""
     with log.transaction() as tx:
         state = caught_up(tx.read, state)
+        redacted = redactions.load(log.folder)
         found = playbook_file.examine(project, state, tx.read)
         if found.events:
             by = {"rater": "import" if found.adopted else "human"}
             _record(tx, state, Decision(found.events), Delivery(by, found.key))
-        taken, problems = _take_in_spool(project, tx, state)
-        outcomes = perform(tx, state, requests, found)
+        taken, problems = _take_in_spool(project, tx, state, redacted)
+        outcomes = perform(tx, state, requests, found, redacted)
     return Report(outcomes, state, found, (*found.problems, *problems)), taken
 
 
-def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[list[spool.Waiting], list[Problem]]:
+def _take_in_spool(
+    project: Project, tx: Transaction, state: Playbook, redacted: Redactions
+) -> tuple[list[spool.Waiting], list[Problem]]:
     """Record what waits, each under its own id, so that it counts once even if its file outlives a crash."""
     waiting, problems = spool.waiting(project.ledger)
     taken: list[spool.Waiting] = []
@@ -209,23 +213,32 @@ def _take_in_spool(project: Project, tx: Transaction, state: Playbook) -> tuple[
             # Whoever spooled it may not have screened it.
             requests, masked = _screened(all_from_wait(one.requests, f"spool:{one.id}", one.at))
             tx.look_up(request.key for request in requests if request.key is not None)
-            perform(tx, state, requests)
+            outcomes = perform(tx, state, requests, redacted=redacted)
         except BadInputError as error:
             problems.append(Problem(f"spool/{one.path.name}", f"{error}; it stays there"))
         else:
             problems += masked
+            refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, Refused)]
+            problems += [Problem(f"spool/{one.path.name}: {part.item}", part.reason) for part in refused]
             taken.append(one)
     return taken, problems
 
 
 def perform(
-    tx: Transaction, state: Playbook, requests: Sequence[Request], found: Found | None = None
+    tx: Transaction,
+    state: Playbook,
+    requests: Sequence[Request],
+    found: Found | None = None,
+    redacted: Redactions = redactions.NONE,
 ) -> tuple[Outcome, ...]:
     """Record the requests of one sender in order; a name that one of them could not keep is known to the later ones."""
     outcomes = []
     renamed: dict[str, str] = {}
     for request in requests:
-        outcomes.append(_perform(tx, state, request, found, renamed))
+        if (done := _imported_before(request, state, found)) is None:
+            decision = decide(request.what, state, renamed, redacted)
+            done = _perform(tx, state, request, decision)
+        outcomes.append(done)
         renamed |= outcomes[-1].renamed
     return tuple(outcomes)
 
@@ -238,17 +251,21 @@ def _given_before(what: What, state: Playbook) -> dict[str, str]:
     return {wish: by_text[text] for text, wish in what.names.items() if by_text.get(text, wish) != wish}
 
 
-def _perform(
-    tx: Transaction, state: Playbook, request: Request, found: Found | None, renamed: Mapping[str, str]
-) -> Outcome:
-    """Decide one request on the playbook as it stands under the lock, and record it."""
-    key = request.key
-    if isinstance(request.what, Import):
-        key = playbook_file.adoption_key(request.what.data)
-        if found is not None and found.adopted and found.key == key:
-            # The file is the project's own playbook.json, and was taken in a moment ago.
-            return Outcome(1, state.seq, tuple(state.points))
-    outcome = _record(tx, state, decide(request.what, state, renamed), Delivery(request.by, key, request.when))
+def _key_of(request: Request) -> str | None:
+    """Return what names a delivery: for an import, the file's bytes."""
+    return playbook_file.adoption_key(request.what.data) if isinstance(request.what, Import) else request.key
+
+
+def _imported_before(request: Request, state: Playbook, found: Found | None) -> Outcome | None:
+    """Return what became of an import of the project's own playbook.json that was taken in a moment ago."""
+    if isinstance(request.what, Import) and found is not None and found.adopted and found.key == _key_of(request):
+        return Outcome(1, state.seq, tuple(state.points))
+    return None
+
+
+def _perform(tx: Transaction, state: Playbook, request: Request, decision: Decision) -> Outcome:
+    """Record what was decided of one request on the playbook as it stands under the lock."""
+    outcome = _record(tx, state, decision, Delivery(request.by, _key_of(request), request.when))
     return attrs.evolve(outcome, renamed=_given_before(request.what, state)) if outcome.repeated else outcome
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import attrs
 import click
 
-from ledger import codec, disk, redact
+from ledger import codec, disk, redact, redactions
 from ledger.decide import text_fault
 from ledger.errors import (
     EXIT_NO,
@@ -147,13 +147,24 @@ def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) 
             texts = _texts(tx.read(), target)
             _check(reason, by, texts)
             events, bodies = _search(log, tx.read(), texts, target.event)
+            if events:
+                _remember(log, target, events)
             before = redact.owed(log.folder) or redact.Owed((), (), "", {})
             ids = dict.fromkeys((*before.ids, *(one.id for one in events)))
             texts_owed = dict.fromkeys((*before.texts, *texts))
             redact.owe(log.folder, redact.Owed(tuple(ids), tuple(texts_owed), reason, by))
         erased = _finish(project, log)
+        if not events and (erased.files or erased.stands):
+            with log.transaction():
+                _remember(log, target, events)
     done = Redacted(events, _with_playbook(project, erased, texts, _rendered_again(project)), bodies)
     return _some(done, target)
+
+
+def _remember(log: JsonlLog, target: Target, events: Collection[Recorded]) -> None:
+    """Note what is redacted, so that it does not come back; to be done under the ledger's lock."""
+    texts = {one.id: codec.texts_of(one.event).values() for one in events}
+    redactions.remember(log.folder, target.text, texts, log.now().at)
 
 
 def _rendered_again(project: Project) -> Exception | None:

@@ -24,6 +24,7 @@ from ledger.events import EventsVoided
 from ledger.light import later
 from ledger.line import BY_FIELDS, dumps
 from ledger.names import Naming
+from ledger.redactions import NONE, RedactedTextError
 from projections.render import entry
 from projections.surfaces.hook_record import BESIDE
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from ledger import seeds
     from ledger.events import Event, KeyPoint
+    from ledger.redactions import Redactions
     from ledger.seeds import LegacyItem
     from projections.playbook import Playbook
 else:
@@ -177,7 +179,9 @@ def _check_top(top: str) -> None:
         raise BadInputError("top", "holds half of a surrogate pair, which is no Unicode text", strict.HINT) from error
 
 
-def decide(what: What, state: Playbook, renamed: Mapping[str, str] | None = None) -> Decision:
+def decide(
+    what: What, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NONE
+) -> Decision:
     """Decide what a request comes to, on the playbook as it stands under the lock.
 
     Args:
@@ -185,29 +189,39 @@ def decide(what: What, state: Playbook, renamed: Mapping[str, str] | None = None
         state: The playbook.
         renamed: Name that the sender uses → the entry's name in the ledger, from its earlier requests. Only the
             deciders of `ledger.decide` translate names.
+        redactions: What was redacted in this ledger; a new text that is one of these is refused.
+
+    Raises:
+        RedactedTextError: The only text that a request brings was redacted.
     """
     renamed = renamed or {}
-    known = Known(state.points, state.high_water, state.used, state.pinned, state.merged, state.gone)
+    known = Known(
+        state.points, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
+    )
     if isinstance(what, Facts):
-        return Decision(what.events)
+        return Decision(redactions.without_notes(what.events))
     if isinstance(what, Undo):
         # Without a session each event names as many ids as a line can hold.
         ids = [what.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(what.ids), _IDS_A_LINE)] or [()]
         return Decision(tuple(EventsVoided(some, what.session, what.reason) for some in ids))
     if isinstance(what, Wish):
+        if (why := redactions.refusal(what.text)) is not None:
+            raise RedactedTextError("TEXT", why)
         return decide_wish(what, known)
     if isinstance(what, Import):
-        return Decision(seeds.seed_events(_fresh(what, state)))
+        legacy, refused = redactions.without_redacted(_fresh(what, state))
+        return Decision(seeds.seed_events(legacy), refused)
     if isinstance(what, Update):
         decision = decide_extraction(read_extraction(what.payload), known, what.names, renamed)
-        return attrs.evolve(decision, events=(*what.beside, *decision.events))
+        return attrs.evolve(decision, events=(*redactions.without_notes(what.beside), *decision.events))
     base = {renamed.get(point.name, point.name): point for point in what.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
         for name, now in state.points.items()
         if name in base
     }
-    return decide_edit(Edit(what.base, what.found, what.top), known, drift, renamed)
+    top = what.top if redactions.refusal_in_json(what.top) is None else ""
+    return decide_edit(Edit(what.base, what.found, top), known, drift, renamed)
 
 
 def _fresh(what: Import, state: Playbook) -> Any:

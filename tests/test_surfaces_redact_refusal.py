@@ -1,0 +1,236 @@
+"""A redacted text does not come back: saves, file edits, imports, updates and `add` refuse it, for itself alone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import stat
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from ledger import redactions
+from ledger.curate import Wish
+from ledger.errors import BadInputError, CannotWriteError
+from ledger.redactions import FOLDER, NAME, RedactedTextError
+from projections.points import REDACTED
+from projections.surfaces import commands, compat, curate
+from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, held, holding, strike, texts
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from command_line import Run
+    from projections.surfaces.project import Project
+
+NAMED = "the text was redacted by event 14; a person can add it with `tallybook add --again`"
+FIRST, LAST = "Use type hints", "Test the edges"
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with a secret in its second entry."""
+    return begun(project)
+
+
+def assert_gone(here: Project, *others: str) -> None:
+    """See that the playbook has these texts beside the first ones, and no file holds the secret."""
+    assert [FIRST, REDACTED, LAST, *others] == texts(here)
+    assert ([], []) == (holding(here), holding(here, "hunter2"))
+    verdict = commands.verify(here)
+    assert ((), ()) == (verdict.problems, verdict.notes)
+
+
+def test_a_plain_dict_from_before_a_redaction_brings_no_text_back(here: Project) -> None:
+    """What else the dict changed counts, the dict shows what the ledger has, and a warning names the redaction."""
+    plain = json.loads(json.dumps(compat.load_playbook()))
+    strike(here)
+    plain["key_points"][0]["helpful"] = 7
+    plain["key_points"] += [{"name": "kpt_009", "text": one, "helpful": 0, "harmful": 0} for one in (TOLD, "fresh")]
+    plain["key_points"][-1]["name"] = "kpt_010"
+    with pytest.warns(UserWarning, match="kpt_00[29]: the text was redacted by event 14"):
+        compat.save_playbook(plain)
+    assert_gone(here, "fresh")
+    assert 7 == commands.show(here)["key_points"][0]["helpful"]
+    assert [FIRST, REDACTED, LAST, "fresh"] == [entry["text"] for entry in plain["key_points"]]
+
+
+def test_an_update_saved_after_a_redaction_is_refused_for_itself_alone(here: Project) -> None:
+    """The other texts and ratings of the update count, and a rating of the refused text counts for no entry."""
+    loaded = compat.load_playbook()
+    strike(here)
+    compat.update_playbook_data(loaded, {"new_key_points": [f"so {PRIVATE}"], "evaluations": []})
+    (refused,) = {entry["name"] for entry in loaded["key_points"]} - {"kpt_001", "kpt_002", "kpt_003"}
+    commands.add(here, "of another session", HUMAN)
+    rated = [{"name": name, "rating": "harmful"} for name in (refused, "kpt_001")]
+    compat.update_playbook_data(loaded, {"new_key_points": ["fresh"], "evaluations": rated})
+    with pytest.warns(UserWarning, match="redacted by event 14"):
+        compat.save_playbook(loaded)
+    assert_gone(here, "of another session", "fresh")
+    assert [1, 0, 0, 0, 0] == [entry["harmful"] for entry in commands.show(here)["key_points"]]
+    assert [FIRST, TOLD, LAST, "fresh"] == [entry["text"] for entry in loaded["key_points"]]
+
+
+@pytest.mark.parametrize("stamped", [True, False])
+def test_a_file_saved_after_a_redaction_brings_no_text_back(
+    here: Project,
+    write_playbook: Callable[[object], Path],
+    read_playbook: Callable[[], dict[str, Any]],
+    *,
+    stamped: bool,
+) -> None:
+    """An old file, with its `ledger` key or without, counts but for the text, and the redaction is named."""
+    document = read_playbook()
+    strike(here)
+    if not stamped:
+        del document["ledger"]
+    document["note"] = f"about {PRIVATE}"
+    document["key_points"][2]["helpful"] = 5
+    document["key_points"] += [f"and {PRIVATE}", {"text": "odd", "why": TOLD}, "fresh"]
+    write_playbook(document)
+    done = commands.rate(here, "kpt_001", "helpful", HUMAN)
+    assert any(NAMED in note for note in done.notes)
+    assert_gone(here, "odd", "fresh")
+    assert 5 == commands.show(here)["key_points"][2]["helpful"]
+
+
+def test_a_file_that_brings_back_nothing_else_is_rendered_again(
+    here: Project, write_playbook: Callable[[object], Path], read_playbook: Callable[[], dict[str, Any]]
+) -> None:
+    """It adds no event."""
+    document = read_playbook()
+    strike(here)
+    del document["ledger"]
+    before = commands.verify(here).head
+    write_playbook(document)
+    commands.replay(here)
+    assert before == commands.verify(here).head
+    assert_gone(here)
+
+
+def test_an_import_brings_no_redacted_text_back(here: Project) -> None:
+    """The other entries of the file are imported, and the refused ones are among its problems."""
+    strike(here)
+    document = {"key_points": [TOLD, "fresh", {"text": "odd", "why": PRIVATE}, {"no": PRIVATE}], "title": PRIVATE}
+    done = commands.import_file(here, json.dumps(document).encode(), "old.json")
+    assert (2, 4) == (done.imported, sum(NAMED in one["message"] for one in done.problems) + 1)
+    assert_gone(here, "fresh", "odd")
+
+
+def test_an_update_and_its_quotes_bring_no_redacted_text_back(here: Project) -> None:
+    """A reflection's refused text is ignored with its reason, at once and out of the spool; the rest counts."""
+    strike(here)
+    payload = {"new_key_points": [TOLD, "fresh"], "evaluations": [{"name": "kpt_001", "rating": "harmful"}]}
+    done = commands.record(here, payload, {"rater": "reflector"})
+    assert [("new_key_points[0]", NAMED)] == [(one.item, one.reason) for one in done.ignored]
+    with held(here):
+        assert commands.record(here, {"new_key_points": [f"{TOLD}!", "later"]}, {"rater": "reflector"}).spooled
+    noted = commands.rate_all(here, commands.Rating(("kpt_001",), "helpful", f"for {PRIVATE}"), HUMAN)
+    assert any(NAMED in note for note in noted.notes)
+    assert_gone(here, "fresh", "later")
+
+
+def test_add_refuses_a_redacted_text_and_again_brings_it_back(here: Project, run: Run) -> None:
+    """`add` exits 1 and names the redaction; `add --again` by a person adds it, and later saves accept it."""
+    plain = json.loads(json.dumps(compat.load_playbook()))
+    strike(here)
+    refused = run("add", TOLD)
+    assert (1, "") == (refused.code, refused.out)
+    assert f"TEXT: {NAMED}" in refused.err
+    assert 2 == run("add", "--again", TOLD, "--rater", "reflector").code
+    assert_gone(here)
+    assert 0 == run("add", "--again", TOLD).code
+    assert [FIRST, REDACTED, LAST, TOLD] == texts(here)
+    commands.rate(here, "kpt_001", "helpful", HUMAN)
+    with pytest.raises(RedactedTextError):
+        commands.add(here, f"also {PRIVATE}", HUMAN)
+    compat.save_playbook(plain)
+    assert [FIRST, TOLD, LAST] == texts(here)[:3]
+    strike(here)
+    with pytest.raises(RedactedTextError):
+        commands.add(here, TOLD, HUMAN)
+
+
+def test_a_text_redacted_by_its_event_is_refused_whole(here: Project) -> None:
+    """The same text is refused, also with blanks around it; another text that holds a part of it is not."""
+    strike(here, None, "4")
+    with pytest.raises(RedactedTextError):
+        commands.add(here, f"  {TOLD}\n", HUMAN)
+    commands.add(here, f"also {PRIVATE}", HUMAN)
+
+
+def test_reword_refuses_a_redacted_text(here: Project) -> None:
+    """An entry cannot be given the text back."""
+    strike(here)
+    with pytest.raises(RedactedTextError):
+        curate.wish(here, Wish("reword", "kpt_001", text=TOLD), HUMAN)
+    assert_gone(here)
+
+
+def test_a_short_redacted_text_is_refused_as_whole_words_alone(here: Project) -> None:
+    """A needle under 8 characters refuses texts that hold it as words, and a longer one all that hold it."""
+    commands.add(here, "Jane is the customer", HUMAN)
+    commands.add(here, "the mailbox of customers", HUMAN)
+    strike(here, "Jane")
+    strike(here, "customers")
+    for text in ("ask Jane, always", "ourcustomersare"):
+        with pytest.raises(RedactedTextError):
+            commands.add(here, text, HUMAN)
+    commands.add(here, "Janette, MaryJane", HUMAN)
+
+
+def test_the_digests_are_in_one_private_file_that_git_ignores(here: Project) -> None:
+    """It is 0600, holds no text, has a key of its own, and is ignored where the ledger is tracked."""
+    strike(here)
+    path = here.ledger / FOLDER / NAME
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    assert "hunter2" not in path.read_text()
+    shared = stat.S_IMODE(here.ledger.stat().st_mode) | stat.S_IWGRP
+    here.ledger.chmod(shared)
+    strike(here, FIRST)
+    assert 0o600 == stat.S_IMODE(path.stat().st_mode)
+    if shutil.which("git") is None:
+        pytest.skip("git is not installed")
+    (here.ledger / ".gitignore").unlink()
+    for words in (["init", "-q"], ["add", "."]):
+        subprocess.run(["git", *words], cwd=here.root, check=True, capture_output=True)
+    tracked = subprocess.run(["git", "ls-files"], cwd=here.root, check=True, capture_output=True, text=True).stdout
+    assert "events.jsonl" in tracked
+    assert NAME not in tracked
+
+
+def test_two_ledgers_have_different_digests(here: Project, tmp_path: Path) -> None:
+    """The key is random, so nobody can compare what two ledgers redacted."""
+    other = begun(tmp_path / "other")
+    found = []
+    for each in (here, other):
+        strike(each)
+        found.append(json.loads((each.ledger / FOLDER / NAME).read_bytes()))
+    assert found[0]["key"] != found[1]["key"]
+    assert set() == {row[0] for row in found[0]["redacted"]} & {row[0] for row in found[1]["redacted"]}
+
+
+@pytest.mark.parametrize("data", [b"", b"{", b"[]", b'{"key": "x"}', b'{"key": "00", "redacted": [1], "accepted": []}'])
+def test_a_damaged_file_of_digests_refuses_new_texts(here: Project, data: bytes) -> None:
+    """Nobody knows which texts must not come back, and the error names the file."""
+    strike(here)
+    (here.ledger / FOLDER / NAME).write_bytes(data)
+    with pytest.raises(CannotWriteError, match=NAME):
+        commands.add(here, "fresh", HUMAN)
+
+
+def test_again_is_for_a_person_alone(here: Project) -> None:
+    """Another rater cannot accept a redacted text."""
+    with pytest.raises(BadInputError, match="--again"):
+        commands.add(here, TOLD, {"rater": "agent"}, again=True)
+
+
+def test_a_redacted_text_within_json_is_recognised() -> None:
+    """However a JSON document spells it, a text in any of its strings is refused."""
+    found = redactions.Redactions(b"key")
+    found.parts[7] = {found.digest("hunter2"): redactions.Redaction("2026-11-23", "", 19)}
+    for data in ('{"a": ["\\u0068unter2"]}', '{"hunter2": 1}', "hunter2", '"say \\"hunter2\\""'):
+        assert "the text was redacted by event 19" in (found.refusal_in_json(data) or "")
+    assert None is found.refusal_in_json('{"a": ["hunter3", 2, null]}')
