@@ -13,6 +13,7 @@ from ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStart
 from projections.surfaces import doctor, record, reflection_health, settings
 from projections.surfaces.cli import run as run_here
 from projections.surfaces.findings import Patient
+from projections.surfaces.packages import install_command
 from projections.surfaces.project import Project
 from projections.surfaces.reflection import due
 from projections.surfaces.requests import Facts, Request
@@ -223,7 +224,8 @@ def test_the_sdk_asks_for_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, 
     names = "AGENTIC_CONTEXT_API_KEY, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
     assert ([] if key else [f"the rater is anthropic, and no key stands in {names}"]) == bad
     monkeypatch.setattr(reflection_health, "find_spec", lambda _: None)
-    assert ("bad", "the rater is anthropic, and its SDK is missing") == found(owed)[0][:2]
+    assert ("bad", "the rater is anthropic, and the package anthropic is not installed") == found(owed)[0][:2]
+    assert found(owed)[0][2].startswith(f"run: {install_command('anthropic')}; or ")
 
 
 # The rest

@@ -15,6 +15,7 @@ import pytest
 from ledger.errors import BadInputError
 from projections import tables
 from projections.surfaces import cli, commands, curate, lists, sql
+from projections.surfaces.packages import install_command
 from projections.surfaces.project import Project
 from reference_model import extraction
 
@@ -270,7 +271,8 @@ def test_without_the_extra_a_line_says_how_to_get_it(
     del here
     monkeypatch.setitem(sys.modules, "duckdb", None)
     assert 2 == cli.run(["sql", "SELECT 1"])
-    assert "pip install 'tallybook[sql]'" in capsys.readouterr().err
+    hint = f"run: {install_command('duckdb')}"
+    assert f"sql: needs the package duckdb, which is not installed; {hint}\n" in capsys.readouterr().err
 
 
 def test_a_damaged_ledger_answers_no_query(here: Project, capsys: pytest.CaptureFixture[str]) -> None:

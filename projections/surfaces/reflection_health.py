@@ -14,6 +14,7 @@ from projections.reflections import BROKEN_OFF, GONE, NO_RATER, broken_off
 from projections.surfaces import settings
 from projections.surfaces.findings import BAD, NOTE, OK, Finding, age, counted, lasting, named
 from projections.surfaces.install import places
+from projections.surfaces.packages import install_command
 from projections.surfaces.reflection import due, raters, worker
 
 if TYPE_CHECKING:
@@ -68,8 +69,8 @@ def _ready(rater: str) -> Iterator[Finding]:
         hint = f"install Claude Code, or put the folder of `claude` on PATH; or {another}"
         yield Finding(BAD, "the rater is claude, and `claude` is not on PATH", hint)
     if rater == "anthropic" and find_spec("anthropic") is None:
-        hint = f"`pip install 'tallybook[anthropic]'` where Tallybook is installed; or {another}"
-        yield Finding(BAD, "the rater is anthropic, and its SDK is missing", hint)
+        hint = f"run: {install_command('anthropic')}; or {another}"
+        yield Finding(BAD, "the rater is anthropic, and the package anthropic is not installed", hint)
     if rater == "anthropic" and not any(map(os.environ.get, KEYS)):
         what = f"the rater is anthropic, and no key stands in {', '.join(KEYS[:-1])} or {KEYS[-1]}"
         yield Finding(BAD, what, f"set one where the agent is started; or {another}")

@@ -21,6 +21,7 @@ from projections import tables
 from projections.fold import fold
 from projections.standing import standing_view
 from projections.surfaces import commands
+from projections.surfaces.packages import install_command
 from projections.voids import history
 
 if TYPE_CHECKING:
@@ -137,8 +138,8 @@ def _duckdb() -> Any:
     try:
         import duckdb
     except ImportError as error:
-        hint = "`pip install 'tallybook[sql]'` brings it, or `pipx inject tallybook duckdb`"
-        raise BadInputError("sql", "needs DuckDB, which is not installed", hint) from error
+        hint = f"run: {install_command('duckdb')}"
+        raise BadInputError("sql", "needs the package duckdb, which is not installed", hint) from error
     return duckdb
 
 

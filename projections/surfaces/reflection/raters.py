@@ -14,6 +14,7 @@ from ledger.errors import TallybookError
 from projections.reflections import NO_RATER
 from projections.surfaces import screen
 from projections.surfaces.hook import INSIDE
+from projections.surfaces.packages import install_command
 from projections.surfaces.reflection import prompt as prompts
 
 if TYPE_CHECKING:
@@ -170,7 +171,8 @@ def _anthropic(model: str, prompt: str) -> Reply:
     try:
         import anthropic
     except ImportError as error:
-        raise RaterError(UNAVAILABLE, "the SDK is missing: pip install 'tallybook[anthropic]'") from error
+        what = f"the package anthropic is not installed; run: {install_command('anthropic')}"
+        raise RaterError(UNAVAILABLE, what) from error
     wanted = _first("AGENTIC_CONTEXT_MODEL") or model or _first("ANTHROPIC_MODEL", "ANTHROPIC_DEFAULT_HAIKU_MODEL")
     wanted = wanted or "claude-haiku-4-5"
     try:

@@ -1,0 +1,66 @@
+"""The command that adds a missing package, for each way in which Tallybook can be installed."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from projections.surfaces import packages
+from projections.surfaces.packages import install_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_pip_adds_it_to_this_environment() -> None:
+    """By this interpreter, whatever `pip` on PATH belongs to; it is one that pip takes."""
+    words = shlex.split(install_command("duckdb"))
+    assert [sys.executable, "-m", "pip", "install", "duckdb"] == words
+    tried = [*words[:-1], "--dry-run", "--no-index", "attrs"]
+    assert 0 == subprocess.run(tried, capture_output=True, check=False).returncode
+
+
+def test_uv_adds_it_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in an environment that uv made."""
+    monkeypatch.setattr(packages, "find_spec", lambda _: None)
+    assert f"uv pip install --python {shlex.quote(sys.executable)} duckdb" == install_command("duckdb")
+
+
+def test_pipx_injects_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Into its environment of this name, which a suffix may have made another."""
+    (tmp_path / "tallybook-2").mkdir()
+    (tmp_path / "tallybook-2" / "pipx_metadata.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "tallybook-2"))
+    assert "pipx inject tallybook-2 duckdb" == install_command("duckdb")
+
+
+@pytest.mark.parametrize(
+    ("requirements", "words"),
+    [
+        ('[{ name = "tallybook" }]', "--with duckdb tallybook"),
+        ('[{ name = "tallybook", specifier = ">=0.1" }]', "--with duckdb 'tallybook>=0.1'"),
+        ('[{ name = "tallybook", directory = "/a b" }]', "--with duckdb '/a b'"),
+        ('[{ name = "tallybook", editable = "/src" }]', "--editable --with duckdb /src"),
+        ('[{ name = "tallybook", path = "/t.whl" }]', "--with duckdb /t.whl"),
+        (
+            '[{ name = "tallybook", git = "https://host.example/t" }]',
+            "--with duckdb 'tallybook @ git+https://host.example/t'",
+        ),
+        (
+            '[{ name = "tallybook", directory = "/src" }, { name = "anthropic", specifier = ">=0.60" }]',
+            "--with 'anthropic>=0.60' --with duckdb /src",
+        ),
+        ("7", "--with duckdb tallybook"),
+    ],
+)
+def test_uv_installs_the_tool_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, requirements: str, words: str
+) -> None:
+    """From where it came, and with what else it was installed with."""
+    (tmp_path / "uv-receipt.toml").write_text(f"[tool]\nrequirements = {requirements}\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert f"uv tool install {words}" == install_command("duckdb")
