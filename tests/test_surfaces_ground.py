@@ -208,3 +208,21 @@ def test_a_repository_that_git_refuses_is_a_note(here: Project) -> None:
     (here.root / ".git" / "HEAD").unlink()
     ((level, message),) = seen(here, "git")
     assert ("note", True) == (level, message.startswith("git could not be asked: not a git repository"))
+
+
+# The cache
+
+
+@posix
+def test_a_cache_folder_that_is_not_used_is_named(
+    here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hint says how it is used again."""
+    assert [("ok", "the cache folder is yours alone")] == seen(here, "cache")
+    (tmp_path / "open").mkdir()
+    (tmp_path / "open").chmod(0o755)
+    monkeypatch.setenv("TALLYBOOK_CACHE_DIR", str(tmp_path / "open"))
+    ((level, message),) = seen(here, "cache")
+    assert ("note", "is in the project") == (level, message.rpartition("open ")[2])
+    monkeypatch.setenv("TALLYBOOK_CACHE_DIR", "open")
+    assert [("note", "no cache is used: open is not an absolute path")] == seen(here, "cache")

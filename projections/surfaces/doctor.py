@@ -41,6 +41,7 @@ CHECKS: tuple[tuple[str, Check], ...] = (
     ("files", ground.files),
     ("writing", ground.writing),
     ("modes", ground.modes),
+    ("cache", ground.cache_folder),
     ("marks", ground.flags),
     ("disk", ground.room),
     ("file system", ground.kind),

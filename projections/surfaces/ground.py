@@ -10,7 +10,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from ledger import disk
+from ledger import caches, disk
 from ledger.errors import LockHeldError
 from ledger.line import MAX_BATCH_BYTES
 from projections.surfaces import git as asking
@@ -106,6 +106,17 @@ def modes(patient: Patient) -> Iterator[Finding]:
         hint = f"`chmod {who}-w {quote(str(project.playbook))}`"
         found.append(Finding(BAD, "others may write playbook.json, which agents obey", hint))
     yield from found or [Finding(OK, "no more is shared than the project's folder")]
+
+
+def cache_folder(patient: Patient) -> Iterator[Finding]:
+    """Look whether this user has a cache folder that is safe to use."""
+    base = caches.user_folder()
+    found = caches.fault(base, patient.project.ledger) if base else "the system names no folder for it"
+    if found:
+        hint = f"everything works, but takes longer; `chmod 700` it if it is yours, or set {caches.VARIABLE} to another"
+        yield Finding(NOTE, f"no cache is used: {f'{base} ' if base else ''}{found}", hint)
+    else:
+        yield Finding(OK, "the cache folder is yours alone")
 
 
 def locks(patient: Patient) -> Iterator[Finding]:
