@@ -81,11 +81,15 @@ if hasattr(os, "register_at_fork"):
 
 def new_id(unix_us: int) -> str:
     """Return a fresh UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits."""
-    if not _noise:
+    try:
+        # Not after a look at whether there are any: another thread could take the last ones meanwhile.
+        noise = _noise.pop().hex()
+    except IndexError:
         drawn = os.urandom(10 * _IDS_DRAWN)
-        _noise.extend(drawn[begin : begin + 10] for begin in range(0, len(drawn), 10))
-    noise = _noise.pop().hex()
-    time_hex = f"{unix_us // 1000:012x}"
+        _noise.extend(drawn[begin : begin + 10] for begin in range(10, len(drawn), 10))
+        noise = drawn[:10].hex()
+    # Before 1970 there is no time that an id could hold.
+    time_hex = f"{max(unix_us, 0) // 1000:012x}"
     # The variant takes the upper two bits of its digit.
     variant = "89ab"[int(noise[3], 16) & 3]
     return f"{time_hex[:8]}-{time_hex[8:]}-7{noise[:3]}-{variant}{noise[4:7]}-{noise[7:19]}"

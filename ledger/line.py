@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import binascii
 
-from ledger.errors import BadInputError
+from ledger.errors import BadInputError, CannotWriteError
 from ledger.light import NamedTuple, encoder, sha256
 
 TYPE_CHECKING = False
@@ -39,6 +39,8 @@ SECTION = b",\t"
 # What follows a chain mark: the value and the end of the line.
 CHAIN_TAIL_BYTES = CHAIN_CHARS + len(CHAIN_END)
 CRC_BYTES = len(b'{"crc":"00000000",')
+AT_CHARS = len("2026-11-21T20:17:03.123456Z")
+FIRST_YEAR = "0001"
 CONTINUED = "text.continued"
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
 # Characters of free text a line may carry: JSON needs up to six bytes for one, and the rest of the line has room.
@@ -292,7 +294,10 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     Raises:
         BadInputError: A line or the batch would be too long, a text is not Unicode (a lone surrogate), the key is not
             a plain one, or ``by`` does not say who.
+        CannotWriteError: The clock is outside of the years 1 to 9999, which a line can hold.
     """
+    if len(stamp.at) != AT_CHARS or stamp.at < FIRST_YEAR:
+        raise CannotWriteError("clock", f"is at {stamp.at}", "set it to a year from 1 to 9999; nothing was recorded")
     drafts = lengthen(drafts)
     by = _who(stamp.by)
     seq = stamp.mark.seq

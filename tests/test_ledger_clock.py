@@ -121,6 +121,30 @@ def test_every_random_bit_of_an_id_is_random() -> None:
     assert 74 == (ever & ~always & (1 << 128) - 1).bit_count()
 
 
+def test_an_id_from_before_1970_is_one_of_1970() -> None:
+    """A version 7 UUID holds no earlier time, and stays a UUID."""
+    assert (7, 0) == (UUID(clock.new_id(-1)).version, UUID(clock.new_id(-1)).int >> 80)
+
+
+THREADS = """
+import sys
+from concurrent.futures import ThreadPoolExecutor
+sys.path.insert(0, sys.argv[1])
+from ledger.clock import new_id
+sys.setswitchinterval(1e-6)
+with ThreadPoolExecutor(8) as pool:
+    drawn = list(pool.map(lambda _: [new_id(0) for _ in range(20_000)], range(8)))
+print(len({one for some in drawn for one in some}))
+"""
+
+
+def test_threads_draw_ids_at_the_same_time() -> None:
+    """Each of eight threads gets all of its ids, and none comes twice."""
+    root = Path(__file__).resolve().parent.parent
+    done = subprocess.run([sys.executable, "-I", "-c", THREADS, str(root)], capture_output=True, text=True, check=False)
+    assert ("", "160000\n") == (done.stderr, done.stdout)
+
+
 FORK = """
 import os, sys
 sys.path.insert(0, sys.argv[1])

@@ -1,0 +1,76 @@
+"""A system clock that no line of the ledger can hold: nothing is recorded, and everything can still be read."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+from test_surfaces_spool import held, spooled
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Run
+
+YEAR_10000_S = 253_402_300_800
+YEAR_1_S = -62_135_596_800
+DAY_S = 86_400
+READING = (["show"], ["show", "--at", "2d"], ["verify"], ["log"], ["why", "kpt_001"], ["score"], ["doctor"], ["replay"])
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    """Set the system's clock to a moment in seconds since 1970."""
+    monkeypatch.setattr(time, "time_ns", lambda: seconds * 1_000_000_000)
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with one entry."""
+    made = Project(project)
+    commands.add(made, "Quote ids.", {"rater": "human"})
+    return made
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [YEAR_10000_S, YEAR_10000_S * 3, YEAR_1_S - 1, YEAR_1_S - 3 * 366 * DAY_S],
+    ids=["10000", "26059", "0", "-3"],
+)
+@pytest.mark.parametrize("locked", [False, True], ids=["free", "locked"])
+def test_a_clock_outside_of_the_years_1_to_9999_records_nothing(
+    here: Project, run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int, *, locked: bool
+) -> None:
+    """A verb that writes ends with exit code 4 and names the clock, and the ledger stays what it was."""
+    before = (here.ledger / "events.jsonl").read_bytes()
+    with monkeypatch.context() as patch, held(here) if locked else nullcontext():
+        set_clock(patch, seconds)
+        answer = run("rate", "kpt_001", "helpful")
+        assert (4, "") == (answer.code, answer.out)
+        assert answer.err.startswith("tallybook: clock: is at ")
+        assert answer.err.endswith("; set it to a year from 1 to 9999; nothing was recorded\n")
+    assert (before, []) == ((here.ledger / "events.jsonl").read_bytes(), spooled(here))
+    assert 0 == run("rate", "kpt_001", "helpful").code
+
+
+@pytest.mark.parametrize("seconds", [YEAR_10000_S - 1, YEAR_1_S], ids=["9999", "1"])
+def test_the_first_and_the_last_second_that_a_line_can_hold_are_recorded(
+    project: Path, run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int
+) -> None:
+    """A ledger that begins in the year 1 or ends in the year 9999 verifies."""
+    set_clock(monkeypatch, seconds)
+    assert 0 == run("add", "Quote ids.").code
+    assert 0 == run("verify").code
+    assert (project / ".claude" / "playbook.json").is_file()
+
+
+@pytest.mark.parametrize("seconds", [YEAR_10000_S, YEAR_1_S - 1], ids=["10000", "0"])
+@pytest.mark.usefixtures("here")
+def test_a_ledger_is_read_whatever_the_clock_says(run: Run, monkeypatch: pytest.MonkeyPatch, seconds: int) -> None:
+    """Verbs that only read answer as always."""
+    set_clock(monkeypatch, seconds)
+    assert dict.fromkeys(map(" ".join, READING), 0) == {" ".join(words): run(*words).code for words in READING}
