@@ -16,6 +16,7 @@ from ledger.events import (
     PointReworded,
     PointUnpinned,
 )
+from ledger.names import find_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,7 @@ MAX_REASON_CHARS = 1_000
 
 @attrs.frozen
 class Wish:
-    """What somebody wants to become of an entry.
+    """What somebody wants to become of an entry, or the same of several.
 
     Attributes:
         verb: A key of WISHES.
@@ -35,6 +36,7 @@ class Wish:
         reason: Why, empty where none was given.
         text: Its new text, for ``reword``.
         merged: Names of the entries that go into it, for ``merge``.
+        others: Names of further entries of which the same is wanted, in the same batch.
     """
 
     verb: str
@@ -42,6 +44,7 @@ class Wish:
     reason: str = ""
     text: str = ""
     merged: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 def decide_wish(wish: Wish, known: Known) -> Decision:
@@ -54,10 +57,27 @@ def decide_wish(wish: Wish, known: Known) -> Decision:
     """
     if wish.reason and (fault := reason_fault(wish.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
-    for name in (wish.name, *wish.merged):
-        if name not in known.used:
-            raise UnknownPointError(name)
-    return Decision((WISHES[wish.verb](wish, known),))
+    names = dict.fromkeys(_used_name(name, known) for name in (wish.name, *wish.others))
+    wish = attrs.evolve(wish, merged=tuple(_used_name(name, known) for name in wish.merged))
+    events = []
+    for name in names:
+        events.append(WISHES[wish.verb](attrs.evolve(wish, name=name), known))
+        if wish.verb == "restore":
+            # Two entries with the same text are not both restored.
+            known = attrs.evolve(known, points={**known.points, name: known.gone[name]})
+    return Decision(tuple(events))
+
+
+def _used_name(given: str, known: Known) -> str:
+    """Return the name of the entry that was meant.
+
+    Raises:
+        UnknownPointError: There never was one.
+    """
+    name = find_name(given, known.used)
+    if name is None:
+        raise UnknownPointError(given)
+    return name
 
 
 def reason_fault(reason: str) -> str | None:

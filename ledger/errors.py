@@ -66,10 +66,11 @@ class UnknownPointError(TallybookError):
 
     exit_code = EXIT_NO
 
-    def __init__(self, name: str) -> None:
-        """Name the entry that is not there."""
+    def __init__(self, name: str, meant: str | None = None) -> None:
+        """Name the entry that is not there, and the one that was probably meant."""
         self.name = name
-        super().__init__(f"{name}: no entry ever had this name; `tallybook show` lists those there are")
+        hint = "`tallybook show` lists those there are" if meant is None else f"did you mean {meant}?"
+        super().__init__(f"{name}: no entry ever had this name; {hint}")
 
 
 class NothingToDoError(TallybookError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Collection, Container, Iterable, Mapping
     from typing import Any
 
 PREFIX = "kpt_"
@@ -60,6 +60,25 @@ def usable_name(value: object) -> bool:
     if not isinstance(value, str) or len(value) > MAX_NAME_CHARS or not value.strip():
         return False
     return UNPRINTABLE.isdisjoint(value) and not any("\ud800" <= char <= "\udfff" for char in value)
+
+
+def find_name(given: str, names: Collection[str]) -> str | None:
+    """Return the name that a person meant.
+
+    Args:
+        given: What the person wrote.
+        names: The names that there are.
+
+    Returns:
+        The name as it was given; else the only one that differs in case or in leading zeros alone, so that ``KPT_001``
+        and ``kpt_01`` mean ``kpt_001``; None where there is none, or several.
+    """
+    if given in names:
+        return given
+    folded = given.casefold()
+    number = number_of(folded)
+    like = [name for name in names if name.casefold() == folded or (number is not None and number_of(name) == number)]
+    return like[0] if len(like) == 1 else None
 
 
 class Naming:

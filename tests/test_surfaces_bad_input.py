@@ -90,7 +90,7 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("an empty name", ["rate", "", "helpful"], 2, "expected a text as name"),
     ("a name of 1,000 characters", ["rate", "x" * 1000, "helpful"], 2, "1,000 characters"),
     ("an unknown rating", ["rate", "kpt_001", "great"], 2, "'great': is no rating; give one of helpful"),
-    ("a rating in capitals", ["rate", "kpt_001", "HELPFUL"], 2, "is no rating"),
+    ("a rating with a typo", ["rate", "kpt_001", "HELPFULL"], 2, "is no rating"),
     ("an empty rating", ["rate", "kpt_001", ""], 2, "expected a text as rating"),
     ("a rating of two lines", ["rate", "kpt_001", "a\nb"], 2, "is no rating"),
     ("an empty text", ["add", ""], 2, "the text is empty"),

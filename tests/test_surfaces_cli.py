@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 MAIN = "from projections.surfaces.entry import main; main()"
-RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled"]
+RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated"]
 STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]
 BESIDE = ["origin", "original", "notes", "told", "cited", "stood", "vanished_by", "deciding", "lineage"]
 HELPED = ["import", "add", "rate", "record", "replay", "show", "why", "blame", "graveyard", "sql", "log", "verify"]
@@ -61,9 +61,11 @@ def test_add_and_rate_answer_what_they_recorded(project: Path, ask: Callable[...
     del project
     answer = ask("add", "use types")
     assert RECORDED == list(answer)
-    expected = {"added": ["kpt_001"], "pruned": [], "ignored": [], "spooled": False}
+    expected = {"added": ["kpt_001"], "pruned": [], "ignored": [], "spooled": False, "rated": []}
     assert {"seq_from": 2, "seq_to": 3} | expected == answer
-    assert {"seq_from": 4, "seq_to": 5} | expected | {"added": []} == ask("rate", "kpt_001", "helpful")
+    rated = [{"name": "kpt_001", "text": "use types", "helpful": 1, "harmful": 0}]
+    expected |= {"seq_from": 4, "seq_to": 5, "added": [], "rated": rated}
+    assert expected == ask("rate", "kpt_001", "helpful")
 
 
 @pytest.mark.usefixtures("here")
@@ -97,7 +99,7 @@ def test_a_second_delivery_answers_no_events(ask: Callable[..., Any]) -> None:
     first = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
     again = ask("rate", "kpt_001", "helpful", "--key", "session-1:7")
     assert (4, 5) == (first["seq_from"], first["seq_to"])
-    assert dict(zip(RECORDED, (None, None, [], [], [], False), strict=True)) == again
+    assert dict(zip(RECORDED, (None, None, [], [], [], False, []), strict=True)) == again
     assert 1 == ask("show")["key_points"][0]["helpful"]
 
 

@@ -57,7 +57,7 @@ def test_rate_knows_whom_it_may_rate(here: Project) -> None:
     assert before == commands.verify(here).events
 
 
-@pytest.mark.parametrize("rating", ["", "Helpful", "+1", "helpful "])
+@pytest.mark.parametrize("rating", ["", "Helpfull", "+1", "helpful "])
 def test_rate_takes_three_ratings(here: Project, rating: str) -> None:
     """A person's slip is refused, where a reflector's would be kept and ignored."""
     with pytest.raises(BadInputError):

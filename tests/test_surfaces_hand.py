@@ -87,9 +87,10 @@ def test_each_verb_says_what_it_recorded(here: Project, run: Run) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_each_verb_answers_in_json(run: Run) -> None:
-    """The number of its event, and what it was in one line."""
+    """The number of its event, and what it was in one line; and the same of each event of its batch."""
     for seq, (arguments, did) in enumerate(VERBS, 10):
-        assert {"seq": seq, "summary": did} == json.loads(run(*arguments, "--json").out)
+        event = {"seq": seq, "summary": did}
+        assert event | {"events": [event]} == json.loads(run(*arguments, "--json").out)
 
 
 def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
@@ -98,8 +99,8 @@ def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
     assert (0, f"{lines}to bring this back, run: tallybook undo 10\n", "") == run("undo", "--reason", "misread")
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
     answer = json.loads(run("undo", "6", "--json").out)
-    undone = [{"seq": 6, "summary": 'learned kpt_003 "three"'}]
-    assert {"seq": 11, "events": undone, "redo": "tallybook undo 11"} == answer
+    events = [{"seq": 6, "summary": 'learned kpt_003 "three"'}]
+    assert {"seq": 11, "events": events, "redo": "tallybook undo 11"} == answer
     assert ["kpt_001", "kpt_002"] == list(counts(here))
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MAX_BY_CHARS = 200
 _INTERRUPTED = 130
 RECORDED = "what was sent is recorded, so do not send it again"
+_TEXT_CHARS = 100
 
 BY_OPTIONS = {
     "rater": "Who rates: human, agent, reflector, …",
@@ -67,9 +68,22 @@ def _harmless(text: str) -> str:
     return harmless(text)
 
 
-def read_input(file: str) -> tuple[bytes, str]:
-    """Return the bytes of a file, or of standard input for ``-``, and what to call them."""
+def announce_input(what: str) -> None:
+    """Say on a terminal what the command waits for, and how to end it."""
+    if sys.stdin.isatty():
+        key = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
+        note(f"type or paste {what}, then press {key}")
+
+
+def read_input(file: str, what: str = "the text") -> tuple[bytes, str]:
+    """Return the bytes of a file, or of standard input for ``-``, and what to call them.
+
+    Args:
+        file: The file.
+        what: What is expected, for a person at a terminal.
+    """
     if file == "-":
+        announce_input(what)
         return sys.stdin.buffer.read(strict.MAX_PAYLOAD_BYTES + 1), "standard input"
     try:
         return Path(file).read_bytes(), file
@@ -77,12 +91,12 @@ def read_input(file: str) -> tuple[bytes, str]:
         raise BadInputError(file, f"cannot be read: {reason(error)}", strict.HINT) from error
 
 
-def given_text(given: str | None) -> str | None:
+def given_text(given: str | None, what: str = "the text") -> str | None:
     """Return a text from the command line, or from standard input for ``-``, where no history keeps it."""
     if given != "-":
         return given
     try:
-        return read_input("-")[0].decode().removesuffix("\n")
+        return read_input("-", what)[0].decode().removesuffix("\n")
     except UnicodeDecodeError as error:
         raise BadInputError("standard input", "is not UTF-8 text", strict.HINT) from error
 
@@ -96,14 +110,22 @@ def said_by(options: Mapping[str, Any]) -> dict[str, str]:
     return by
 
 
-def told(outcome: Outcome, *, as_json: bool) -> None:
-    """Print what became of a request; what was odd on the way goes to standard error."""
+def told(outcome: Outcome, *, as_json: bool, with_counts: bool = False) -> None:
+    """Print what became of a request; what was odd on the way goes to standard error.
+
+    Args:
+        outcome: What became of it.
+        as_json: Whether a program asks.
+        with_counts: Whether a person sees each rated entry with its new counts; a program always does.
+    """
     for line in outcome.notes:
         note(line)
     if as_json:
         fields = ("seq_from", "seq_to", "added", "pruned")
         ignored = [attrs.asdict(one) for one in outcome.ignored]
-        answer({field: getattr(outcome, field) for field in fields} | {"ignored": ignored, "spooled": outcome.spooled})
+        rated = [attrs.asdict(point) for point in outcome.rated]
+        beside = {"ignored": ignored, "spooled": outcome.spooled, "rated": rated}
+        answer({field: getattr(outcome, field) for field in fields} | beside)
         return
     for one in outcome.ignored:
         say(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
@@ -116,6 +138,9 @@ def told(outcome: Outcome, *, as_json: bool) -> None:
         parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
         parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
         say("; ".join(parts))
+    for point in outcome.rated if with_counts else ():
+        text = point.text if len(point.text) <= _TEXT_CHARS else f"{point.text[: _TEXT_CHARS - 1]}…"
+        say(_harmless(f"{point.name}  +{point.helpful} -{point.harmful}  {text}"))
 
 
 def _stand_in() -> None:

@@ -183,7 +183,7 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     from projections.surfaces import lists
     from projections.surfaces import sql as asked
 
-    found = asked.query(project, given_text(query) or "", noted(project, when))
+    found = asked.query(project, given_text(query, "a query") or "", noted(project, when))
     _waiting(project)
     if as_json:
         for row in found.rows:

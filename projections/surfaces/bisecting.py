@@ -10,6 +10,7 @@ import click
 
 from ledger.codec import decode
 from ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, UnknownPointError
+from ledger.names import find_name
 from projections.bisection import search, turn_json
 from projections.conditions import parse
 from projections.surfaces import when as moments
@@ -41,7 +42,7 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
     found = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if found.turn is None and name not in found.book.used:
-            raise UnknownPointError(name)
+            raise UnknownPointError(name, find_name(name, found.book.used))
     return found
 
 

@@ -46,6 +46,17 @@ ELSEWHERE: Final = {
 """Module beside this → the verbs in it. It is loaded when one of them is asked for."""
 
 
+INSTEAD: Final = {
+    "delete": "`tallybook retire NAME` takes an entry out",
+    "edit": "`tallybook reword NAME TEXT` changes the text of an entry",
+    "export": "`tallybook replay --output FILE` writes the playbook, `tallybook show --json` prints it",
+    "list": "`tallybook show` lists the entries, `tallybook log` the events",
+    "remove": "`tallybook retire NAME` takes an entry out",
+    "status": "`tallybook doctor` checks the ledger, `tallybook show` lists the entries",
+}
+"""What people try that is not a verb → which one does it."""
+
+
 class Verbs(click.Group):
     """The verbs here, and those elsewhere."""
 
@@ -59,7 +70,40 @@ class Verbs(click.Group):
             if cmd_name in names:
                 for verb in import_module(f"projections.surfaces.{module}").VERBS:
                     self.add_command(verb)
-        return super().get_command(ctx, cmd_name)
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and _PROJECT not in command.params:
+            command.params.append(_PROJECT)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb and its words; for ``help`` the verb that it is about, to print that one's help."""
+        word = args[0]
+        if word == "help":
+            about = [one for one in args[1:] if one != "help" and not one.startswith("-")]
+            if not about:
+                click.echo(ctx.get_help())
+                ctx.exit()
+            return self.resolve_command(ctx, [about[0], "--help"])
+        if self.get_command(ctx, word) is None and not word.startswith("-"):
+            if word in INSTEAD:
+                raise click.UsageError(f"{word!r} is not a command; {INSTEAD[word]}.", ctx)
+            raise click.exceptions.NoSuchCommand(word, possibilities=self.list_commands(ctx), ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+def _enter_project(context: click.Context, _option: click.Parameter, folder: str | None) -> None:
+    """Find the project: the one that is named after the verb, else as named before it."""
+    named = context.find_root().params
+    named["folder"] = folder or named["folder"]
+    context.obj = find_project(named["folder"], must_exist=True)
+
+
+_PROJECT: Final = click.Option(
+    ["--project"], metavar="DIR", expose_value=False, hidden=True, is_eager=True, callback=_enter_project
+)
+"""``--project`` after a verb; every verb has it."""
 
 
 @click.group(
@@ -69,17 +113,20 @@ class Verbs(click.Group):
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option("--project", "folder", metavar="DIR", help="The project; else CLAUDE_PROJECT_DIR, else found from here.")
+@as_json
 @click.version_option(package_name="tallybook", prog_name="tallybook")
 @click.pass_context
-def tallybook(context: click.Context, folder: str | None) -> None:
+def tallybook(context: click.Context, /, *, as_json: bool, **_: Any) -> None:
     """An event-sourced ledger of ratings for coding agents.
 
     Every rating is appended as an event; playbook.json is a replay of them.
+    --project and --json may also come after the command.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         return
-    context.obj = find_project(folder, must_exist=True)
+    if as_json:
+        context.default_map = {context.invoked_subcommand: {"as_json": True}}
 
 
 @tallybook.command("import", epilog="Example: tallybook import .claude/playbook.json")
@@ -88,7 +135,7 @@ def tallybook(context: click.Context, folder: str | None) -> None:
 @click.pass_obj
 def import_(project: Project, /, *, file: str, as_json: bool) -> None:
     """Take a legacy playbook in as seed events."""
-    data, source = read_input(file)
+    data, source = read_input(file, "a playbook, as JSON")
     done = commands.import_file(project, data, source)
     if as_json:
         answer({"imported": done.imported, "skipped": done.skipped, "problems": list(done.problems)})
@@ -109,7 +156,7 @@ def import_(project: Project, /, *, file: str, as_json: bool) -> None:
 @as_json
 @click.pass_obj
 def add(project: Project, /, **options: Any) -> int:
-    """Add a new key point; the answer has its name."""
+    """Add a new key point; the answer has its name. A TEXT of - is read from standard input."""
     return everyday.add(project, options)
 
 

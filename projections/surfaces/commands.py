@@ -21,6 +21,7 @@ from ledger.errors import (
 )
 from ledger.events import RATINGS, PointNoted
 from ledger.light import NamedTuple, later
+from ledger.names import find_name
 from projections.checkpoint import PLAYBOOK_FORM
 from projections.playbook import PLAYBOOK
 from projections.render import playbook_bytes, playbook_dict, read_stamp
@@ -145,19 +146,22 @@ def rate_all(project: Project, given: Rating, by: Mapping[str, str], key: str | 
         BadInputError: The rating is none of RATINGS, or the reason cannot be recorded.
         UnknownPointError: No entry ever had one of the names.
     """
-    evaluations = [{"name": name, "rating": given.rating} for name in dict.fromkeys(given.names)]
-    for evaluation in evaluations:
-        if (fault := decide.rating_fault(evaluation)) is not None:
+    rating = given.rating.lower() if given.rating.lower() in RATINGS else given.rating
+    for name in given.names:
+        if (fault := decide.rating_fault({"name": name, "rating": rating})) is not None:
             raise BadInputError("NAME RATING", fault, "nothing was recorded")
-    if given.rating not in RATINGS:
-        raise BadInputError(repr(given.rating), "is no rating", f"give one of {', '.join(RATINGS)}")
+    if rating not in RATINGS:
+        raise BadInputError(repr(rating), "is no rating", f"give one of {', '.join(RATINGS)}")
     if given.reason and (fault := curate.reason_fault(given.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
     used = now(project).used
+    names: dict[str, None] = {}
     for name in given.names:
-        if name not in used:
+        if (meant := find_name(name, used)) is None:
             raise UnknownPointError(name)
-    noted = [PointNoted(one["name"], f"{given.rating}: {given.reason}") for one in evaluations if given.reason]
+        names[meant] = None
+    evaluations = [{"name": name, "rating": rating} for name in names]
+    noted = [PointNoted(name, f"{rating}: {given.reason}") for name in names if given.reason]
     update = requests.Update({"evaluations": evaluations}, beside=tuple(noted))
     return _one(recording.write(project, [requests.Request(update, by, key)]))
 

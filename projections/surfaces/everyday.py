@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 def add(project: Project, options: Mapping[str, Any]) -> int:
     """Add a new key point."""
-    done = commands.add(project, options["text"], answers.said_by(options), options["key"], again=options["again"])
+    text = answers.given_text(options["text"], "the text of the entry") or ""
+    done = commands.add(project, text, answers.said_by(options), options["key"], again=options["again"])
     answers.told(done, as_json=options["as_json"])
     return 0
 
@@ -32,14 +33,14 @@ def rate(project: Project, options: Mapping[str, Any]) -> int:
     """Rate entries, in one batch."""
     given = commands.Rating(options["names"], options["rating"], options["reason"])
     done = commands.rate_all(project, given, answers.said_by(options), options["key"])
-    answers.told(done, as_json=options["as_json"])
+    answers.told(done, as_json=options["as_json"], with_counts=True)
     return 0
 
 
 def record(project: Project, options: Mapping[str, Any]) -> int:
     """Record an extraction result as one batch."""
     by = answers.said_by(options)
-    payload = strict.loads(*answers.read_input(options["file"]))
+    payload = strict.loads(*answers.read_input(options["file"], "an extraction result, a JSON object"))
     answers.told(commands.record(project, payload, by, options["key"]), as_json=options["as_json"])
     return 0
 

@@ -26,24 +26,26 @@ def _told(outcome: Outcome, *, as_json: bool) -> None:
     """Print what was recorded, in the words of ``log``."""
     for line in outcome.notes:
         note(line)
-    (event,) = outcome.events
+    rows = [{"seq": seq, "summary": summary(event)} for seq, event in enumerate(outcome.events, outcome.seq_from or 0)]
     if as_json:
-        answer({"seq": outcome.seq_from, "summary": summary(event)})
-    else:
-        say(f"recorded as event {outcome.seq_from}: {summary(event)}")
+        answer(rows[0] | {"events": rows})
+        return
+    for row in rows:
+        say(f"recorded as event {row['seq']}: {row['summary']}")
 
 
-def _about_one(verb: str, about: str, example: str) -> click.Command:
-    """Return a verb that says one thing about one entry."""
+def _about_each(verb: str, about: str, example: str) -> click.Command:
+    """Return a verb that says one thing about each of some entries, all in one batch."""
 
     @click.command(verb, help=about, epilog=f"Example: tallybook {example}")
-    @click.argument("name")
+    @click.argument("names", metavar="NAME...", nargs=-1, required=True)
     @reasoned
     @said("human")
     @as_json
     @click.pass_obj
-    def command(project: Project, /, *, name: str, reason: str, as_json: bool, **options: Any) -> None:
-        _told(curate.wish(project, Wish(verb, name, reason), said_by(options)), as_json=as_json)
+    def command(project: Project, /, *, names: tuple[str, ...], reason: str, as_json: bool, **options: Any) -> None:
+        wish = Wish(verb, names[0], reason, others=names[1:])
+        _told(curate.wish(project, wish, said_by(options)), as_json=as_json)
 
     return command
 
@@ -104,10 +106,10 @@ def undo(project: Project, /, **options: Any) -> None:
 
 
 VERBS: Final = (
-    _about_one("retire", "Take an entry out of the playbook; `restore` brings it back.", "retire kpt_003"),
-    _about_one("restore", "Bring back an entry that was retired, removed or pruned.", "restore kpt_003"),
-    _about_one("pin", "Keep an entry from being pruned.", "pin kpt_003 --reason 'house rule'"),
-    _about_one("unpin", "Let a pinned entry be pruned again.", "unpin kpt_003"),
+    _about_each("retire", "Take entries out of the playbook; `restore` brings them back.", "retire kpt_003 kpt_007"),
+    _about_each("restore", "Bring back entries that were retired, removed or pruned.", "restore kpt_003"),
+    _about_each("pin", "Keep entries from being pruned.", "pin kpt_003 --reason 'house rule'"),
+    _about_each("unpin", "Let pinned entries be pruned again.", "unpin kpt_003 kpt_007"),
     reword,
     merge,
     undo,

@@ -52,7 +52,7 @@ def run(arguments: Sequence[str]) -> int:
     if os.environ.get(INSIDE):
         return 0
     try:
-        payload = AGENTS[arguments[0] if arguments else "claude"](loads(_standard_input()))
+        payload = _reader_of(arguments[0] if arguments else "claude")(loads(_standard_input()))
         answer = handle(payload)
         if answer:
             _say(answer)
@@ -60,6 +60,20 @@ def run(arguments: Sequence[str]) -> int:
         with suppress(Exception):
             note(_project_of(""), error)
     return 0
+
+
+def _reader_of(agent: str) -> Callable[[Mapping[str, Any]], Payload]:
+    """Return what reads an agent's payloads.
+
+    Raises:
+        BadInputError: There is no such agent; the error output names those that there are.
+    """
+    if agent in AGENTS:
+        return AGENTS[agent]
+    error = BadInputError(f"hook {agent!a}", "not an agent", f"use {', '.join(AGENTS)}")
+    with suppress(OSError):
+        os.write(2, f"tallybook: {error}\n".encode())
+    raise error
 
 
 def main(arguments: Sequence[str]) -> NoReturn:

@@ -13,7 +13,9 @@ from ledger.codec import decode
 from ledger.errors import UnknownPointError
 from ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from ledger.line import SECTION, START, dumps, head_field
+from ledger.names import find_name
 from projections.history import Wanted, brief, chosen, row
+from projections.surfaces.reading import current
 from projections.voids import Voids, voids_of
 
 if TYPE_CHECKING:
@@ -180,7 +182,7 @@ def stretches(
     while wait is not None and wanted.until is None and wait():
         yield place.mark, place.records(log, wanted)
     if wait is None and not place.found and wanted.name is not None and not _is_told_of(log, wanted.name):
-        raise UnknownPointError(wanted.name)
+        raise UnknownPointError(wanted.name, find_name(wanted.name, current(log).used))
 
 
 def events(log: Log, wanted: Wanted) -> Iterator[Recorded]:

@@ -12,7 +12,7 @@ from ledger import clock, codec, redact, redactions, spool
 from ledger.curate import Wish
 from ledger.decide import Decision, Refused
 from ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
-from ledger.events import PlaybookUpdated, PointRestored
+from ledger.events import PlaybookUpdated, PointRated, PointRestored
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
 from projections.surfaces import cache_cleaning, playbook_file
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from ledger.backends.jsonl import JsonlLog
     from ledger.decide import Ignored
-    from ledger.events import Event
+    from ledger.events import Event, KeyPoint
     from ledger.log import Transaction
     from ledger.redactions import Redactions
     from projections.surfaces.playbook_file import Found
@@ -58,6 +58,7 @@ class Outcome:
         ignored: What counts nothing, and why.
         spooled: Whether it waits to be taken in, because another process held the ledger.
         repeated: Whether its key had been recorded before, so that nothing was added.
+        rated: The entries that were rated and stand, as they are afterwards.
         renamed: Name that the sender uses → the entry's name in the ledger, where they differ.
         notes: What a person should hear beside it, a line each.
         events: What was recorded.
@@ -70,6 +71,7 @@ class Outcome:
     ignored: tuple[Ignored, ...] = ()
     spooled: bool = False
     repeated: bool = False
+    rated: tuple[KeyPoint, ...] = ()
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
@@ -280,12 +282,16 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
     # What a hand took out or brought back is neither pruned nor added.
     updated = isinstance(decision.events[-1], PlaybookUpdated)
     back = {event.name for event in decision.events if isinstance(event, PointRestored)}
+    rated = dict.fromkeys(
+        state.merged.get(event.name, event.name) for event in decision.events if isinstance(event, PointRated)
+    )
     return Outcome(
         raw.first,
         raw.last,
         tuple(name for name in state.points if name not in before and name not in back),
         tuple(name for name in before if name not in state.points) if updated else (),
         decision.ignored,
+        rated=tuple(state.points[name] for name in rated if name in state.points),
         renamed=decision.renamed,
         events=decision.events,
     )

@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
+from ledger.names import find_name
 from projections.audit import audit_view
 from projections.lineage import found, named
 from projections.standing import STANDING
@@ -56,7 +57,8 @@ def story_of(
     tell = _teller(history, words, register)
     story = tell(state.seq)
     if not (story.trail or story.ignored):
-        names = found(state, words)
+        meant = find_name(words, state.book.used)
+        names = found(state, words) if meant in {None, words} else [meant]
         if len(names) > 1:
             raise SeveralPointsError(words, named(state, names))
         if names:

@@ -6,7 +6,7 @@ Nothing here stops for a bad line: what cannot be read comes as a Problem among 
 from __future__ import annotations
 
 from gzip import GzipFile
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from itertools import chain
 import json
 from math import isinf
@@ -56,7 +56,9 @@ class Item(NamedTuple):
 def items(file: str) -> Iterator[Item | Problem]:
     """Yield the objects of a file, or of standard input for ``-``, and what is wrong with the rest, in order."""
     if file == "-":
-        piped = BufferedReader(cast("Any", sys.stdin.buffer))
+        # A terminal ends at the first end of its input: to read again would wait for another.
+        source = BytesIO(sys.stdin.buffer.read()) if sys.stdin.isatty() else sys.stdin.buffer
+        piped = BufferedReader(cast("Any", source))
         yield from _unpacked(piped, "standard input", "")
         # To close it is for whoever opened it.
         piped.detach()

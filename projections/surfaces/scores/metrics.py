@@ -10,7 +10,7 @@ import click
 
 from ledger import loose
 from ledger.errors import EXIT_BAD_INPUT, BadInputError
-from projections.surfaces.answers import answer, complain, note, said_by, say
+from projections.surfaces.answers import announce_input, answer, complain, note, said_by, say
 from projections.surfaces.options import as_json
 from projections.surfaces.scores.feed import Item, items
 from projections.surfaces.scores.recording import Defaults, Fed, feed
@@ -123,6 +123,8 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     """
     words = [word for word in files if is_typed(word)]
     names = [word for word in files if not is_typed(word)] or ([] if words else ["-"])
+    if "-" in names:
+        announce_input("what was measured, as JSON")
     sources: list[Iterable[Any]] = [list(typed(words)), *map(items, names)]
     fed = feed(project, sources, defaults(options["session"], options["component"]), progress)
     return tell(fed, as_json=as_json)

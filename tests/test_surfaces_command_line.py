@@ -1,0 +1,241 @@
+"""How a person's command line is understood: names, ratings, verbs, options in any place, and standard input."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ledger.names import find_name
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from command_line import Run
+
+HUMAN = {"rater": "human"}
+ROOT = Path(__file__).parent.parent
+COMMAND = [sys.executable, "-c", "from projections.surfaces.entry import main; main()"]
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with three entries."""
+    place = Project(project)
+    for text in ("Quote ids.", "Name the unit.", "Test first."):
+        commands.add(place, text, HUMAN)
+    return place
+
+
+def names(project: Project) -> list[str]:
+    """Return the names of the entries in the playbook."""
+    return [point["name"] for point in commands.show(project)["key_points"]]
+
+
+def on_terminal(words: list[str], project: Path, keys: bytes) -> tuple[int, str, str]:
+    """Run a command with a terminal as standard input; return its exit code, output and error output."""
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLAUDE_PROJECT_DIR": str(project)}
+    with subprocess.Popen(
+        [*COMMAND, *words], stdin=theirs, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        os.close(theirs)
+        os.write(ours, keys)
+        try:
+            out, err = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    os.close(ours)
+    return process.returncode, out, err
+
+
+# Names and ratings
+
+
+@pytest.mark.parametrize(
+    ("given", "among", "expected"),
+    [
+        ("kpt_001", {"kpt_001", "kpt_01"}, "kpt_001"),
+        ("KPT_001", {"kpt_001"}, "kpt_001"),
+        ("kpt_1", {"kpt_001", "kpt_010"}, "kpt_001"),
+        ("Kpt_0001", {"kpt_001"}, "kpt_001"),
+        ("Style", {"style"}, "style"),
+        ("kpt_1", {"kpt_001", "kpt_01"}, None),
+        ("kpt_2", {"kpt_001"}, None),
+        ("point", {"kpt_001"}, None),
+    ],
+)
+def test_a_name_is_found_by_its_number_or_in_another_case(given: str, among: set[str], expected: str | None) -> None:
+    """A name that differs in case or leading zeros alone means the one entry that it can mean."""
+    assert expected == find_name(given, among)
+
+
+def test_rate_understands_capitals_and_short_names(here: Project, run: Run) -> None:
+    """`rate KPT_001 kpt_02 Helpful` rates both entries, each once, and prints them with their new counts."""
+    answer = run("rate", "KPT_001", "kpt_02", "kpt_001", "Helpful")
+    assert (0, "recorded as events 8 to 10\nkpt_001  +1 -0  Quote ids.\nkpt_002  +1 -0  Name the unit.\n", "") == answer
+    assert [(1, 0), (1, 0), (0, 0)] == [
+        (point["helpful"], point["harmful"]) for point in commands.show(here)["key_points"]
+    ]
+
+
+@pytest.mark.usefixtures("here")
+def test_rate_answers_a_program_with_the_new_counts(run: Run) -> None:
+    """`rate --json` has each rated entry as it is afterwards, under `rated`."""
+    rated = [{"name": "kpt_002", "text": "Name the unit.", "helpful": 0, "harmful": 1}]
+    assert rated == json.loads(run("rate", "kpt_002", "harmful", "--json").out)["rated"]
+
+
+def test_a_long_text_is_cut_when_a_rating_is_shown(here: Project, run: Run) -> None:
+    """`rate` prints at most 100 characters of a text, on one line."""
+    commands.add(here, "long\n" + "x" * 200, HUMAN)
+    line = run("rate", "kpt_004", "neutral").out.splitlines()[1]
+    assert f"kpt_004  +0 -0  long\\n{'x' * 94}…" == line
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["why", "KPT_2"], "kpt_002  kept\n  Name the unit.\n"),
+        (["reword", "Kpt_02", "Name each unit."], "recorded as event 8: kpt_002 reworded"),
+        (["merge", "KPT_001", "kpt_2"], "recorded as event 8: kpt_002 merged into kpt_001"),
+    ],
+)
+def test_other_verbs_understand_a_name_as_well(run: Run, words: list[str], says: str) -> None:
+    """A verb about an entry takes its name in another case or without its zeros."""
+    answer = run(*words)
+    assert (0, says) == (answer.code, answer.out[: len(says)]), answer
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("words", [["log", "KPT_2"], ["bisect", "KPT_2.helpful > 9"]])
+def test_a_verb_that_does_not_understand_a_name_asks_for_the_right_one(run: Run, words: list[str]) -> None:
+    """`log` and `bisect` answer with the name that was meant."""
+    assert (1, "tallybook: KPT_2: no entry ever had this name; did you mean kpt_002?\n") == run(*words)[::2]
+
+
+# Several names
+
+
+def test_retire_takes_several_names(here: Project, run: Run) -> None:
+    """`retire`, `restore`, `pin` and `unpin` take several names, each once, and record them as one batch."""
+    expected = "recorded as event 8: kpt_001 retired\nrecorded as event 9: kpt_003 retired\n"
+    assert (0, expected, "") == run("retire", "kpt_001", "kpt_003", "kpt_001")
+    assert ["kpt_002"] == names(here)
+    assert 0 == run("undo").code
+    assert ["kpt_001", "kpt_002", "kpt_003"] == names(here)
+    for verb in ("pin", "unpin", "retire", "restore"):
+        answer = run(verb, "kpt_002", "kpt_003", "--json")
+        events = json.loads(answer.out)["events"]
+        assert ["kpt_002", "kpt_003"] == [event["summary"].split()[0] for event in events]
+
+
+def test_one_bad_name_among_several_changes_nothing(here: Project, run: Run) -> None:
+    """Where one of several names is refused, none is retired."""
+    answer = run("retire", "kpt_001", "kpt_404")
+    assert (1, "tallybook: kpt_404: no entry ever had this name") == (answer.code, answer.err.partition(";")[0])
+    assert ["kpt_001", "kpt_002", "kpt_003"] == names(here)
+
+
+def test_two_entries_with_one_text_are_not_both_restored(here: Project, run: Run) -> None:
+    """`restore A B` of two entries with the same text is refused, and restores neither."""
+    assert 0 == run("retire", "kpt_001").code
+    commands.add(here, "Quote ids.", HUMAN)
+    assert 0 == run("retire", "kpt_004").code
+    answer = run("restore", "kpt_001", "kpt_004")
+    assert (1, "tallybook: kpt_004: would say what kpt_001 says") == (answer.code, answer.err.partition(";")[0])
+    assert ["kpt_002", "kpt_003"] == names(here)
+
+
+# Options and verbs
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--json", "--project", "{}", "show"],
+        ["show", "--project", "{}", "--json"],
+        ["--project", "/nowhere/at/all", "show", "--json", "--project={}"],
+        ["--json", "show", "--project", "{}"],
+    ],
+)
+def test_the_project_and_json_are_taken_anywhere(
+    here: Project, run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, words: list[str]
+) -> None:
+    """`--project` and `--json` mean the same before and after the verb; the last project counts."""
+    monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path / "other"))
+    answer = run(*(word.format(here.root) for word in words))
+    assert (0, 3) == (answer.code, len(json.loads(answer.out)["key_points"]))
+
+
+@pytest.mark.parametrize("verb", ["add", "rate", "log", "score", "reflect", "init", "retire", "metrics"])
+def test_every_verb_takes_a_project_after_it(run: Run, verb: str) -> None:
+    """A project that is not there is named, whichever verb comes before it."""
+    words = {"add": ["x"], "rate": ["a", "helpful"], "retire": ["a"]}.get(verb, [])
+    assert (2, "", "tallybook: --project /nowhere: is no folder\n") == run(verb, *words, "--project", "/nowhere")
+
+
+@pytest.mark.parametrize(
+    ("word", "right"),
+    [
+        ("list", "`tallybook show`"),
+        ("status", "`tallybook doctor`"),
+        ("edit", "`tallybook reword NAME TEXT`"),
+        ("export", "`tallybook replay --output FILE`"),
+        ("remove", "`tallybook retire NAME`"),
+        ("delete", "`tallybook retire NAME`"),
+        ("retir", "'retire'"),
+    ],
+)
+def test_a_word_that_is_no_verb_is_answered_with_the_right_one(run: Run, word: str, right: str) -> None:
+    """What is not a verb exits 2 with the verb that does it, and never names `redact`."""
+    answer = run(word, "kpt_001")
+    assert (2, "", True, False) == (answer.code, answer.out, right in answer.err, "redact" in answer.err), answer.err
+
+
+def test_help_is_a_verb(run: Run) -> None:
+    """`help` prints what --help prints, and `help rate` the help of `rate`."""
+    assert run("--help") == run("help") == run("help", "--help")
+    assert run("rate", "--help") == run("help", "rate")
+    assert (0, 2) == (run("help").code, run("help", "no-such-verb").code)
+
+
+def test_a_hook_of_an_unknown_agent_names_the_known_ones(project: Path) -> None:
+    """`hook codex` exits 0, prints nothing for the agent, and names the agents on the error output."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CLAUDE_PROJECT_DIR": str(project)}
+    done = subprocess.run(
+        [*COMMAND, "hook", "codex"], input="{}", capture_output=True, text=True, check=False, env=environment
+    )
+    assert (0, "", "tallybook: hook 'codex': not an agent; use claude\n") == (done.returncode, done.stdout, done.stderr)
+
+
+# Standard input
+
+
+def test_add_reads_standard_input(here: Project, run: Run) -> None:
+    """`add -` adds the text of standard input, without its last line end."""
+    assert 0 == run("add", "-", stdin="Keep “lines”\napart.\n".encode()).code
+    assert "Keep “lines”\napart." == commands.show(here)["key_points"][-1]["text"]
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+@pytest.mark.parametrize(
+    ("words", "keys", "waits"),
+    [
+        (["record"], b'{"new_key_points": ["a"]}\n\x04', "an extraction result, a JSON object"),
+        (["metrics", "--session", "s1"], b'{"metrics": {"a": 1}}\n\x04', "what was measured, as JSON"),
+        (["add", "-"], b"Quote ids.\n\x04", "the text of the entry"),
+    ],
+)
+def test_a_command_on_a_terminal_says_what_it_waits_for(
+    project: Path, words: list[str], keys: bytes, waits: str
+) -> None:
+    """A command that reads a terminal says on the error output what it expects, and how to end it."""
+    code, out, err = on_terminal(words, project, keys)
+    assert (0, f"note: type or paste {waits}, then press Ctrl-D") == (code, err.splitlines()[0]), (out, err)
