@@ -38,6 +38,7 @@ MIN_PART_CHARS: Final = 8
 """A shorter redacted text is recognised as whole words alone."""
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
+_CHAR_BYTES: Final = 4
 _WORD: Final = re.compile(r"\w")
 _WAY_BACK: Final = "a person can add it with `tallybook add --again`"
 
@@ -85,8 +86,7 @@ class Redactions:
 
     def digest(self, text: str) -> str:
         """Return the digest of a text under this ledger's key."""
-        data = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(data, key=self.key, digest_size=_DIGEST_BYTES).hexdigest()
+        return hashlib.blake2b(_encode(text), key=self.key, digest_size=_DIGEST_BYTES).hexdigest()
 
     def refusal(self, text: str) -> str | None:
         """Say why a new text is refused and which redaction it was, None where it may be recorded."""
@@ -103,12 +103,15 @@ class Redactions:
 
     def _found_parts(self, text: str) -> Iterator[Redaction]:
         """Yield the redaction of each part of a text that was redacted wherever it stood."""
+        # Once for each character of each new text.
+        data, blake2b, key, size = _encode(text), hashlib.blake2b, self.key, _DIGEST_BYTES
         for chars, digests in self.parts.items():
             for begin in range(len(text) - chars + 1):
                 end = begin + chars
                 if chars < MIN_PART_CHARS and not _is_whole(text, begin, end):
                     continue
-                if (found := digests.get(self.digest(text[begin:end]))) is not None:
+                part = data[begin * _CHAR_BYTES : end * _CHAR_BYTES]
+                if (found := digests.get(blake2b(part, key=key, digest_size=size).hexdigest())) is not None:
                     yield found
 
     def refusal_in_json(self, data: str) -> str | None:
@@ -157,6 +160,11 @@ class Redactions:
             else event
             for event in events
         )
+
+
+def _encode(text: str) -> bytes:
+    """Return a text as bytes in which each character takes as many."""
+    return text.encode("utf-32-le", "surrogatepass")
 
 
 def _is_whole(text: str, begin: int, end: int) -> bool:

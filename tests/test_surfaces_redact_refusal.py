@@ -71,6 +71,9 @@ def test_an_update_saved_after_a_redaction_is_refused_for_itself_alone(here: Pro
     assert_gone(here, "of another session", "fresh")
     assert [1, 0, 0, 0, 0] == [entry["harmful"] for entry in commands.show(here)["key_points"]]
     assert [FIRST, TOLD, LAST, "fresh"] == [entry["text"] for entry in loaded["key_points"]]
+    compat.update_playbook_data(loaded, {"evaluations": [{"name": refused, "rating": "harmful"}]})
+    compat.save_playbook(loaded)
+    assert [1, 0, 0, 0, 0] == [entry["harmful"] for entry in commands.show(here)["key_points"]]
 
 
 @pytest.mark.parametrize("stamped", [True, False])

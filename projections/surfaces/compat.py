@@ -225,8 +225,12 @@ def _leave_out(playbook: LoadedPlaybook, report: record.Report) -> None:
         if name not in refused:
             kept.append(entry)
         elif name in standing and name in {one["name"] for one in playbook.base}:
-            kept.append(entry | {"text": standing[name].text})
+            entry["text"] = standing[name].text
+            kept.append(entry)
     playbook["key_points"][:] = kept
+    # A later rating of a name that a refused text had here would count for the entry that has it in the ledger.
+    renamed = [names for outcome in report.outcomes for names in outcome.renamed.items()]
+    playbook.known -= {name for name, given in renamed if given in refused}
     for name, one in refused.items():
         warnings.warn(f"{name}: {one.reason}", stacklevel=3)
 
