@@ -37,6 +37,7 @@ COMPONENT_KEYS: Final = ("component", "component_id", "componentId")
 TIME_KEYS: Final = ("at", "timestamp", "time", "ts", "created_at")
 _TYPE_KEYS = ("event_type", "eventType", "event", "type", "hook_event")
 _DATA_KEYS = ("data", "payload")
+_BENCHMARK_KEYS = ("benchmark", "name")
 _VERSION_KEYS = ("version", "agent_version", "app_version", "jarvis_version", "release")
 _ABOUT = frozenset((*SESSION_KEYS, *COMPONENT_KEYS, *TIME_KEYS, *_TYPE_KEYS))
 _WANTED = ("component", "session", "time")
@@ -86,9 +87,9 @@ class _Found:
 
 
 def completed(value: Mapping[str, Any], session: str = "", component: str = "") -> dict[str, Any]:
-    """Return an object with a session and a component where it names none."""
+    """Return an object with a session and a component where it names none; its data may name the session."""
     said = dict(value)
-    for keys, default in ((SESSION_KEYS, session), (COMPONENT_KEYS, component)):
+    for keys, default in ((SESSION_KEYS, _session(said) or session), (COMPONENT_KEYS, component)):
         if default and not _named(value, keys):
             said[keys[0]] = default
     return said
@@ -119,7 +120,7 @@ def take(said: Mapping[str, Any]) -> Taken:
         notes = [] if found == _UNSCORED else [f"{found}; it is kept and counts nothing"]
         typed = bool(_type(said))
         found = _Found((_kept(said, found),), _rater(said), _WANTED if typed else ())
-    session, when = _named(said, SESSION_KEYS), _when(said)
+    session, when = _session(said), _when(said)
     named = {"component": _named(said, COMPONENT_KEYS), "session": session, "time": when or ""}
     return Taken(found.events, session, when, found.rater, (*notes, *_odd(said, named, found.wants)))
 
@@ -151,6 +152,16 @@ def original(said: Any) -> str:
 def _named(said: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """Return the first name that stands under some keys, empty for none."""
     return next(filter(None, (loose.name(said[key]) for key in keys if key in said)), "")
+
+
+def _session(said: Mapping[str, Any]) -> str:
+    """Return the session that an object names, at its top or in its data; empty for none."""
+    return next(filter(None, (_named(area, SESSION_KEYS) for area in (said, *_data(said)))), "")
+
+
+def _data(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the data that an event of telemetry carries."""
+    return [area for key in _DATA_KEYS if isinstance(area := said.get(key), dict)]
 
 
 def _when(said: Mapping[str, Any]) -> str | None:
@@ -221,7 +232,43 @@ def _recorded(said: Mapping[str, Any], found: Mapping[str, float], source: str) 
         yield MetricsRecorded(component, Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
 
 
-def _benchmark(said: Mapping[str, Any], _notes: list[str]) -> _Found | str:
+def _benchmark(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
+    parts = list(_benchmark_parts(said))
+    if not parts:
+        event = _benchmark_of(said)
+        return event if isinstance(event, str) else _Found((event,), wants=("component",))
+    events = []
+    for place, part in parts:
+        event = _benchmark_of(part)
+        if isinstance(event, str) or not event.component:
+            why = event if isinstance(event, str) else "it names no component"
+            notes.append(f"{place} was left out: {why}")
+        else:
+            events.append(event)
+    return _Found(tuple(events)) if events else "none of its components is a benchmark"
+
+
+def _benchmark_parts(said: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the results of a benchmark that has several components, each with its place in the object."""
+    sent = said.get("components")
+    own = {"benchmark": name} if (name := _named(said, _BENCHMARK_KEYS)) else {}
+    if isinstance(sent, list):
+        for index, part in enumerate(sent):
+            yield f"components[{index}]", own | _part(part, ("id", "name"))
+    elif isinstance(sent, dict):
+        for name, part in sent.items():
+            yield f"components.{name}", own | {COMPONENT_KEYS[0]: name} | _part(part, ())
+
+
+def _part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
+    """Return one component's result, its component under the key of the shape where it stands under one of these."""
+    found = dict(part) if isinstance(part, dict) else {}
+    if not _named(found, COMPONENT_KEYS) and (name := _named(found, keys)):
+        found = {key: value for key, value in found.items() if key not in keys} | {COMPONENT_KEYS[0]: name}
+    return found
+
+
+def _benchmark_of(said: Mapping[str, Any]) -> BenchmarkRecorded | str:
     summary = said.get("summary")
     inner = summary if isinstance(summary, dict) else {}
     passed, total, failed = (_cases(said.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
@@ -232,9 +279,7 @@ def _benchmark(said: Mapping[str, Any], _notes: list[str]) -> _Found | str:
         total = passed + failed
     if passed is None or total is None or passed > total:
         return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
-    name = _named(said, ("benchmark", "name"))
-    event = BenchmarkRecorded(_named(said, COMPONENT_KEYS), name, passed, total)
-    return _Found((event,), wants=("component",))
+    return BenchmarkRecorded(_named(said, COMPONENT_KEYS), _named(said, _BENCHMARK_KEYS), passed, total)
 
 
 def _cases(value: object) -> int | None:
@@ -302,7 +347,7 @@ def _telemetry(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
     row = row_of(type_, _named(said, COMPONENT_KEYS))
     if row is None:
         return _UNSCORED
-    areas = [area for key in _DATA_KEYS if isinstance(area := said.get(key), dict)]
+    areas = [{key: value for key, value in area.items() if key not in SESSION_KEYS} for area in _data(said)]
     areas.append({key: value for key, value in said.items() if key not in _ABOUT})
     found = {name: value for name, value in measured(row, areas).items() if _is_metric(name)}
     if isinstance(sent := said.get("metrics"), dict):
@@ -328,6 +373,7 @@ _SHAPES: Final = (
     ("feedback", _feedback),
     ("session_ended", _ended),
     ("baseline", _baseline),
+    ("components", _benchmark),
     ("benchmark", _benchmark),
     ("passed", _benchmark),
 )

@@ -99,14 +99,23 @@ def _missed(measure: str, *types: str) -> Row:
 _TOOK = ("duration_ms", "elapsed_ms", "startup_time_ms", "launch_ms")
 _CONTEXT = ("percentage", "percent", "context_usage_percent", "context_usage", "usage_percent")
 
+_COUNTS: Final[dict[str, tuple[str, ...]]] = {
+    **dict.fromkeys(("implementations", "checks_run", "findings"), ()),
+    # As many `completion_step` say it: what is not said to have failed went well.
+    "completeness_count": ("steps_completed",),
+    "completeness_total": ("steps_total", "total_steps", "steps_completed"),
+}
+"""Metric → keys under which the end of a component says how much it did."""
+
 TABLE: Final = (
     # Any component.
-    Row(("component_end",), {"ends": 1}, {"startup_ms": _TOOK, "context_percent": _CONTEXT[2:]}, of="ac01"),
+    Row(("component_end",), {"ends": 1}, {"startup_ms": _TOOK, "context_percent": _CONTEXT[2:], **_COUNTS}, of="ac01"),
     Row(
         ("component_start", "evolution_start", "reflection_start", "research_start", "maintenance_start"),
         {"starts": 1},
     ),
-    Row(("component_end", "reflection_end", "research_end", "maintenance_end", "loop_end"), {"ends": 1}),
+    Row(("component_end", "reflection_end", "research_end", "maintenance_end", "loop_end"), {"ends": 1}, _COUNTS),
+    Row(("milestone_detected", "milestone_found", "milestone_reached"), {"milestones": 1}),
     Row(("component_skip", "component_skipped"), {"skips": 1}),
     Row(("component_error", "error", "exception"), {"errors": 1}),
     Row(("metric", "gauge", "counter", "timing", "measurement"), named=True),
@@ -242,7 +251,7 @@ def measured(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     found: dict[str, float] = {name: number_ for name, number_ in _numbers(carried.items()).items() if name in GAUGES}
     for name, keys in row.takes.items():
         if name not in found:
-            found |= _numbers((name, carried[key]) for key in keys if key in carried)
+            found |= _numbers((name, carried[key]) for key in (name, *keys) if key in carried)
     went = _went(carried)
     for name, by in row.adds.items():
         if isinstance(by, int):

@@ -315,3 +315,49 @@ def test_whatever_is_sent_something_can_be_recorded(said: dict[str, Any]) -> Non
     drafts = [encode(event, taken.when) for event in taken.events]
     by = {"rater": taken.rater} | ({"session": taken.session} if taken.session else {})
     assert len(drafts) <= frame(drafts, stamp()._replace(by=by, key=key_of(said, "x"))).last
+
+
+@pytest.mark.parametrize("key", ["session_id", "session", "sessionId"])
+@pytest.mark.parametrize("area", ["data", "payload"])
+def test_telemetry_may_name_its_session_in_its_data(area: str, key: str) -> None:
+    """The session there counts as if it stood at the top, goes before a default, and is no metric."""
+    said = {"event_type": "metrics", "component": "ac01", "timestamp": AT, area: {key: "2026", "startup_ms": 8000}}
+    taken = take(said)
+    assert ("2026", (MetricsRecorded("ac01", Numbers({"startup_ms": 8000}), "metrics"),)) == (
+        taken.session,
+        taken.events,
+    )
+    assert "2026" == completed(said, "other")["session_id"]
+    assert "top" == take(said | {"session_id": "top"}).session
+
+
+@pytest.mark.parametrize(
+    "components",
+    [
+        [{"component": "AC-01", "passed": 4, "total": 5}, {"id": "ac06", "passed": 1, "failed": 1, "benchmark": "e2e"}],
+        [{"name": "AC-01", "summary": {"passed": 4, "total": 5}}, {"component_id": "ac06", "passed": 1, "total": 2}],
+        {"AC-01": {"passed": 4, "total": 5}, "ac06": {"passed": 1, "total": 2}},
+    ],
+)
+def test_a_benchmark_of_several_components_is_one_result_for_each(components: Any) -> None:
+    """Each component has its own cases; what stands beside them is their sum and counts for none."""
+    said = {"name": "nightly", "session_id": "s1", "at": AT, "passed": 5, "total": 7, "components": components}
+    taken = take(said)
+    assert ("s1", ()) == (taken.session, taken.problems)
+    assert [("AC-01", 4, 5), ("ac06", 1, 2)] == [
+        (one.component, one.passed, one.total) for one in taken.events if isinstance(one, BenchmarkRecorded)
+    ]
+    assert 2 == len(taken.events)
+
+
+def test_a_component_of_a_benchmark_that_cannot_be_used_is_named() -> None:
+    """The others count; where none can be used, the object is kept."""
+    usable = {"component": "ac01", "passed": 1, "total": 1}
+    taken = take({"benchmark": "e2e", "components": [usable, {"passed": 1, "total": 1}, 7]})
+    assert (BenchmarkRecorded("ac01", "e2e", 1, 1),) == taken.events
+    assert [
+        "components[1] was left out: it names no component",
+        "components[2] was left out: a benchmark needs whole numbers",
+    ] == [problem.partition(", 0 or more")[0] for problem in taken.problems]
+    kept = take({"benchmark": "e2e", "components": [7]})
+    assert [TelemetryKept] == [type(one) for one in kept.events]

@@ -41,6 +41,7 @@ def told(metrics: Mapping[str, float]) -> str:
 ALWAYS: list[tuple[str, Mapping[str, float]]] = [
     ("component_start evolution_start reflection_start research_start maintenance_start", {"starts": 1}),
     ("component_end reflection_end research_end maintenance_end loop_end", {"ends": 1}),
+    ("milestone_detected milestone_found milestone_reached", {"milestones": 1}),
     ("component_skip component_skipped", {"skips": 1}),
     ("component_error error exception", {"errors": 1}),
     ("session_start launch_end startup_end self_launch_end", {"sessions": 1}),
@@ -152,6 +153,14 @@ CARRIED: list[tuple[str, str, Mapping[str, Any], Mapping[str, float]]] = [
         for key in ("handoff_quality", "score", "quality", "quality_score")
     ),
     ("component_end", "AC-02", {"duration_ms": 5000}, {"ends": 1}),
+    ("component_end", "AC-06", {"implementations": 3}, {"ends": 1, "implementations": 3}),
+    ("component_end", "AC-08", {"checks_run": 12}, {"ends": 1, "checks_run": 12}),
+    ("component_end", "AC-03", {"findings": 4}, {"ends": 1, "findings": 4}),
+    ("component_end", "AC-01", {"findings": 4}, {"ends": 1, "findings": 4}),
+    ("component_end", "AC-09", {"steps_completed": 5}, {"ends": 1, "completeness_count": 5, "completeness_total": 5}),
+    ("component_end", "AC-09", {"steps_completed": 5, "steps_total": 8}, {
+        "ends": 1, "completeness_count": 5, "completeness_total": 8,
+    }),
     ("reflection_end", "ac05", {"coverage": 80, "notes": 3}, {"ends": 1, "coverage": 80}),
     ("session_end", "ac09", {"completeness": 90, "exit_code": 0}, {"completeness": 90}),
     ("component_end", "ac08", {"freshness_count": 9, "freshness_total": 10}, {
@@ -279,7 +288,7 @@ def test_a_type_is_known_by_its_last_word(type_: str, stem_: str) -> None:
     assert stem_ == stem(type_)
 
 
-@pytest.mark.parametrize("type_", ["", "coffee_made", "no_drift_detected", "drift", "milestone_detected", "x" * 200])
+@pytest.mark.parametrize("type_", ["", "coffee_made", "no_drift_detected", "drift", "milestone", "x" * 200])
 def test_an_unknown_type_has_no_row(type_: str) -> None:
     """Nothing is guessed from a part of it."""
     assert row_of(type_, "AC-02") is None

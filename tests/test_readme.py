@@ -107,7 +107,10 @@ def telemetry_row(row: Row) -> str:
     """Return a row of the code's table as the README shows it."""
     values = {OK: "+1?", MARK: "true?", SAID: "+1 where it says that it went well"}
     said = [f"`{name}` {values[by] if isinstance(by, str) else f'+{by}'}" for name, by in row.adds.items()]
-    said += [f"`{name}`, also as {', '.join(f'`{key}`' for key in keys)}" for name, keys in row.takes.items()]
+    said += [
+        ", also as ".join(filter(None, [f"`{name}`", ", ".join(f"`{key}`" for key in keys)]))
+        for name, keys in row.takes.items()
+    ]
     said += ["`session.ended`, with its version"] if row.ends else []
     said += ["the metric of its `name` and `value`"] if row.named else []
     said += ["all numbers that it brings"] if row.whole else []

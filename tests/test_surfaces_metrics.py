@@ -30,7 +30,7 @@ def event(component: str, event_type: str, **fields: Any) -> dict[str, Any]:
 TELEMETRY = [
     event("AC-01", "component_end", data={"duration_ms": 5000}),
     event("AC-02", "task_start", data={}),
-    event("AC-02", "milestone_detected", data={}),
+    event("AC-02", "coffee_made", data={}),
     event("AC-09", "session_end", metadata={"version": "2"}),
 ]
 
@@ -74,7 +74,7 @@ def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> No
     assert {
         "recorded": {"metrics.recorded": 2, "telemetry.kept": 1, "session.ended": 1},
         "repeated": 0,
-        "kept": {"milestone_detected": 1},
+        "kept": {"coffee_made": 1},
         "problems": [],
         "more_problems": 0,
         "seq_from": 2,
@@ -88,7 +88,7 @@ def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> No
     assert [
         {"component": "AC-01", "metrics": {"startup_ms": 5000, "ends": 1}, "source": "component_end"},
         {"component": "AC-02", "metrics": {"total": 1, "completed": 0, "drift_events": 0}, "source": "task_start"},
-        {"component": "AC-02", "type": "milestone_detected", "reason": "events of this type say nothing of a score"},
+        {"component": "AC-02", "type": "coffee_made", "reason": "events of this type say nothing of a score"},
         {"version": "2"},
     ] == [row["body"] for row in found]
     assert TELEMETRY[2] == json.loads(found[2]["free"]["original"])
@@ -102,7 +102,7 @@ def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
     assert 0 == answer.code
     assert [
         "recorded 8 metrics.recorded, 1 telemetry.kept, 1 session.ended; events 2 to 11",
-        "kept, and in no score: milestone_detected (1)",
+        "kept, and in no score: coffee_made (1)",
     ] == answer.out.splitlines()
     assert [
         f"note: {file}:5: is no JSON object; it is kept nowhere",

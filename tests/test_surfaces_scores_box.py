@@ -15,7 +15,7 @@ from rich.console import Console
 from projections.scores import summary as scoring
 from projections.surfaces.scores import box
 from projections.surfaces.scores.markdown import markdown
-from projections.surfaces.scores.pages import NOTHING, Bar, Page, Table, component_page, nothing_page, summary_page
+from projections.surfaces.scores.pages import UNSCORED, Bar, Page, Table, component_page, nothing_page, summary_page
 from projections.surfaces.scores.plot import plot
 from scored import config, example, folded, handoffs, noon, plain
 from screens import shown, words
@@ -342,11 +342,8 @@ def test_what_is_measured_and_in_no_score_is_told() -> None:
     ]
     told = "Measured, and in no score: no session (2), unknown component foo (1)."
     state = folded(config(), *lost)
-    assert (NOTHING, (told,)) == (
-        page(state).heading,
-        page(state).sentences,
-    )
-    assert (told,) == nothing_page(state).sentences
+    assert (UNSCORED, told) == (page(state).heading, page(state).sentences[0])
+    assert page(state).sentences == nothing_page(state).sentences
     state = folded(config(), *lost, ("s2", noon("2026-01-16"), plain(80), ""))
     assert () == page(state).sentences
     assert ("As of 2026-01-16.", told) == page(state, detail=True).sentences

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -237,6 +238,28 @@ def test_switched_off_nothing_is_written_and_nothing_deleted(project: Path) -> N
     say(project, "s2", events(plain(80)), noon("2027-01-17"))
     rebuild(project)
     assert before == there(project)
+
+
+def test_score_files_of_an_earlier_path_stay_and_are_named(project: Path, run: Run) -> None:
+    """After storage.path changed, `score` names the old folder once, and `replay` as long as files are in it."""
+    record_example(project)
+    assert "" == run("score").err
+    before = there(project)
+    stays = "score files of an earlier storage.path stay as they are; delete them if nothing reads them"
+    for path in ("scores", "other"):
+        configure(project, f"scoring: {{storage: {{path: {path}}}}}")
+        done = run("score")
+        assert f"note: {project / SCORES}: {stays}\n" in done.err
+        assert "" == run("score").err
+    said = run("replay").err
+    assert [f"note: {project / SCORES}: {stays}", f"note: {project / 'scores'}: {stays}"] == [
+        line for line in said.splitlines() if stays in line
+    ]
+    assert before == there(project)
+    shutil.rmtree(project / SCORES)
+    shutil.rmtree(project / "scores")
+    done = run("replay")
+    assert stays not in done.out + done.err
 
 
 @pytest.mark.parametrize(

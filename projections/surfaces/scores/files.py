@@ -24,7 +24,7 @@ from projections.surfaces.reading import open_log
 from projections.surfaces.scores.configuration import PLACE
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator, Sequence
 
     from projections.scores.view import Scores
     from projections.surfaces.project import Project
@@ -33,6 +33,7 @@ LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"
 # What these files say has changed since they were written by another version of this: one more than that.
 _FORMAT: Final = 2
+_DEFAULT_PATHS: Final = (".claude/metrics/scores/",)
 
 
 @attrs.frozen
@@ -44,12 +45,14 @@ class Written:
         written: How many were written.
         deleted: How many are no longer wanted and are gone.
         foreign: What lies among them and is nobody's of ours, by its place in the folder; it stays as it is.
+        former: Folders that an earlier configuration named and that still hold score files; they stay as they are.
     """
 
     folder: Path
     written: int = 0
     deleted: int = 0
     foreign: tuple[str, ...] = ()
+    former: tuple[Path, ...] = ()
 
 
 @attrs.frozen
@@ -59,10 +62,12 @@ class _Stamp:
     Attributes:
         mark: The place in the ledger up to which they do.
         made_by: What else they follow from: the configuration, this boot (they are not flushed), and their format.
+        paths: Every ``storage.path`` under which score files were written, the latest last.
     """
 
     mark: Mark
     made_by: str
+    paths: tuple[str, ...]
 
 
 def folder_of(project: Project, path: str) -> Path:
@@ -132,7 +137,9 @@ def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
     fd = disk.open_file(lock, write=True, create=True)
     try:
         disk.lock(fd, lock, disk.LOCK_WAIT_MS)
-        before, now = _stamp(cache), _Stamp(Mark(state.seq, state.chain, state.end), _made_by(state))
+        before, path = _stamp(cache), state.config.path
+        paths = (*(one for one in (before.paths if before else _DEFAULT_PATHS) if one != path), path)
+        now = _Stamp(Mark(state.seq, state.chain, state.end), _made_by(state), paths)
         since = None if before is None or anew or not folder.exists() else _since(project, state, before, now)
         done = Written(folder) if since == frozenset() else _write(folder, state, since)
         if cache is not None and (before is None or since is None or before.mark.seq < now.mark.seq):
@@ -141,7 +148,18 @@ def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
                 disk.store(cache / "score-files", _stamp_bytes(now))
     finally:
         os.close(fd)
-    return done
+    return attrs.evolve(done, former=tuple(_former(project, paths))) if since is None else done
+
+
+def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
+    """Yield the folders of earlier paths that still hold score files; the last path is the one in force."""
+    *earlier, path = paths
+    folder = folder_of(project, path)
+    for one in earlier:
+        former = project.root / one
+        ours = (_document(name, file) is not None for name in storage.KEYS for file in _inner(former, name))
+        if os.path.realpath(former) != os.path.realpath(folder) and any(ours):
+            yield former
 
 
 def _made_by(state: Scores) -> str:
@@ -166,13 +184,15 @@ def _stamp(cache: Path | None) -> _Stamp | None:
     except (OSError, CannotWriteError):
         return None
     match fields:
-        case [seq, chain, end, made_by] if seq.isdecimal() and end.isdecimal():
-            return _Stamp(Mark(int(seq), chain, int(end)), made_by)
+        case [seq, chain, end, made_by, paths] if seq.isdecimal() and end.isdecimal():
+            with suppress(ValueError):
+                return _Stamp(Mark(int(seq), chain, int(end)), made_by, tuple(json.loads(bytes.fromhex(paths))))
     return None
 
 
 def _stamp_bytes(stamp: _Stamp) -> bytes:
-    return f"{stamp.mark.seq} {stamp.mark.chain} {stamp.mark.offset} {stamp.made_by}\n".encode()
+    paths = json.dumps(stamp.paths).encode().hex()
+    return f"{stamp.mark.seq} {stamp.mark.chain} {stamp.mark.offset} {stamp.made_by} {paths}\n".encode()
 
 
 def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> frozenset[str] | None:

@@ -76,7 +76,7 @@ def told_json(fed: Fed) -> dict[str, Any]:
 def lines(fed: Fed) -> Iterator[str]:
     """Yield the answer for people, a line each: first what is in no score."""
     if fed.unscored:
-        from projections.surfaces.scores.pages import reasons
+        from projections.surfaces.scores.omissions import reasons
 
         yield f"in no score: {reasons(fed.unscored.most_common())}; `tallybook score --config` shows what is scored"
     if fed.recorded:

@@ -11,7 +11,7 @@ from projections.scores.config import SESSION
 from projections.scores.gates import NOT_ENOUGH
 from projections.scores.judging import USER, alerts, grade_of, is_enough, number
 from projections.scores.storage import OVERALL_ID, grade_name
-from projections.scores.view import UNSCORED_TYPE
+from projections.surfaces.scores.omissions import explanation, omissions
 from projections.surfaces.terminal import moment
 
 if TYPE_CHECKING:
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     Told = Mapping[str, Any]
 
 NOTHING: Final = "No scores yet: `tallybook metrics` records what they are made of."
+UNSCORED: Final = "No scores yet: what was recorded is in no score."
 NO_DATA: Final = "no data"
 ALL: Final = 100
 ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
 BEFORE: Final = {7: "last week", 30: "last month"}
 MOST_FOCUS: Final = 5
 """Focus areas that a page without details names."""
-_REASONS_SHOWN: Final = 4
 
 
 @attrs.frozen
@@ -159,7 +159,7 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
         tuple(
             _bar(one, config) for one in standing.values() if one.id in config.components or (detail and one.is_shown)
         ),
-        sentences=(f"As of {told['date']}.", *unscored(state)) if detail else (),
+        sentences=(f"As of {told['date']}.", *omissions(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
         alerts=tuple(alert_lines(standing, config)),
@@ -178,25 +178,9 @@ def alert_lines(standing: Mapping[str, Standing], config: Config) -> Iterator[st
 
 
 def nothing_page(state: Scores, *, framed: bool = False) -> Page:
-    """Return what there is to say where nothing is scored yet, and what was measured all the same."""
-    return Page(state.config.title, NOTHING, sentences=tuple(unscored(state)), framed=framed)
-
-
-def unscored(state: Scores) -> Iterator[str]:
-    """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
-    # Telemetry is full of types that say nothing of a score: they are no measurements that somebody misses.
-    found = [(count, why) for why, count in state.unscored.items() if not why.startswith(UNSCORED_TYPE)]
-    if not found:
-        return
-    found.sort(key=lambda one: (-one[0], one[1]))
-    yield f"Measured, and in no score: {reasons([(why, count) for count, why in found])}."
-
-
-def reasons(found: Sequence[tuple[str, int]]) -> str:
-    """Return the first few reasons why events are in no score, each with how many there are."""
-    shown = [f"{why} ({count})" for why, count in found[:_REASONS_SHOWN]]
-    more = len(found) - len(shown)
-    return ", ".join(shown) + (f", and {more} other reasons" if more else "")
+    """Return what there is to say where nothing is scored yet: what was recorded, and why none of it is scored."""
+    why = tuple(explanation(state))
+    return Page(state.config.title, UNSCORED if why else NOTHING, sentences=why, framed=framed)
 
 
 def _bar(one: Standing, config: Config) -> Bar:

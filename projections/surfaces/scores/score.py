@@ -140,6 +140,8 @@ def told(done: Written) -> Iterator[str]:
         yield f"{done.folder / place} is no score file of Tallybook's, and stays as it is"
     if len(done.foreign) > _NAMED:
         yield f"{len(done.foreign) - _NAMED} more such files"
+    for former in done.former:
+        yield f"{former}: score files of an earlier storage.path stay as they are; delete them if nothing reads them"
 
 
 @click.command(epilog="Example: tallybook score --component ac06 --detail")
