@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 from time import monotonic, sleep
 
+from ledger import rights
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from ledger.light import os, read_up_to, stat, suppress
 
@@ -27,7 +28,6 @@ LOCK_WAIT_MS = 250
 
 # A link is not followed out of the ledger's folder, and opening a pipe does not wait for its other end.
 _SAFE = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
-_FILE_MODE, _DIR_MODE = 0o600, 0o700
 _NO_LINK = "the ledger is never followed out of its folder"
 
 flush_data = getattr(os, "fdatasync", os.fsync)
@@ -36,48 +36,6 @@ flush_data = getattr(os, "fdatasync", os.fsync)
 def reason(error: OSError) -> str:
     """Return the system's words for an error."""
     return error.strerror or type(error).__name__
-
-
-def shared(folder: Path | str) -> tuple[int, int]:
-    """Return who may use what is created in a folder: the user alone, unless the folder is shared.
-
-    Shared is a folder that its group, or everybody, may write to. In one with the sticky bit, as /tmp has it, everybody
-    keeps his own things.
-
-    Returns:
-        Mode bits beside the user's own, the bit that hands a folder's group on among them; and the group they are for.
-    """
-    found = os.stat(folder)
-    if found.st_mode & stat.S_ISVTX:
-        return 0, found.st_gid
-    bits = 0o070 if found.st_mode & stat.S_IWGRP else 0
-    bits |= 0o007 if found.st_mode & stat.S_IWOTH else 0
-    return bits | found.st_mode & stat.S_ISGID, found.st_gid
-
-
-def _file_rights(path: Path | str) -> tuple[int, int]:
-    """Return mode and group of a file: its own where it stands, else what its folder gives."""
-    with suppress(FileNotFoundError):
-        found = os.lstat(path)
-        if stat.S_ISREG(found.st_mode):
-            return found.st_mode & 0o777, found.st_gid
-    bits, group = shared(os.path.dirname(path) or ".")
-    return _FILE_MODE | bits & 0o666, group
-
-
-def _grant(file: int | Path, mode: int, group: int) -> None:
-    """Give a fresh file or folder its rights, whatever the umask."""
-    if os.name != "posix":
-        return
-    if mode & 0o070 and os.stat(file).st_gid != group:
-        try:
-            os.chown(file, -1, group)
-        except OSError:
-            # Whoever is in the user's own group gets no more than everybody does.
-            mode &= ~0o070 | (mode & 0o007) << 3
-    # A file system that has no modes refuses, and has given the file what it gives to all.
-    with suppress(PermissionError):
-        os.chmod(file, mode)
 
 
 def create_file(path: Path | str, flags: int = os.O_WRONLY, like: Path | None = None) -> int:
@@ -91,10 +49,11 @@ def create_file(path: Path | str, flags: int = os.O_WRONLY, like: Path | None = 
     Raises:
         OSError: It cannot be created, or something is there.
     """
-    mode, group = _file_rights(like or path)
-    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, _FILE_MODE)
+    mode, group = rights.of_file(like or path)
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, rights.FILE_MODE)
     try:
-        _grant(fd, mode, group)
+        rights.grant(fd, mode, group)
+        rights.give_to_owner(fd, os.path.dirname(like or path) or ".")
     except BaseException:
         os.close(fd)
         raise
@@ -203,14 +162,15 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
 
 def _make_one(folder: Path) -> None:
     """Create a folder, unless another process was quicker."""
-    bits, group = shared(folder.parent)
+    bits, group = rights.shared(folder.parent)
     try:
-        os.mkdir(folder, _DIR_MODE)
+        os.mkdir(folder, rights.FOLDER_MODE)
     except FileExistsError:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
             raise
     else:
-        _grant(folder, _DIR_MODE | bits, group)
+        rights.grant(folder, rights.FOLDER_MODE | bits, group)
+        rights.give_folder_to_owner(folder)
 
 
 def flush_folder(path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk
+from ledger import disk, rights
 from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from test_ledger_disk import mode_of, refuse
 from test_ledger_jsonl import unprivileged
@@ -93,7 +93,7 @@ def test_an_error_without_words_is_told_by_its_kind() -> None:
 def test_a_folder_is_shared_with_those_who_may_write_to_it(tmp_path: Path, mode: int, bits: int) -> None:
     """Nobody who may only read it shares it, and in a folder like /tmp everybody keeps his own."""
     tmp_path.chmod(mode)
-    assert (bits, tmp_path.stat().st_gid) == disk.shared(tmp_path)
+    assert (bits, tmp_path.stat().st_gid) == rights.shared(tmp_path)
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o2770], ids=oct)

@@ -6,7 +6,6 @@ from contextlib import suppress
 import os
 from pathlib import Path
 import re
-import shutil
 import stat
 from typing import TYPE_CHECKING, Final
 
@@ -44,7 +43,15 @@ def _remove_former(path: Path) -> None:
     if stat.S_ISLNK(mode):
         path.unlink()
     elif stat.S_ISDIR(mode):
-        shutil.rmtree(path, ignore_errors=True)
+        _remove(path)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as the system lets this user."""
+    # Slow to load, and hardly ever needed.
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def clear(ledger: Path) -> tuple[str, ...]:
@@ -56,7 +63,7 @@ def clear(ledger: Path) -> tuple[str, ...]:
     id_, base = ledger_id(ledger / LOG_NAME), Path(caches.user_folder())
     if not id_ or not base.is_absolute() or not _is_own(base):
         return ()
-    shutil.rmtree(base / id_, ignore_errors=True)
+    _remove(base / id_)
     return (f"{base / id_}: this cache could not be removed; delete it",) if (base / id_).exists() else ()
 
 
@@ -81,7 +88,7 @@ def _sweep(base: Path) -> None:
     for folder in _folders(base):
         with suppress(OSError):
             if _is_unneeded(folder, now_us):
-                shutil.rmtree(folder, ignore_errors=True)
+                _remove(folder)
                 folder.parent.rmdir()
 
 

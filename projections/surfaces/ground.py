@@ -10,7 +10,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING
 
-from ledger import caches, disk
+from ledger import caches, disk, rights
 from ledger.errors import LockHeldError
 from ledger.line import MAX_BATCH_BYTES
 from projections.surfaces import git as asking
@@ -94,7 +94,7 @@ def modes(patient: Patient) -> Iterator[Finding]:
     project = patient.project
     if os.name != "posix" or not project.ledger.exists() or file_system(project.ledger)[0] in _WITHOUT_MODES:
         return
-    others = 0o077 & ~disk.shared(project.claude)[0]
+    others = 0o077 & ~rights.shared(project.claude)[0]
     tree = [(path, mode) for path, mode in _tree(project) if not stat.S_ISLNK(mode) and mode & others]
     writable = [path for path, mode in tree if mode & others & 0o022]
     readable = [path for path, mode in tree if not mode & others & 0o022]

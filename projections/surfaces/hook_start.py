@@ -21,7 +21,7 @@ PACKAGES = frozenset({"ledger", "ledger.backends", "projections", "projections.s
 
 BEFORE: dict[str, tuple[str, ...]] = {
     "projections.surfaces.hook": (
-        *("ledger", "ledger.bare", "ledger.light", "ledger.clock", "ledger.errors", "ledger.disk"),
+        *("ledger", "ledger.bare", "ledger.light", "ledger.clock", "ledger.errors", "ledger.rights", "ledger.disk"),
         *("projections", "projections.surfaces", "projections.surfaces.hook_payload"),
         "projections.surfaces.hook_limits",
         *("projections.surfaces.worktree", "projections.surfaces.project"),
