@@ -11,7 +11,7 @@ from ledger import clock
 from ledger.events import PlaybookInjected
 from projections.surfaces import hook
 from projections.surfaces.hook_payload import AGENTS
-from test_surfaces_hook import START, call, events, here, told
+from test_surfaces_hook import START, call, events, here, set_to, told
 from test_surfaces_spool import spooled
 
 if TYPE_CHECKING:
@@ -63,6 +63,14 @@ def test_a_forked_session_is_told_once(here: Project) -> None:
     # A session that is resumed as itself leaves nothing that another one could be taken for its fork by.
     assert ["", ""] == [call({**START, "source": "resume"}), call(prompt)]
     assert "Use type hints" in told(call(prompt, "another"))
+
+
+def test_a_fork_of_a_session_that_was_told_nothing_is_told(here: Project) -> None:
+    """Nothing of the playbook stands in the conversation that it continues."""
+    set_to(here, "[playbook]\nbudget_chars = 0\n")
+    assert ["", ""] == [call(START), call({**START, "source": "resume"})]
+    set_to(here, "[playbook]\nbudget_chars = 8000\n")
+    assert "Use type hints" in told(call({"hook_event_name": "UserPromptSubmit", "prompt": "go on"}, "the fork"))
 
 
 @pytest.mark.parametrize("variable", ["COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID"])

@@ -178,7 +178,7 @@ def tell_playbook(project: Project, payload: Payload) -> str:
     if not payload.session or payload.subagent or not _reads_answers(payload):
         return ""
     marker = _marker(project, payload)
-    if _has_playbook(project, payload, marker):
+    if _has_playbook(payload, marker):
         return ""
     # Behind the questions that most calls end with: their process loads no more than it needs.
     from projections import inject
@@ -218,28 +218,28 @@ def _reads_answers(payload: Payload) -> bool:
     return not any(map(os.environ.get, OTHER_CALLERS))
 
 
-def _has_playbook(project: Project, payload: Payload, marker: Path) -> bool:
+def _has_playbook(payload: Payload, marker: Path) -> bool:
     """Return whether the conversation holds the playbook already, by what hooks noted of it.
 
     A fork has the conversation of the session that it continues. Its start carries that one's id; its own comes with
     the first prompt, which no start announced.
     """
     told = os.path.exists(marker)
-    resumed = project.ledger / MARKS / RESUMED
+    resumed = marker.parent / RESUMED
     if payload.event == "SessionStart":
         if payload.source == "resume":
             with suppress(OSError, TallybookError):
                 disk.make_folder(resumed.parent, durable=False)
-                disk.store(resumed, payload.session.encode("utf-8", "surrogatepass"))
+                disk.store(resumed, marker.name.encode())
         return told and payload.source != "compact"
     if not os.path.exists(resumed):
         return told
-    is_own = False
+    before = ""
     with suppress(OSError, TallybookError):
-        is_own = disk.read_file(resumed) == payload.session.encode("utf-8", "surrogatepass")
-        if is_own or not told:
+        before = disk.read_file(resumed).decode("utf-8", "replace")
+        if not told or before == marker.name:
             os.unlink(resumed)
-    if not told and not is_own:
+    if not told and before not in {"", marker.name} and os.path.exists(marker.parent / before):
         _touch(marker)
         return True
     return told
