@@ -211,13 +211,12 @@ def flush(fd: int, path: Path | str) -> None:
         raise OutcomeUnknownError(path, reason(error)) from error
 
 
-def replace_file(path: Path, data: bytes, beside: Path | None = None, still: Callable[[], bool] = lambda: True) -> bool:
-    """Put a whole file in place of another: written aside, flushed, renamed, and the folder flushed.
+def replace_file(path: Path, data: bytes, still: Callable[[], bool] = lambda: True) -> bool:
+    """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
 
     Args:
         path: The file.
         data: Its new bytes.
-        beside: A folder of the same file system for the new file until it is renamed; None for the file's own.
         still: Asked right before the rename whether the old file may be replaced.
 
     Returns:
@@ -227,7 +226,7 @@ def replace_file(path: Path, data: bytes, beside: Path | None = None, still: Cal
         CannotWriteError: The old file stands as it was.
         OutcomeUnknownError: The new one stands, but the disk would not confirm its name.
     """
-    fresh = (beside or path.parent) / f".{path.name}.{os.getpid()}.tmp"
+    fresh = path.parent / f".{path.name}.{os.getpid()}.tmp"
     try:
         _write_new(fresh, data, path, flush_file=os.fsync)
         if not still():

@@ -42,12 +42,12 @@ main()
 STAMP = "20261118T110640123456Z"
 FILES = (
     *("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore", f".rendered.{PID}.tmp"),
-    *("cache", "cache/held", "quarantine", "spool", f".playbook.json.{PID}.tmp"),
+    *("cache", "cache/held", "quarantine", "spool"),
 )
 OTHERS = (
     *("redacted", "redacted/digests.json", f"redacted/.digests.json.{PID}.tmp", "redacted/.gitignore"),
     *("erasing", ".erased", f".erasing.{PID}.tmp", "quarantine/0-1.bin", "spool/odd.json"),
-    *("scores.json", "../diagnostic", f"../diagnostic/{STAMP}_playbook_pruning.txt"),
+    *(f"../.playbook.json.{PID}.tmp", "scores.json", "../diagnostic", f"../diagnostic/{STAMP}_playbook_pruning.txt"),
 )
 
 

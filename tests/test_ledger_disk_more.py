@@ -297,19 +297,18 @@ def test_what_a_disk_does_not_confirm_is_told_as_unknown(path: Path, monkeypatch
     assert b"new" == path.read_bytes()
 
 
-def test_a_file_is_made_beside_until_it_takes_the_others_place(path: Path, tmp_path: Path) -> None:
-    """Where a folder for it is named it is written there, whole, before anybody is asked whether it may go on."""
-    (tmp_path / "beside").mkdir()
+def test_a_new_file_is_whole_before_it_replaces_the_old_one(path: Path) -> None:
+    """It is written in the folder of the old one, before the caller is asked whether it may replace that."""
     seen: list[tuple[bytes, bytes]] = []
 
     def look() -> bool:
-        (fresh,) = (tmp_path / "beside").iterdir()
+        (fresh,) = path.parent.glob(f".{path.name}.*.tmp")
         seen.append((fresh.read_bytes(), path.read_bytes()))
         return True
 
-    assert disk.replace_file(path, b"new", beside=tmp_path / "beside", still=look)
+    assert disk.replace_file(path, b"new", still=look)
     assert [(b"new", b"bytes")] == seen
-    assert (b"new", []) == (path.read_bytes(), list((tmp_path / "beside").iterdir()))
+    assert (b"new", [path]) == (path.read_bytes(), list(path.parent.iterdir()))
 
 
 def test_a_file_that_may_not_be_replaced_any_more_stands(path: Path, tmp_path: Path) -> None:

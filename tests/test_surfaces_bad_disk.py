@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 import ctypes
 import json
 import os
@@ -125,15 +126,47 @@ def test_a_read_only_project_is_explained(others_project: Project, arguments: li
     assert "" != answer.out
 
 
+@contextmanager
+def mounted(folder: Path, options: str) -> Iterator[None]:
+    """Mount a file system of its own at a folder."""
+    command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)]
+    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
+        pytest.skip("only root can mount a file system, and not everywhere")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
 @pytest.fixture
 def small_disk(project: Path) -> Iterator[Project]:
     """Return a project on a disk of 64 KiB."""
-    claude = project / ".claude"
-    command = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(claude)]
-    if shutil.which("mount") is None or subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("only root can mount a small disk, and not everywhere")
-    yield Project(project)
-    subprocess.run(["umount", str(claude)], check=True)
+    with mounted(project / ".claude", "size=64k"):
+        yield Project(project)
+
+
+@pytest.fixture
+def ledger_volume(project: Path) -> Iterator[Project]:
+    """Return a project of which the ledger's folder is a file system of its own, as a container's volume is."""
+    made = Project(project)
+    made.ledger.mkdir(mode=0o700)
+    with mounted(made.ledger, "size=1m,mode=700"):
+        yield made
+
+
+def test_a_ledger_on_a_file_system_of_its_own_is_rendered(ledger_volume: Project) -> None:
+    """Each verb that writes renders playbook.json, which lies on another file system."""
+    assert ledger_volume.claude.stat().st_dev != ledger_volume.ledger.stat().st_dev
+    assert (0, "") == run(ledger_volume, "add", "first")[::2]
+    assert (0, "") == run(ledger_volume, "add", "second")[::2]
+    ledger_volume.playbook.unlink()
+    assert (0, "") == run(ledger_volume, "replay")[::2]
+    assert ["first", "second"] == [one["text"] for one in json.loads(ledger_volume.playbook.read_bytes())["key_points"]]
+    ledger_volume.playbook.write_bytes(b"no playbook")
+    assert 0 == run(ledger_volume, "replay").code
+    assert 0 == run(ledger_volume, "replay", "--check").code
+    assert 0 == run(ledger_volume, "redact", "2", "--reason", "a name").code
+    assert 0 == run(ledger_volume, "verify").code
 
 
 def fill(path: Path) -> None:

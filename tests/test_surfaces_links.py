@@ -236,7 +236,7 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
     commands.add(bare, "one", HUMAN)
     commands.add(bare, "two", HUMAN, "key")
     cache = caches_of(bare.ledger)
-    names = [bare.ledger / f".{name}.{os.getpid()}.tmp" for name in ("playbook.json", "rendered")]
+    names = [path.with_name(f".{path.name}.{os.getpid()}.tmp") for path in (bare.playbook, bare.ledger / "rendered")]
     names.append(cache / f".held.{os.getpid()}.tmp")
     plants: list[Callable[[Path], object]] = [
         lambda path: path.symlink_to(victim),
@@ -249,7 +249,7 @@ def test_planted_and_left_over_files_stop_nobody(bare: Project, tmp_path: Path) 
         # Where it stands a key is added to it, and nothing is made anew.
         (cache / "held").unlink(missing_ok=True)
         commands.add(bare, f"more {number}", HUMAN, f"key {number}")
-        assert [] == [*bare.ledger.rglob(".*.tmp"), *cache.rglob(".*.tmp")]
+        assert [] == [*bare.claude.rglob(".*.tmp"), *cache.rglob(".*.tmp")]
         commands.check(bare)
     assert (b"precious", 5) == (victim.read_bytes(), len(texts(bare)))
 

@@ -339,10 +339,8 @@ def _replace(project: Project, state: Playbook, found: Found, at: str) -> bool:
         set_aside(project, at)
     fresh = playbook_bytes(state)
     current = read_bytes(project.playbook) == fresh
-    # What a link in the project leads to may lie on another file system than the ledger.
-    beside = None if _is_linked(project) else project.ledger
     # A hand may change the file until the very moment of the rename.
-    if not current and not disk.replace_file(project.playbook, fresh, beside, still=is_replaceable):
+    if not current and not disk.replace_file(project.playbook, fresh, still=is_replaceable):
         return False
     note = f"{state.stamp[0]} {sha256(fresh).hexdigest()}\n".encode()
     # No more than a note that saves comparing: without it the file's own stamp tells what it shows.
