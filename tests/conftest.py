@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 import sys
 import tempfile
+import time
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import settings
@@ -47,6 +48,9 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
         for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_SESSION_ID", *OTHER_CALLERS):
             patch.delenv(name, raising=False)
+        patch.setenv("TZ", "UTC")
+        if hasattr(time, "tzset"):
+            time.tzset()
         yield
 
 

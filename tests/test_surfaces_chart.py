@@ -57,6 +57,7 @@ GOLDEN = {
 3 ┤                                   █
    2026-11-01 12:00    2026-11-11 12:00
 helpful up, harmful down, x left
+times UTC
 """,
     ("back", "utf-8"): """
 2 ┤                            ████████
@@ -67,6 +68,7 @@ helpful up, harmful down, x left
 3 ┤                  █     ████████████
    2026-11-01 12:00    2026-11-21 12:00
 helpful up, harmful down, x left, o back
+times UTC
 """,
     ("many", "utf-8"): """
 160 ┤                            ▂▂▄▆▆█
@@ -78,6 +80,7 @@ helpful up, harmful down, x left, o back
   3 ┤▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀▀
      2026-11-01 12:00  2026-11-21 12:00
 helpful up, harmful down
+times UTC
 """,
     ("many", "ascii"): """
 160 +                            ...###
@@ -89,6 +92,7 @@ helpful up, harmful down
   3 +''''''''''''''''''''''''''''''''''
      2026-11-01 12:00  2026-11-21 12:00
 helpful up, harmful down
+times UTC
 """,
     ("one moment", "ascii"): """
 1 +       #############################

@@ -91,10 +91,10 @@ def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
     lead = told["leads"][0]["seq"]
     assert [
         "session.overall dropped by 30 points: 90 on 2026-01-15, 60 on 2026-01-16",
-        "  last as good as before in session s1, 2026-01-15 10:00, with 90",
-        "  then worst in session s3, 2026-01-16 06:00, with 60",
+        "  last as good as before in session s1, 2026-01-15 10:00 UTC, with 90",
+        "  then worst in session s3, 2026-01-16 06:00 UTC, with 60",
         f"Between these the playbook saw 1 change, the newest first. {CAUTION}",
-        f'{lead:>6}  2026-01-15 20:00  reflector in session s2: learned kpt_001 "Delete the build cache."',
+        f'{lead:>6}  2026-01-15 20:00 UTC  reflector in session s2: learned kpt_001 "Delete the build cache."',
         f"`tallybook show --at {told['moment']}` is the playbook as it stood then",
     ] == list(lines(told))
 

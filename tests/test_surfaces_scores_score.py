@@ -202,7 +202,10 @@ def test_details_of_a_component_say_why(score: Callable[..., Any], said: Callabl
     text = words(said("--component", "ac09", "--detail"))
     assert "From 80.0 to 82.0 since the 7 days with data before: completeness +0.7" in text
     assert f"In session {EXAMPLE}, 2026-01-16 22:00 UTC: 94 (A), 100% of its weight measured" in text
-    assert f"{event['seq']} 2026-01-16 22:00 metrics state_preservation 94, handoff_quality 94, completeness 94" in text
+    assert (
+        f"{event['seq']} 2026-01-16 22:00 UTC metrics state_preservation 94, handoff_quality 94, completeness 94"
+        in text
+    )
 
 
 @pytest.mark.usefixtures("scored")

@@ -78,8 +78,8 @@ def test_its_uses_are_told_by_their_number_and_the_last(told: int, cited: int, e
 def test_the_events_that_decided_are_quoted_as_the_log_has_them(width: int) -> None:
     """Number, time, who and what, a line each that is never cut, below the sentences."""
     text = printed(PRUNED, {"deciding": [BRIEF, BRIEF | {"seq": 9, "summary": "update closed: " + "x" * 100}]}, width)
-    line = '   812  2026-11-21 20:17  reflector  learned kpt_004 "Write tests…"\n'
-    assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17  reflector  update closed: {'x' * 100}\n")
+    line = '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"\n'
+    assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17 UTC  reflector  update closed: {'x' * 100}\n")
 
 
 def test_of_many_that_decided_the_first_and_the_last_are_quoted() -> None:
@@ -116,7 +116,7 @@ def test_of_many_names_the_nearest_are_told() -> None:
 def test_the_trail_tells_every_step_in_order(width: int) -> None:
     """Asked for, the rows follow the sentences by event, what changed nothing among them."""
     lines = printed(PRUNED, None, width, trail=True).splitlines()
-    firsts = [line.split()[0] for line in lines if "2026-11-21 20:17  " in line]
+    firsts = [line.split()[0] for line in lines if "2026-11-21 20:17 UTC  " in line]
     assert ["2", "4", "5", "6", "8", "11", "12", "14", "16"] == firsts
 
 
@@ -254,6 +254,6 @@ def test_entries_to_choose_from_are_a_line_each(width: int) -> None:
 
 
 def test_a_moment_that_is_told_is_that_of_the_event() -> None:
-    """Times are told to the minute, in UTC."""
+    """Times are shown to the minute, with their zone."""
     late = {**LEARNED, "at": AT.replace("20:17", "23:59")}
     assert "Learned 2026-11-21 23:59 UTC" in printed(KEPT | {"trail": [late]})

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from io import StringIO
+import json
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
+from ledger import clock
+from ledger.backends.jsonl import JsonlLog
 from ledger.errors import Problem
+from ledger.line import Draft
 from projections.surfaces import chart, lists, story, terminal
+from projections.surfaces import when as moments
+from projections.surfaces.project import Project
 from screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown, words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from command_line import Run
 
 POINTS: list[dict[str, Any]] = [
     {"name": "kpt_001", "text": "Use type hints " * 8, "helpful": 9, "harmful": 1},
@@ -149,8 +159,8 @@ def test_the_log_is_one_line_per_event_and_never_cut(width: int) -> None:
     """Long lines and line breaks in a name leave one line, so that grep finds the event."""
     long = BRIEF | {"seq": 7, "summary": "a\nb " + "x" * 200}
     lines = shown(lambda console: terminal.log_rows(console, [BRIEF, long]), width).splitlines()
-    assert '   812  2026-11-21 20:17  reflector  learned kpt_004 "Write tests…"' == lines[0]
-    assert [rf"     7  2026-11-21 20:17  reflector  a\nb {'x' * 200}"] == lines[1:]
+    assert '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"' == lines[0]
+    assert [rf"     7  2026-11-21 20:17 UTC  reflector  a\nb {'x' * 200}"] == lines[1:]
 
 
 @pytest.mark.parametrize("text", ["x " * 100, "日本語" * 40, "[b]a[/b] :smile:", "a\nb\u202ec\x1b[2J", "  ", ""])
@@ -193,8 +203,8 @@ def test_a_problem_is_one_line_that_says_where(problem: dict[str, Any], expected
 @pytest.mark.parametrize(
     ("value", "expected"),
     [
-        (AT, "2026-11-21 20:17"),
-        ("2026-11-21T22:17:03+02:00", "2026-11-21 20:17"),
+        (AT, "2026-11-21 20:17 UTC"),
+        ("2026-11-21T22:17:03+02:00", "2026-11-21 20:17 UTC"),
         ("2026-11-21T20:17:03.5", "2026-11-21 20:17"),
         ("yesterday", "yesterday"),
         ("0001-01-01T00:00:00+02:00", "0001-01-01T00:00:00+02:00"),
@@ -203,5 +213,42 @@ def test_a_problem_is_one_line_that_says_where(problem: dict[str, Any], expected
     ],
 )
 def test_a_moment_reads_the_same_everywhere(value: object, expected: str) -> None:
-    """Times are shown in UTC to the minute; what is no time is shown as it is."""
+    """Times are shown to the minute with their zone; what is no time is shown as it is."""
     assert expected == terminal.moment(value)
+
+
+@pytest.fixture
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Run a test in the zone that it names."""
+    monkeypatch.setenv("TZ", request.param)
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.skipif(not hasattr(time, "tzset"), reason="the zone of a process is changed on POSIX")
+@pytest.mark.parametrize(
+    ("zone", "at", "expected"),
+    [
+        ("Europe/Berlin", "2026-11-21T20:17:03.123456Z", "2026-11-21 21:17+01:00"),
+        ("Europe/Berlin", "2026-07-21T22:30:00.000000Z", "2026-07-22 00:30+02:00"),
+        ("America/St_Johns", "2026-11-21T20:17:03.123456Z", "2026-11-21 16:47-03:30"),
+        ("UTC", "2026-11-21T20:17:03.123456Z", "2026-11-21 20:17 UTC"),
+    ],
+    indirect=["zone"],
+)
+@pytest.mark.usefixtures("zone")
+def test_people_see_local_time_and_programs_utc(project: Path, run: Run, at: str, expected: str) -> None:
+    """A time is shown in the local zone with its offset, `--at` takes what was shown, and JSON has UTC."""
+    now = clock.unix_us(at)
+    log = JsonlLog(Project(project).ledger, lambda: clock.moment(now))
+    point = Draft("point.added", 1, {"name": "kpt_001"}, {"text": "Quote ids."})
+    with log.transaction() as transaction:
+        transaction.append([point], {"rater": "test"})
+    log.close()
+    assert expected == terminal.moment(at)
+    assert [expected, expected] == re.findall(r"20\d\d-\S* \S*(?: UTC)?(?=  )", run("log").out)
+    assert [at, at] == [json.loads(line)["at"] for line in run("log", "--json").out.splitlines()]
+    minute_later = clock.moment(now + 60 * clock.MICROSECONDS).at
+    assert 2 == moments.resolve(log, terminal.moment(minute_later), clock.moment(now + 3600 * clock.MICROSECONDS))

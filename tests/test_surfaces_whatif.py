@@ -226,7 +226,7 @@ def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
     """The event, what the terms are and were, and the moment that shows it where that is another."""
     lines = run("bisect", "kpt_002.harmful > kpt_002.helpful").out.splitlines()
     assert lines[0].startswith("first became true at event 6, 20")
-    assert lines[0].endswith("Z, by reflector in session s1: kpt_002 rated harmful")
+    assert lines[0].endswith(" UTC, by reflector in session s1: kpt_002 rated harmful")
     assert [
         "  kpt_002.harmful is 2, was 0",
         "  kpt_002.helpful is 0",

@@ -68,6 +68,26 @@ def _harmless(text: str) -> str:
     return harmless(text)
 
 
+def local_minute(at: str) -> str:
+    """Return an ISO time to the minute, in the local zone, with its offset; without one where the time names no zone.
+
+    Args:
+        at: Such as ``2026-11-21T20:17:03.123456Z``.
+
+    Returns:
+        ``2026-11-21 21:17+01:00``, or ``2026-11-21 20:17 UTC`` where the offset is none: ``--at`` takes both.
+
+    Raises:
+        ValueError: It is not a time.
+        OverflowError: No calendar has it in the local zone.
+    """
+    from datetime import datetime
+
+    time = datetime.fromisoformat(at)
+    time = time if time.tzinfo is None else time.astimezone()
+    return time.isoformat(" ", "minutes").replace("+00:00", " UTC")
+
+
 def announce_input(what: str) -> None:
     """Say on a terminal what the command waits for, and how to end it."""
     if sys.stdin.isatty():

@@ -14,7 +14,7 @@ from ledger.names import find_name
 from projections.bisection import search, turn_json
 from projections.conditions import parse
 from projections.surfaces import when as moments
-from projections.surfaces.answers import answer, note, say
+from projections.surfaces.answers import answer, local_minute, note, say
 from projections.surfaces.options import as_json
 from projections.surfaces.reading import open_log
 from projections.surfaces.register import register_of
@@ -82,7 +82,7 @@ def lines(told: Mapping[str, Any], *, last: bool) -> Iterator[str]:
     by = event["by"]
     who = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
     what = "became true last" if last else "first became true"
-    yield f"{what} at event {event['seq']}, {event['at']}, by {who}: {event['summary']}"
+    yield f"{what} at event {event['seq']}, {local_minute(event['at'])}, by {who}: {event['summary']}"
     for term, value in values.items():
         was = told["before"][term]
         yield f"  {term} is {_value(value)}" + ("" if was == value else f", was {_value(was)}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+_MINUTE_CHARS: Final = len("2026-11-21 20:17")
 ROWS: Final = 5
 """Most rows to either side of the line; up to so many ratings each has a row of its own."""
 
@@ -81,11 +82,13 @@ def chart(console: Console, told: Mapping[str, Any]) -> None:
     console.print()
     for line in _drawn(columns, unit, label, utf=is_utf(console)):
         console.print(line, no_wrap=True, overflow="crop")
-    ends = [moment(row["at"]) if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])]
+    ends = [moment(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])]
     say(console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1)))
     marks = {column.mark for column in columns} & {"x", "o"}
     legend = [text for mark, text in (("x", "x left"), ("o", "o back")) if mark in marks]
     say(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
+    if timed:
+        say(console, f"times {moment(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
 
 
 def _steps(rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> tuple[list[_Step], bool]:

@@ -147,9 +147,7 @@ def _used(extras: Told) -> Iterator[str]:
     """Say how often sessions were told of it and agents cited it."""
     uses = ((what, extras.get(key)) for what, key in (("told to sessions", "told"), ("cited", "cited")))
     said = [
-        f"{what} {_times(use['count'])}, last {moment(use['last']['at'])} UTC"
-        for what, use in uses
-        if use and use["count"]
+        f"{what} {_times(use['count'])}, last {moment(use['last']['at'])}" for what, use in uses if use and use["count"]
     ]
     if said:
         line = "; ".join(said)
@@ -264,7 +262,7 @@ def _trail(console: Console, told: Told) -> None:
 def _trail_table(console: Console, rows: Sequence[Told], told: Told) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("event", justify="right", no_wrap=True)
-    table.add_column("when (UTC)", no_wrap=True)
+    table.add_column("when", no_wrap=True)
     table.add_column("what", overflow="fold")
     table.add_column("by", overflow="fold", max_width=console.width // 5)
     table.add_column("+", justify="right", no_wrap=True)
@@ -291,7 +289,7 @@ def _when(row: Told) -> str:
     by = row["by"]
     who = by["rater"] + (f" in session {by['session']}" if by.get("session") else "")
     place = f" ({by['place']})" if by.get("place") else ""
-    return f"{moment(row['at'])} UTC by {who}{place}, event {row['seq']}"
+    return f"{moment(row['at'])} by {who}{place}, event {row['seq']}"
 
 
 def _did(row: Told, told: Told) -> str:

@@ -6,7 +6,6 @@ Everything reads at 40 columns, without colour and without UTF-8.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import zip_longest
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Final
@@ -16,6 +15,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
+
+from projections.surfaces.answers import local_minute
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -64,15 +65,13 @@ def harmless(text: object) -> str:
 
 
 def moment(value: object) -> str:
-    """Return an ISO time as ``2026-11-21 20:17``, in UTC where it names its zone; anything else as it is."""
+    """Return an ISO time as ``local_minute`` does; anything else as it is."""
     try:
-        time = datetime.fromisoformat(value) if isinstance(value, str) else None
-        if time is None:
-            return harmless("never" if value is None else value)
-        time = time if time.tzinfo is None else time.astimezone(UTC)
+        if isinstance(value, str):
+            return local_minute(value)
     except (ValueError, OverflowError):
-        return harmless(value)
-    return time.replace(tzinfo=None).isoformat(" ", "minutes")
+        pass
+    return harmless("never" if value is None else value)
 
 
 def playbook_table(
@@ -96,8 +95,7 @@ def playbook_table(
             _block(console, point)
     else:
         _points_table(console, points)
-    zone = " UTC" if str(last_updated).endswith("Z") else ""
-    count = f"{len(points)} key point{plural(len(points))}, last updated {moment(last_updated)}{zone}"
+    count = f"{len(points)} key point{plural(len(points))}, last updated {moment(last_updated)}"
     say(console, count if at is None else f"{count}, as of {at}", style="dim")
 
 

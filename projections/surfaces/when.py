@@ -19,6 +19,7 @@ from ledger.codec import decode
 from ledger.errors import BadInputError, DamagedLedgerError
 from ledger.head_form import head_form, session_in
 from ledger.line import SECTION, dumps, lines_of
+from projections.surfaces.answers import local_minute
 from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def as_of(moment: Moment, state: State) -> str:
     if state.latest_batch is None:
         told = "the beginning, before any event"
     else:
-        told = f"event {state.seq}, {_minute(state.latest_batch.at)}"
+        told = f"event {state.seq}, {local_minute(state.latest_batch.at)}"
     if moment.seq > state.seq:
         told += f" (event {moment.seq} is inside a batch, which counts as a whole)"
     return f"{told}, {moment.named}" if moment.named else told
@@ -213,11 +214,12 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
             found, within = last, later
     notes = []
     if last and not found:
-        notes.append(f"{question.when} is before the ledger's first event, {_minute(first_at)}")
+        notes.append(f"{question.when} is before the ledger's first event, {local_minute(first_at)}")
     if last and unix_us > question.now.unix_us:
-        notes.append(f"{question.when} has not come yet; the ledger's last event is {last}, {_minute(last_at)}")
+        notes.append(f"{question.when} has not come yet; the ledger's last event is {last}, {local_minute(last_at)}")
     if within:
-        notes.append(f"the clock ran back: {_events(within)} up to event {found} have a later time than {_minute(at)}")
+        which = f"{_events(within)} up to event {found} have a later time than {local_minute(at)}"
+        notes.append(f"the clock ran back: {which}")
     return Moment(found, question.log.read, named, tuple(notes))
 
 
@@ -227,7 +229,7 @@ def _unix_us(question: _Question) -> int:
     if age is not None:
         return max(question.now.unix_us - age, 0)
     try:
-        moment = datetime.fromisoformat(when)
+        moment = datetime.fromisoformat(when.removesuffix(" UTC"))
         utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         return (utc - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError) as error:
@@ -238,11 +240,6 @@ def age_us(text: str) -> int | None:
     """Return the microseconds of an age such as ``90d`` (s, m, h, d or w), None where a text is none."""
     age = _AGE.fullmatch(text)
     return None if age is None else int(age[1]) * _UNITS_S[age[2]] * clock.MICROSECONDS
-
-
-def _minute(at: str) -> str:
-    """Return a time as the ledger writes it, to the minute, for people."""
-    return f"{at[:16].replace('T', ' ')} UTC"
 
 
 def _events(number: int) -> str:
@@ -346,7 +343,7 @@ def _committed(question: _Question) -> Moment:
                 return _in_copy(question, copy, commit)
     except git.FAILURES as error:
         raise question.refusal(git.no_commit(error), "give a time or a number") from error
-    named = f"the last before commit {commit.name} of {_minute(clock.moment(commit.unix_us).at)}"
+    named = f"the last before commit {commit.name} of {local_minute(clock.moment(commit.unix_us).at)}"
     return _as_of_time(question, commit.unix_us, named)
 
 

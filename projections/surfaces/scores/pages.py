@@ -223,7 +223,7 @@ def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] =
     whole = overall(found.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
     return Page(
         f"SESSION {told['session_id']}",
-        ", ".join([f"Overall: {whole}", f"{moment(told['timestamp'])} UTC", *version]),
+        ", ".join([f"Overall: {whole}", f"{moment(told['timestamp'])}", *version]),
         tuple(bars),
         tables=tuple(parts_table(why, f"{name}: {_covered(why, config)}") for name, why in parts),
     )
@@ -325,11 +325,11 @@ def _said(one: Standing, config: Config) -> str:
 
 def why_tables(why: Told, config: Config) -> Iterator[Table]:
     """Yield what gave a component's score in a session: its parts, and the events."""
-    title = f"In session {why['session_id']}, {moment(why['timestamp'])} UTC: {_covered(why, config)}"
+    title = f"In session {why['session_id']}, {moment(why['timestamp'])}: {_covered(why, config)}"
     yield parts_table(why, title)
     rows = tuple((row["seq"], moment(row["at"]), row["what"], values(row["values"])) for row in why["events"])
     if rows:
-        yield Table("Events", ("event", "when (UTC)", "what", "values"), rows)
+        yield Table("Events", ("event", "when", "what", "values"), rows)
 
 
 def _covered(why: Told, config: Config) -> str:
