@@ -122,3 +122,29 @@ def test_the_visible_folders_are_the_four_of_the_design() -> None:
     """Beside ledger, projections, prompts and tests there are only files and dot folders."""
     folders = {path.parts[0] for path in repository_files() if len(path.parts) > 1}
     assert set(FOLDERS) == {folder for folder in folders if not folder.startswith(".")}
+
+
+def exceptions_made_at_import(tree: ast.Module) -> list[int]:
+    """Return the lines on which a module makes an exception when it is imported, in decorators too."""
+    bodies = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for statement in (node.body if isinstance(node.body, list) else [node.body])
+        for inner in ast.walk(statement)
+    }
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and id(node) not in bodies]
+    names = [(getattr(call.func, "id", getattr(call.func, "attr", "")), call.lineno) for call in calls]
+    return [line for name, line in names if name.endswith(("Error", "Exception", "Interrupt", "Exit"))]
+
+
+@pytest.mark.parametrize("path", [path for path in MODULES if path.parts[0] == "tests"], ids=str)
+def test_no_exception_outlives_its_test(path: Path) -> None:
+    """An exception among the parameters keeps every frame that it passed, and open files with them, to the very end."""
+    assert [] == exceptions_made_at_import(parse(path))
+
+
+def test_an_exception_among_parameters_is_found() -> None:
+    """A decorator and a constant are looked at; what a function makes when it is called is not."""
+    source = "A = [OSError(1)]\n@mark('x', [duck.InterruptException('y')])\ndef test():\n    raise OSError(2)\n"
+    assert [1, 2] == exceptions_made_at_import(ast.parse(source))

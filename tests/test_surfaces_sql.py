@@ -208,21 +208,30 @@ def test_no_bar_is_drawn_into_an_answer(here: Project) -> None:
     assert [(False,)] == ask(here, "SELECT current_setting('enable_progress_bar')")
 
 
-@pytest.mark.parametrize("said", [RuntimeError("Query interrupted"), duckdb.InterruptException("INTERRUPT Error")])
+@pytest.mark.parametrize(
+    ("kind", "message"), [(RuntimeError, "Query interrupted"), (duckdb.InterruptException, "INTERRUPT Error")]
+)
 def test_an_interrupted_query_ends_as_any_command(
-    here: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], said: Exception
+    here: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: type[Exception],
+    message: str,
 ) -> None:
     """DuckDB has its own words for it; any other error that it has no class for is not taken for one."""
     del here
-    said_now = [said]
+    # Made anew each time: one that lives as long as the test's parameters keeps each frame that it passed, and with
+    # them DuckDB's objects and pytest's files, open to the end of the process.
+    said_now: list[tuple[type[Exception], str]] = [(kind, message)]
 
     def refuse(*_: object) -> None:
-        raise said_now[0]
+        raised, text = said_now[0]
+        raise raised(text)
 
     monkeypatch.setattr(sql, "_check", refuse)
     assert 130 == cli.run(["sql", "SELECT 1"])
     assert "tallybook: interrupted\n" == capsys.readouterr().err
-    said_now[0] = RuntimeError("something else")
+    said_now[0] = (RuntimeError, "something else")
     with pytest.raises(RuntimeError, match="something else"):
         cli.run(["sql", "SELECT 1"])
 
