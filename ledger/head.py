@@ -24,6 +24,8 @@ HEAD_BYTES = 192
 _MAGIC = b"tallybook-head"
 _VERSION = b"1"
 _FIELDS = 10
+# As many as every offset that a system takes has at most.
+_DIGITS = 18
 _LOOKS = 5
 
 
@@ -69,13 +71,21 @@ def decode(data: bytes) -> Head | None:
     if b"%08x" % binascii.crc32(text) != parts[-1]:
         return None
     if parts[1] != _VERSION:
-        raise NewerLedgerError("head", parts[1].decode(), int(_VERSION))
-    if len(parts) != _FIELDS:
+        raise NewerLedgerError("head", parts[1].decode("ascii", "replace"), int(_VERSION))
+    if len(parts) != _FIELDS or not text.isascii():
+        return None
+    seq, offset, suspect, failures = (_number(parts[index]) for index in (2, 4, 7, 8))
+    # A checksum shows that no byte was lost, not that a Tallybook wrote them.
+    if min(seq, offset, failures) < 0 or (suspect < 0 and parts[7] != b"-1"):
         return None
     at = "" if parts[5] == b"-" else parts[5].decode()
     boot = "" if parts[6] == b"-" else parts[6].decode()
-    mark = Mark(int(parts[2]), parts[3].decode(), int(parts[4]), at)
-    return Head(mark, boot, int(parts[7]), int(parts[8]))
+    return Head(Mark(seq, parts[3].decode(), offset, at), boot, suspect, failures)
+
+
+def _number(part: bytes) -> int:
+    """Return a number of a head, -1 where there is none."""
+    return int(part) if part.isdigit() and len(part) <= _DIGITS else -1
 
 
 def read(fd: int) -> tuple[Head | None, bytes]:

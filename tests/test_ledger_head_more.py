@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from ledger import disk, head
+from ledger.backends.jsonl import JsonlLog
 from ledger.errors import NewerLedgerError
 from ledger.head import HEAD_BYTES, Head, decode, encode
 from ledger.line import Mark
+from ledger.verify import verify
+from test_ledger_log import append, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -123,3 +126,27 @@ def test_a_head_that_stays_torn_is_given_up(fd: int, monkeypatch: pytest.MonkeyP
     os.write(fd, b"torn")
     assert (None, b"torn") == head.read(fd)
     assert 5 == len(pauses)
+
+
+@pytest.mark.parametrize("wrong", [b"x", b"-5", b"1_0", b"+3", b"1" * 19, b"\xff", b"1.5"], ids=repr)
+@pytest.mark.parametrize("field", [2, 4, 7, 8], ids=["seq", "offset", "suspect", "failures"])
+def test_a_head_without_a_number_is_none(field: int, wrong: bytes) -> None:
+    """Whatever stands in place of a number, and although its checksum fits, it is no head."""
+    parts = encode(FULL).split()[:-1]
+    assert FULL == decode(sealed(b" ".join([*parts, b""])))
+    parts[field] = wrong
+    assert decode(sealed(b" ".join([*parts, b""]))) is None
+
+
+def test_a_ledger_with_a_head_without_a_number_is_read_and_gets_a_new_one(tmp_path: Path) -> None:
+    """Reading and appending go on as if there were no head, and the next writer replaces it."""
+    log = JsonlLog(tmp_path / "ledger")
+    append(log, "a")
+    log.close()
+    parts = (log.folder / "head").read_bytes().split()[:-1]
+    parts[2] = b"many"
+    (log.folder / "head").write_bytes(sealed(b" ".join([*parts, b""])))
+    assert (["a"], True) == (names(log), verify(log).ok)
+    append(log, "b")
+    log.close()
+    assert (["a", "b"], log.head().seq) == (names(log), 3)

@@ -16,7 +16,7 @@ import attrs
 
 from ledger import receipts, strict
 from ledger.disk import reason
-from ledger.errors import EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, BadInputError, TallybookError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from projections.surfaces.record import Outcome
 
 MAX_BY_CHARS = 200
-_INTERRUPTED = 130
 RECORDED = "what was sent is recorded, so do not send it again"
 _TEXT_CHARS = 100
 
@@ -187,7 +186,7 @@ def guarded(work: Callable[[], int]) -> int:
     except TallybookError as error:
         return complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return complain(f"interrupted; {RECORDED}" if receipts.count() > before else "interrupted", _INTERRUPTED)
+        return complain(f"interrupted; {RECORDED}" if receipts.count() > before else "interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
         # Whoever read the answer has had enough; nothing more must be flushed into the closed pipe.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

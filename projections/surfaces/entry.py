@@ -11,11 +11,21 @@ if TYPE_CHECKING:
 
 def main() -> NoReturn:
     """Run ``tallybook`` and leave with its exit code."""
-    if _is_hook(sys.argv[1:]):
-        from projections.surfaces import hook_start
+    try:
+        if _is_hook(sys.argv[1:]):
+            from projections.surfaces import hook_start
 
-        hook_start.main(sys.argv[2:])
-    _leave(run(sys.argv[1:]))
+            hook_start.main(sys.argv[2:])
+        code = run(sys.argv[1:])
+    except KeyboardInterrupt:
+        # While a module was loaded; `answers` catches what comes after that.
+        if _is_hook(sys.argv[1:]):
+            _leave(0)
+        from ledger.errors import EXIT_INTERRUPTED
+
+        sys.stderr.write("tallybook: interrupted\n")
+        code = EXIT_INTERRUPTED
+    _leave(code)
 
 
 def _leave(code: int) -> NoReturn:

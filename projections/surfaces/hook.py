@@ -78,9 +78,12 @@ def _reader_of(agent: str) -> Callable[[Mapping[str, Any]], Payload]:
 
 def main(arguments: Sequence[str]) -> NoReturn:
     """Do that, and end this process at once: nothing is left to be written, closed or cleared away."""
-    hook_limits.limit_time(_give_up)
-    run(arguments)
-    os._exit(0)  # noqa: SLF001 - its name, public as it is
+    try:
+        hook_limits.limit_time(_give_up)
+        run(arguments)
+    finally:
+        # Also where Ctrl-C ends it.
+        os._exit(0)  # noqa: SLF001 - its name, public as it is
 
 
 def _give_up(*_: object) -> None:

@@ -1,0 +1,81 @@
+"""Ctrl-C while a command is loaded or works: one line on standard error and exit code 130, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from projections.surfaces import answers, commands
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Sends the signal at the moment at which a module is looked for.
+WATCHED = """
+import os, signal, sys
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == wanted:
+            os.kill(os.getpid(), signal.SIGINT)
+
+_, wanted, *words = sys.argv
+sys.meta_path.insert(0, Finder())
+sys.argv = ["tallybook", *words]
+from projections.surfaces.entry import main
+main()
+"""
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="a process cannot send itself Ctrl-C here")
+
+
+def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
+    """Run a command that gets Ctrl-C when it loads a module: its exit code and its output."""
+    command = [sys.executable, "-c", WATCHED, module, *words]
+    done = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("projections.surfaces.plain", ["show"]),
+        ("projections.surfaces.everyday", ["show"]),
+        ("attrs", ["show"]),
+        ("projections.surfaces.cli", ["log"]),
+        ("click", ["log"]),
+    ],
+)
+@pytest.mark.usefixtures("project")
+def test_a_command_interrupted_while_it_is_loaded_says_so(module: str, words: list[str]) -> None:
+    """Whichever module is loaded, it is one line and exit code 130."""
+    assert (130, "", "tallybook: interrupted\n") == interrupted_at(module, *words)
+
+
+@pytest.mark.usefixtures("project")
+def test_a_hook_interrupted_while_it_is_loaded_ends_with_0() -> None:
+    """A hook ends with 0 and says nothing, whatever ends it."""
+    assert (0, "", "") == interrupted_at("projections.surfaces.hook_start", "hook")
+
+
+@pytest.mark.usefixtures("project")
+def test_a_hook_interrupted_while_it_works_ends_with_0() -> None:
+    """So does one that has begun to handle its payload."""
+    program = "import os; from projections.surfaces import hook; hook.handle = lambda _: os.kill(os.getpid(), 2); "
+    command = [sys.executable, "-c", program + "hook.main(['claude'])"]
+    done = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
+    assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_a_command_interrupted_after_it_recorded_says_so(project: Path) -> None:
+    """What is recorded then is not to be sent again."""
+    file = project / "legacy.json"
+    file.write_text('{"key_points": ["Quote ids.", 5]}', encoding="utf-8")
+    code, _, said = interrupted_at("projections.surfaces.terminal", "import", str(file))
+    assert (130, f"tallybook: interrupted; {answers.RECORDED}\n") == (code, said)
+    assert ["Quote ids."] == [one["text"] for one in commands.show(Project(project))["key_points"]]
