@@ -40,6 +40,7 @@ class JsonlLog:
     Attributes:
         folder: The ledger's folder, ``<project>/.claude/ledger``.
         path: The file of events in it.
+        watch: Hears how far a read is: how many bytes are done, and how many there are; None where nobody asks.
     """
 
     def __init__(self, folder: Path, now: Callable[[], Now] = clock.utc_now) -> None:
@@ -48,6 +49,7 @@ class JsonlLog:
         self.path = folder / LOG_NAME
         self.now = now
         self.files: Files | None = None
+        self.watch: Callable[[int, int], None] | None = None
 
     def close(self) -> None:
         """Close the files that a transaction left open."""
@@ -96,7 +98,18 @@ class JsonlLog:
 
     def _runs(self, after: Mark, *, proven: bool) -> Iterator[found.Run]:
         with self.scan(after, proven=proven) as reading:
-            yield from reading.runs()
+            yield from reading.runs() if self.watch is None else self._watched(reading.runs(), self.watch)
+
+    def _watched(self, runs: Iterator[found.Run], watch: Callable[[int, int], None]) -> Iterator[found.Run]:
+        size = os.stat(self.path).st_size if self.exists() else 0
+        watch(0, size)
+        try:
+            for run in runs:
+                yield run
+                watch(run.found[-1].end if run.found else 0, size)
+        finally:
+            # Also where the reader has had enough.
+            watch(size, size)
 
     def may_hold(self, needle: bytes) -> bool:
         """Say whether bytes stand anywhere in the log, proven or not: far quicker than reading, and no proof of any."""

@@ -17,6 +17,7 @@ import attrs
 from ledger import receipts, strict
 from ledger.disk import reason
 from ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from projections.surfaces.progress import METER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -38,6 +39,7 @@ KEY_OPTION = "Names this delivery: recorded once, however often it comes."
 
 def say(text: str) -> None:
     """Print a line."""
+    METER.clear()
     sys.stdout.write(f"{text}\n")
 
 
@@ -49,11 +51,13 @@ def answer(value: Any) -> None:
 
 def note(text: str) -> None:
     """Print a line beside the answer, for people."""
+    METER.clear()
     sys.stderr.write(f"note: {_harmless(text)}\n")
 
 
 def complain(message: str, code: int) -> int:
     """Print one line on standard error and return the code."""
+    METER.clear()
     sys.stderr.write(f"tallybook: {_harmless(' '.join(message.split()))}\n")
     return code
 
@@ -175,6 +179,7 @@ def guarded(work: Callable[[], int]) -> int:
     What is recorded is no failure, even if the answer cannot be written: whoever is told of one sends it again.
     """
     _stand_in()
+    METER.enable()
     before = receipts.count()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):

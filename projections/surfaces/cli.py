@@ -15,6 +15,7 @@ from projections.surfaces import answers, commands, everyday
 from projections.surfaces.answers import answer, complain, guarded, note, read_input, said_by
 from projections.surfaces.options import as_json, at_when, delivery, reasoned, said
 from projections.surfaces.plain import RECORD_RATER
+from projections.surfaces.progress import METER
 from projections.surfaces.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
     """Tell what ails the ledger, in plain words, and what mends it; nothing is changed."""
     from projections.surfaces import doctor as examining
 
-    return examining.tell(examining.examine(project, everyday.progress), as_json=as_json)
+    return examining.tell(examining.examine(project, METER.update), as_json=as_json)
 
 
 @tallybook.command(

@@ -14,6 +14,7 @@ from ledger import strict
 from ledger.errors import EXIT_DAMAGED, EXIT_NO
 from projections.render import playbook_dict
 from projections.surfaces import answers, commands
+from projections.surfaces.progress import METER
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,7 +78,7 @@ def verify(project: Project, options: Mapping[str, Any]) -> int:
     """Verify the ledger, from its first byte to its last."""
     from projections.surfaces import verdicts
 
-    verdict = commands.verify(project, progress, options["expect"])
+    verdict = commands.verify(project, METER.update, options["expect"])
     salvaged = commands.salvage(project) if options["salvaging"] else None
     drift = commands.drift(project) if verdict.ok else None
     code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None else EXIT_NO
@@ -93,10 +94,3 @@ def verify(project: Project, options: Mapping[str, Any]) -> int:
                 answers.say(f"missing: seq {first} to {'the end' if last is None else last}")
         _table(salvaged)
     return code
-
-
-def progress(done: int, size: int) -> None:
-    """Show how far a long read is, to a person alone."""
-    if sys.stderr.isatty() and done % 1024 < 256:  # noqa: PLR2004 - one batch in four is often enough
-        end = "\n" if done == size else ""
-        sys.stderr.write(f"\r{done * 100 // max(size, 1)} %{end}")

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections import deque
 from contextlib import suppress
+from itertools import chain
+import os
 import select
 import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 
+from ledger.errors import TallybookError
 from ledger.events import EVENT_TYPES
 from ledger.line import CONTINUED
 from projections.history import Wanted, is_of_kind
@@ -17,10 +22,13 @@ from projections.surfaces import when as moments
 from projections.surfaces.answers import answer, note
 from projections.surfaces.listing import comes_from, raters, stretches, undone
 from projections.surfaces.options import as_json
+from projections.surfaces.progress import METER
 from projections.surfaces.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from rich.console import Console
 
     from ledger.line import Mark
     from ledger.log import Log
@@ -91,6 +99,7 @@ def wait_for_more() -> bool:
 @click.option(
     "--follow", is_flag=True, help="Go on with what is appended, until interrupted; --since '~0' for that alone."
 )
+@click.option("-n", "--limit", "limit", metavar="N", type=click.IntRange(1), help="Only the last N of them.")
 @as_json
 @click.pass_obj
 def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> None:
@@ -106,13 +115,27 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     if wanted.rater is not None and not comes_from(ledger, wanted.rater):
         names = ", ".join(raters(ledger)) or "none yet"
         note(f"--rater {wanted.rater}: no event comes from this rater; the raters in this ledger: {names}")
+    limit = options["limit"]
+    if limit is not None and wanted == Wanted(since=wanted.since):
+        wanted = attrs.evolve(wanted, since=max(wanted.since, ledger.head().seq - limit))
+    paged = sys.stdout.isatty() and not (follow or as_json)
     # There is no other end to following than this.
     with suppress(*[KeyboardInterrupt] if follow else []):
         for mark, records in stretches(ledger, wanted, wait_for_more if follow else None):
-            _tell(ledger, mark, records, as_json=as_json)
+            last = records if limit is None else iter(deque(records, limit))
+            limit = None
+            _tell(ledger, mark, _quietly(last), as_json=as_json, paged=paged)
 
 
-def _tell(ledger: Log, mark: Mark, records: Iterator[Recorded], *, as_json: bool) -> None:
+def _quietly(records: Iterator[Recorded]) -> Iterator[Recorded]:
+    """Yield records; from the first one on, they alone show on a terminal how far the reading is."""
+    for record in records:
+        if sys.stdout.isatty():
+            METER.disable()
+        yield record
+
+
+def _tell(ledger: Log, mark: Mark, records: Iterator[Recorded], *, as_json: bool, paged: bool) -> None:
     """Print a stretch of the ledger's events, each as it comes."""
     marked = undone(ledger, mark)
     if as_json:
@@ -121,7 +144,38 @@ def _tell(ledger: Log, mark: Mark, records: Iterator[Recorded], *, as_json: bool
         return
     from projections.surfaces import terminal
 
-    terminal.log_rows(terminal.console_for(sys.stdout), map(marked.brief, records))
+    console = terminal.console_for(sys.stdout)
+    if paged:
+        _page(console, map(marked.brief, records))
+    else:
+        terminal.log_rows(console, map(marked.brief, records))
+
+
+def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
+    """Show events in the user's pager; what goes wrong meanwhile is raised once that is closed.
+
+    Without PAGER that is ``less``, which leaves what fits on one screen as it is.
+    """
+    from projections.surfaces import terminal
+
+    first = next(briefs, None)
+    if first is None:
+        return
+    errors: list[TallybookError] = []
+
+    def lines() -> Iterator[str]:
+        try:
+            for index, brief in enumerate(chain([first], briefs)):
+                row = terminal.log_row(console, brief)
+                # Click ends the last line.
+                yield ("\n" if index else "") + (click.style(row.plain, dim=True) if row.style else row.plain)
+        except TallybookError as error:
+            errors.append(error)
+
+    os.environ.setdefault("LESS", "-FRX")
+    click.echo_via_pager(lines())
+    if errors:
+        raise errors[0]
 
 
 VERBS: Final = (log,)

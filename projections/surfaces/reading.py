@@ -10,7 +10,7 @@ from ledger.errors import BadInputError
 from ledger.line import START, Mark
 from projections.fold import fold
 from projections.playbook import PLAYBOOK, Playbook
-from projections.surfaces import checkpoints
+from projections.surfaces import checkpoints, progress
 from projections.voids import fold_history
 
 if TYPE_CHECKING:
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 def open_log(project: Project) -> JsonlLog:
     """Return the project's ledger; nothing is created yet."""
-    return JsonlLog(project.ledger)
+    log = JsonlLog(project.ledger)
+    log.watch = progress.watcher()
+    return log
 
 
 def open_for_append(project: Project) -> JsonlLog:

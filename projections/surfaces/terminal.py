@@ -17,6 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from projections.surfaces.answers import local_minute
+from projections.surfaces.progress import METER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,6 +51,7 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
         stream: Where to print; its encoding decides on boxes and bars.
         width: Columns, from 20; None asks the terminal, and takes 80 in a pipe.
     """
+    METER.clear()
     return _Terminal(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
@@ -163,10 +165,15 @@ def log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
         briefs: Events as ``{seq, at, by, summary}``, with ``undone_by`` where one was taken back.
     """
     for brief in briefs:
-        told = f"{brief['seq']:>6}  {moment(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
-        undone = brief.get("undone_by")
-        mark = "" if undone is None else f" (undone by event {undone})"
-        line(console, told + mark, style="dim" if mark else "")
+        _put(console, log_row(console, brief))
+
+
+def log_row(console: Console, brief: Mapping[str, Any]) -> Text:
+    """Return an event as one line, dim where it was undone."""
+    told = f"{brief['seq']:>6}  {moment(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
+    undone = brief.get("undone_by")
+    mark = "" if undone is None else f" (undone by event {undone})"
+    return shown(console, told + mark, "dim" if mark else "")
 
 
 def changes(console: Console, before: str, after: str, lines: Sequence[tuple[str, str]], total: str) -> None:

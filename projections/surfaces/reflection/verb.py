@@ -18,6 +18,7 @@ from projections.reflections import NO_RATER
 from projections.surfaces import commands, hook, settings
 from projections.surfaces.answers import answer, note, say
 from projections.surfaces.options import as_json
+from projections.surfaces.progress import METER
 from projections.surfaces.project import Project
 from projections.surfaces.reflection import bootstrap, due, worker
 from projections.surfaces.reflection.raters import RATERS
@@ -101,6 +102,8 @@ def _unattended(project: Project, plan: Plan) -> int:
 def _worked(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int:
     """Work, and say what came of it; with a progress bar where the number of pieces is known."""
     done: list[Came] = []
+    if pieces:
+        METER.disable()
     bar = click.progressbar(length=pieces, label="reflecting", file=sys.stderr) if pieces else nullcontext()
     with bar as shown:
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,6 +11,7 @@ from ledger import loose
 from ledger.errors import EXIT_BAD_INPUT, BadInputError
 from projections.surfaces.answers import announce_input, answer, complain, note, said_by, say
 from projections.surfaces.options import as_json
+from projections.surfaces.progress import METER
 from projections.surfaces.scores.feed import Item, items
 from projections.surfaces.scores.recording import Defaults, Fed, feed
 
@@ -101,12 +101,6 @@ def odd(fed: Fed) -> Iterator[str]:
         yield f"and {rest:,} more of what was odd; --json lists {'all' if not fed.more else 'many'} of it"
 
 
-def progress(done: int) -> None:
-    """Show a person how many objects are done with."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r{done:,} ")
-
-
 @click.command(
     epilog="Example: tallybook metrics .claude/logs/*.jsonl; tallybook metrics --component ac01 startup_ms=8000"
 )
@@ -126,7 +120,7 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     if "-" in names:
         announce_input("what was measured, as JSON")
     sources: list[Iterable[Any]] = [list(typed(words)), *map(items, names)]
-    fed = feed(project, sources, defaults(options["session"], options["component"]), progress)
+    fed = feed(project, sources, defaults(options["session"], options["component"]), lambda done: METER.update(done, 0))
     return tell(fed, as_json=as_json)
 
 

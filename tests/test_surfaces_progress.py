@@ -1,0 +1,167 @@
+"""What a person at a terminal sees of a long command: progress that is cleared before the answer, and a pager."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from projections.surfaces import commands
+from projections.surfaces.project import Project
+
+if TYPE_CHECKING:
+    from command_line import Run
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
+
+HUMAN = {"rater": "human"}
+ROOT = Path(__file__).parent.parent
+AT_ONCE = """
+from projections.surfaces import progress
+progress.DELAY_S = 0.0
+from projections.surfaces.entry import main
+main()
+"""
+CLEARED = "\x1b[2K"
+"""What a terminal is sent to clear a line."""
+
+
+@pytest.fixture
+def here(project: Path) -> Project:
+    """Return a project with a legacy file, three entries and a measurement."""
+    place = Project(project)
+    for text in ("Quote ids.", "Name the unit.", "Test first."):
+        commands.add(place, text, HUMAN)
+    commands.rate(place, "kpt_001", "harmful", HUMAN)
+    (project / "old.json").write_text('{"key_points": ["Keep it short."]}', encoding="utf-8")
+    return place
+
+
+def read_all(terminal: int) -> str:
+    """Return what was written to a terminal until its other end was closed."""
+    pieces = b""
+    try:
+        while piece := os.read(terminal, 4096):
+            pieces += piece
+    except OSError:
+        # Linux says so where the other end is closed.
+        pass
+    os.close(terminal)
+    return pieces.decode()
+
+
+def with_errors_on_terminal(project: Project, words: list[str], program: str = AT_ONCE) -> tuple[int, str, str]:
+    """Run a command whose error output is a terminal; return its exit code, its output, and what the terminal got."""
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "CLAUDE_PROJECT_DIR": str(project.root)}
+    command = [sys.executable, "-c", program, *words]
+    with subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs, text=True, env=environment
+    ) as process:
+        os.close(theirs)
+        out, _ = process.communicate(timeout=60)
+    return process.returncode, out, read_all(ours)
+
+
+def on_terminal(project: Project, words: list[str], pager: str) -> str:
+    """Run a command whose output is a terminal, with a pager; return what the terminal got."""
+    ours, theirs = os.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "CLAUDE_PROJECT_DIR": str(project.root)}
+    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", *words]
+    with subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment | {"PAGER": pager}
+    ) as process:
+        os.close(theirs)
+        shown = read_all(ours)
+        process.wait(timeout=60)
+    return shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["replay"],
+        ["what-if", "--floor", "1"],
+        ["bisect", "count > 2"],
+        ["sql", "SELECT count(*) AS n FROM events"],
+        ["why", "kpt_001"],
+        ["log"],
+        ["log", "-n", "1", "--kind", "point.added"],
+        ["import", "{}/old.json"],
+        ["score"],
+        ["verify"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_a_long_read_shows_progress_and_clears_it(here: Project, words: list[str]) -> None:
+    """A command whose reading takes longer than the delay shows how far it is, and its answer is what it always is."""
+    words = [word.format(here.root) for word in words]
+    code, out, terminal = with_errors_on_terminal(here, words)
+    assert (0, True) == (code, "%" in terminal), terminal
+    # The last that the terminal got about it is that the line is cleared.
+    assert "%" not in terminal.rpartition(CLEARED)[2]
+    assert CLEARED in terminal
+    assert "\x1b" not in out
+    assert "%" not in out or words[0] in {"score", "what-if"}
+
+
+@pytest.mark.parametrize("verb", ["verify", "log", "why"])
+def test_a_short_command_shows_no_progress(here: Project, verb: str) -> None:
+    """A command that ends before the delay writes nothing of it to the terminal."""
+    program = AT_ONCE.replace("0.0", "600.0")
+    words = [verb, "kpt_001"] if verb == "why" else [verb]
+    assert (0, "") == with_errors_on_terminal(here, words, program)[::2]
+
+
+def test_no_progress_is_shown_where_nobody_looks(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the error output is no terminal, nothing is shown."""
+    monkeypatch.setattr("projections.surfaces.progress.DELAY_S", 0.0)
+    assert here
+    assert (0, "") == run("log")[::2]
+
+
+@pytest.mark.usefixtures("here")
+def test_log_takes_the_last_events(run: Run) -> None:
+    """`log -n N` lists the last N of the events that are asked for, in their order."""
+
+    def seqs(*words: str) -> list[int]:
+        return [json.loads(line)["seq"] for line in run("log", *words, "--json").out.splitlines()]
+
+    every = seqs()
+    assert every[-2:] == seqs("-n", "2")
+    assert every == seqs("-n", "100")
+    assert seqs("--kind", "point.added")[-2:] == seqs("--kind", "point.added", "--limit", "2")
+    assert every[2:4] == seqs("--until", str(every[3]), "-n", "2")
+    assert 2 == run("log", "-n", "0").code
+
+
+def test_log_on_a_terminal_is_paged(here: Project, run: Run, tmp_path: Path) -> None:
+    """Where the output is a terminal, `log` goes through PAGER; `log --json` and other verbs do not."""
+    page = tmp_path / "page"
+    pager = f"tee {page}"
+    shown = on_terminal(here, ["log"], pager)
+    assert run("log").out == page.read_text(encoding="utf-8") == shown.replace("\r\n", "\n")
+    page.unlink()
+    assert run("log", "--json").out == on_terminal(here, ["log", "--json"], pager).replace("\r\n", "\n")
+    assert not page.exists()
+
+
+def test_a_log_that_fits_on_the_screen_does_not_wait(here: Project, run: Run) -> None:
+    """Without PAGER, `log` shows a few lines and ends; nobody presses a key."""
+    shown = on_terminal(here, ["log", "-n", "3"], "")
+    assert 3 == sum(line in shown for line in run("log", "-n", "3").out.splitlines())
+
+
+def test_damage_is_named_after_the_pager(here: Project, tmp_path: Path) -> None:
+    """What stands before damage is paged, and the error comes after it."""
+    log = here.ledger / "events.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"Test first.", b"Test later."))
+    page = tmp_path / "page"
+    shown = on_terminal(here, ["log"], f"tee {page}")
+    assert "Quote ids." in page.read_text(encoding="utf-8")
+    assert "tallybook: events.jsonl:" in shown.splitlines()[-1]
