@@ -229,22 +229,33 @@ def _write(folder: Path, what: Redactions) -> None:
     disk.make_folder(own)
     fresh = own / f".{NAME}.{os.getpid()}.tmp"
     try:
-        with suppress(FileExistsError), os.fdopen(disk.create_file(own / ".gitignore"), "wb") as file:
-            file.write(b"*\n")
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-        with os.fdopen(disk.create_file(fresh), "wb") as file:
-            # Also in a folder that is shared: with the key others could try texts.
-            fresh.chmod(0o600)
-            file.write(dumps(value).encode())
-            file.flush()
-            os.fsync(file.fileno())
+        if not (own / ".gitignore").exists():
+            _create(own / ".gitignore", b"*\n")
+        _create(fresh, dumps(value).encode())
         fresh.replace(own / NAME)
         disk.flush_folder(own)
     except OSError as error:
         with suppress(OSError):
             fresh.unlink()
         raise CannotWriteError(own / NAME, disk.reason(error), "try again") from error
+
+
+def _create(path: Path, data: bytes) -> None:
+    """Write a new file, durably, readable by this user alone; a leftover of a killed process is replaced.
+
+    Raises:
+        OSError, CannotWriteError: It cannot be written.
+    """
+    with suppress(FileNotFoundError):
+        path.unlink()
+    fd = disk.create_file(path)
+    try:
+        # Also in a folder that is shared: with the key others could try texts.
+        path.chmod(0o600)
+        disk.write_all(fd, data, path)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
 
 
 def _change(folder: Path, change: Callable[[Redactions], bool]) -> None:
@@ -261,7 +272,7 @@ def _change(folder: Path, change: Callable[[Redactions], bool]) -> None:
         _write(folder, found)
 
 
-def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]], at: str) -> None:
+def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]], at: str, seq: int = 0) -> None:
     """Note what is about to be redacted; the caller holds the ledger's lock.
 
     Args:
@@ -269,19 +280,23 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
         part: The text that is redacted wherever it stands, None where an event is.
         texts: Id of each event that is redacted → its texts.
         at: Now, UTC.
+        seq: Number that the event about the first of them gets if no other process appends before it; `name_events`
+            corrects it.
 
     Raises:
         CannotWriteError: It cannot be noted; nothing was redacted.
     """
 
     def change(found: Redactions) -> bool:
-        for event, those in texts.items():
+        for index, (event, those) in enumerate(texts.items()):
             for text in those:
                 digest = found.digest(text.strip())
-                found.texts[digest] = Redaction(at, event)
+                found.texts[digest] = Redaction(at, event, seq + index)
                 found.accepted.discard(digest)
         if part is not None:
-            found.parts.setdefault(len(part), {})[found.digest(part)] = Redaction(at, next(iter(texts), ""))
+            found.parts.setdefault(len(part), {})[found.digest(part)] = Redaction(
+                at, next(iter(texts), ""), seq if texts else 0
+            )
             found.accepted.discard(found.digest(part.strip()))
         return True
 
@@ -296,7 +311,7 @@ def name_events(folder: Path, seqs: Mapping[str, int]) -> None:
     """
 
     def named(one: Redaction) -> Redaction:
-        return one if one.seq else attrs.evolve(one, seq=seqs.get(one.event, 0))
+        return attrs.evolve(one, seq=seqs.get(one.event, one.seq))
 
     def change(found: Redactions) -> bool:
         before = dict(found.texts), {chars: dict(ones) for chars, ones in found.parts.items()}

@@ -13,7 +13,6 @@ from ledger import disk, redactions
 from ledger.ends import read_at
 from ledger.errors import CannotWriteError, TallybookError
 from ledger.line import dumps
-from projections.scores import storage
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -90,6 +89,9 @@ def _is_own(path: Path, place: str) -> bool:
     """Say whether Tallybook writes a file of this name and, where others may have one of that name, of this content."""
     if not place.startswith(f"{_SCORES}/"):
         return _OWN.fullmatch(place) is not None
+    # Slow to load, and only a project that is scored has such files.
+    from projections.scores import storage
+
     try:
         document = json.loads(disk.read_file(path))
     except (OSError, ValueError, RecursionError, TallybookError):

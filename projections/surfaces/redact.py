@@ -164,7 +164,7 @@ def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) 
 def _remember(log: JsonlLog, target: Target, events: Collection[Recorded]) -> None:
     """Note what is redacted, so that it does not come back; to be done under the ledger's lock."""
     texts = {one.id: codec.texts_of(one.event).values() for one in events}
-    redactions.remember(log.folder, target.text, texts, log.now().at)
+    redactions.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
 
 
 def _rendered_again(project: Project) -> Exception | None:
