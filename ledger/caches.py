@@ -38,13 +38,13 @@ def find(ledger: Path) -> Path | None:
     Returns:
         None where the ledger is not begun, or where this user has no cache folder that is safe to use.
     """
-    base = user_folder()
-    if not base or fault(base, ledger):
+    base, real = user_folder(), os.path.realpath(ledger)
+    if not base or fault(base, real):
         return None
     id_ = ledger_id(ledger / "events.jsonl")
     if not id_:
         return None
-    folder = type(ledger)(os.path.join(base, id_, digest_of(ledger)))
+    folder = type(ledger)(os.path.join(base, id_, digest_of(real)))
     with suppress(OSError):
         if clock.utc_now().unix_us - os.stat(folder / OWNER).st_mtime_ns // 1000 > DAY_US:
             os.utime(folder / OWNER)
@@ -69,9 +69,10 @@ def make(folder: Path, ledger: Path) -> None:
                 os.mkdir(one, _MODE)
     except OSError as error:
         raise CannotWriteError(folder, disk.reason(error)) from error
-    if found := fault(user_folder(), ledger):
+    real = os.path.realpath(ledger)
+    if found := fault(user_folder(), real):
         raise CannotWriteError(folder, f"is not safe as a cache: it {found}")
-    disk.store(folder / OWNER, os.path.realpath(ledger).encode("utf-8", "surrogateescape"))
+    disk.store(folder / OWNER, real.encode("utf-8", "surrogateescape"))
 
 
 def user_folder() -> str:
@@ -96,8 +97,13 @@ def _platform_folder() -> str:
     return os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")
 
 
-def fault(base: str, ledger: Path) -> str:
-    """Return why a folder cannot hold the caches of a ledger, as the end of a sentence; empty where it can."""
+def fault(base: str, ledger: str) -> str:
+    """Return why a folder cannot hold the caches of a ledger, as the end of a sentence; empty where it can.
+
+    Args:
+        base: The folder.
+        ledger: The real path of the ledger's folder.
+    """
     if not os.path.isabs(base):
         return "is not an absolute path"
     real = os.path.realpath(base)
@@ -133,10 +139,10 @@ def _fault_above(path: str) -> str:
     return "belongs to another user" if os.geteuid() == 0 != os.stat(above).st_uid else ""
 
 
-def project_of(ledger: Path) -> str:
-    """Return the real path of the outermost folder whose ``.claude`` holds a ledger; else the ledger's own folder."""
-    found = os.path.realpath(ledger)
-    claude = folder = os.path.dirname(found)
+def project_of(ledger: str) -> str:
+    """Return the outermost folder whose ``.claude`` holds a ledger, by its real path; else the ledger's own folder."""
+    found = ledger
+    claude = folder = os.path.dirname(ledger)
     while folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
         link = os.path.join(folder, ".claude")
@@ -145,6 +151,6 @@ def project_of(ledger: Path) -> str:
     return found
 
 
-def digest_of(ledger: Path) -> str:
+def digest_of(ledger: str) -> str:
     """Return what tells a ledger from its copies: the digest of its real path."""
-    return sha256(os.path.realpath(ledger).encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]
+    return sha256(ledger.encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]

@@ -49,11 +49,11 @@ def create_file(path: Path | str, flags: int = os.O_WRONLY, like: Path | None = 
     Raises:
         OSError: It cannot be created, or something is there.
     """
-    mode, group = rights.of_file(like or path)
+    mode, group, owner = rights.of_file(like or path)
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, rights.FILE_MODE)
     try:
         rights.grant(fd, mode, group)
-        rights.give_to_owner(fd, os.path.dirname(like or path) or ".")
+        rights.give(fd, owner)
     except BaseException:
         os.close(fd)
         raise
@@ -170,7 +170,7 @@ def _make_one(folder: Path) -> None:
             raise
     else:
         rights.grant(folder, rights.FOLDER_MODE | bits, group)
-        rights.give_folder_to_owner(folder)
+        rights.give_folder(folder)
 
 
 def flush_folder(path: Path) -> None:

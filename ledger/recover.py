@@ -11,7 +11,7 @@ from ledger.damage import DamageIndex, Range
 from ledger.ends import fits, read_at
 from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from ledger.head import NO_HEAD, Head
-from ledger.light import NamedTuple, os, suppress
+from ledger.light import NamedTuple, os, stat, suppress
 from ledger.line import CHAIN_CHARS, CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, START, Draft, Mark, RawBatch, Stamp, frame
 from ledger.scan import Scan, Stop, last_batch_end
 
@@ -161,15 +161,18 @@ def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
 def _forget_keys(ledger: Path) -> None:
     """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
     cache = caches.find(ledger)
-    if cache is None or os.path.islink(cache):
-        # Nobody reads a cache that is a link, and its target is not ours.
+    if cache is None:
         return
     try:
+        if not stat.S_ISDIR(os.lstat(cache).st_mode):
+            # Nobody reads a cache that is a link, and its target is not ours.
+            return
         with suppress(FileNotFoundError):
             os.unlink(cache / keys.TABLE)
-        if os.path.exists(cache):
-            # Also where it is gone already: who removed it may have been killed before this.
-            disk.flush_folder(cache)
+        # Also where it is gone already: who removed it may have been killed before this.
+        disk.flush_folder(cache)
+    except FileNotFoundError:
+        return
     except OSError as error:
         raise CannotWriteError(cache / keys.TABLE, disk.reason(error)) from error
 

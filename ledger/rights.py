@@ -8,6 +8,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    Owner = tuple[int, int]
+    """A user and a group."""
+
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 
 
@@ -20,7 +23,10 @@ def shared(folder: Path | str) -> tuple[int, int]:
     Returns:
         Mode bits beside the user's own, the bit that hands a folder's group on among them; and the group they are for.
     """
-    found = os.stat(folder)
+    return _shared(os.stat(folder))
+
+
+def _shared(found: os.stat_result) -> tuple[int, int]:
     if found.st_mode & stat.S_ISVTX:
         return 0, found.st_gid
     bits = 0o070 if found.st_mode & stat.S_IWGRP else 0
@@ -28,14 +34,28 @@ def shared(folder: Path | str) -> tuple[int, int]:
     return bits | found.st_mode & stat.S_ISGID, found.st_gid
 
 
-def of_file(path: Path | str) -> tuple[int, int]:
-    """Return mode and group of a file: its own where it stands, else what its folder gives."""
+def of_file(path: Path | str) -> tuple[int, int, Owner | None]:
+    """Return mode, group and new owner of a file.
+
+    Mode and group are its own where it exists, else what its folder gives; the owner is as for ``give_folder``.
+    """
+    parent = os.path.dirname(path) or "."
     with suppress(FileNotFoundError):
         found = os.lstat(path)
         if stat.S_ISREG(found.st_mode):
-            return found.st_mode & 0o777, found.st_gid
-    bits, group = shared(os.path.dirname(path) or ".")
-    return FILE_MODE | bits & 0o666, group
+            return found.st_mode & 0o777, found.st_gid, _other_owner(os.stat(parent)) if _is_root() else None
+    folder = os.stat(parent)
+    bits, group = _shared(folder)
+    return FILE_MODE | bits & 0o666, group, _other_owner(folder)
+
+
+def _is_root() -> bool:
+    return os.name == "posix" and os.geteuid() == 0
+
+
+def _other_owner(folder: os.stat_result) -> Owner | None:
+    """Return who owns a folder, None where that is root or this process is not root's."""
+    return (folder.st_uid, folder.st_gid) if _is_root() and folder.st_uid != 0 else None
 
 
 def grant(file: int | Path, mode: int, group: int) -> None:
@@ -53,31 +73,32 @@ def grant(file: int | Path, mode: int, group: int) -> None:
         os.chmod(file, mode)
 
 
-def give_to_owner(fd: int, parent: Path | str) -> None:
-    """Give what root has just created to the owner of its folder, who could not use it otherwise.
+def give(fd: int, owner: Owner | None) -> None:
+    """Give what root has just created to another user, who could not use it otherwise; a refusal is no error.
 
     Args:
         fd: The new file or folder, open: a path could lead to another one by now.
-        parent: The folder that it is in.
+        owner: The user and the user's group, None for nobody.
     """
-    if os.name == "posix" and os.geteuid() == 0:
+    if owner is not None:
         # A file system may have no owners, or not let even root change them.
         with suppress(OSError):
-            found = os.stat(parent)
-            if found.st_uid != 0:
-                # Where its group may use it, that is the right one already.
-                os.chown(fd, found.st_uid, -1 if os.fstat(fd).st_mode & 0o070 else found.st_gid)
+            # Where its group may use the file, that is the right one already.
+            os.chown(fd, owner[0], -1 if os.fstat(fd).st_mode & 0o070 else owner[1])
 
 
-def give_folder_to_owner(folder: Path) -> None:
-    """Give a folder that root has just created to the owner of the one above it."""
-    if os.name != "posix" or os.geteuid() != 0:
+def give_folder(folder: Path) -> None:
+    """Give a folder that root has just created to the owner of the one above it; a refusal is no error."""
+    if not _is_root():
         return
     with suppress(OSError):
+        owner = _other_owner(os.stat(folder.parent))
+        if owner is None:
+            return
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             # Another one may have been moved into its place.
             if not os.listdir(fd):
-                give_to_owner(fd, folder.parent)
+                give(fd, owner)
         finally:
             os.close(fd)

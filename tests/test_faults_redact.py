@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cache_places import caches_of
 from faults.at_calls import unclear
 from faults.scenes import PID, ROOT, Answer, Fault, begun, why_not
 from projections.surfaces import cli, commands
@@ -42,7 +43,7 @@ main()
 STAMP = "20261118T110640123456Z"
 FILES = (
     *("events.jsonl", "head", "lock", "render.lock", "rendered", ".gitignore", f".rendered.{PID}.tmp"),
-    *("cache", "cache/held", "quarantine", "spool"),
+    *("quarantine", "spool"),
 )
 OTHERS = (
     *("redacted", "redacted/digests.json", f"redacted/.digests.json.{PID}.tmp", "redacted/.gitignore"),
@@ -70,6 +71,8 @@ def run(project: Project, options: Sequence[str] = ()) -> Answer:
     watched = [project.claude, project.playbook, project.ledger, *(project.ledger / name for name in FILES)]
     watched += [(project.ledger / name).resolve() for name in OTHERS]
     watched += (project.ledger / "quarantine").glob("*")
+    cache = caches_of(project.ledger)
+    watched += [cache.parent.parent, cache.parent, cache, *cache.glob("*")]
     named = [word for path in watched for word in ("-P", str(path))]
     # Not by --seccomp-bpf, which lets errors through and no signal.
     tracer = ["strace", "-f", "-qq", *named, *options] if options else []

@@ -52,7 +52,10 @@ def run(code: Path, folder: Path, options: Sequence[str]) -> subprocess.Complete
     """Run the writer under strace."""
     writer = [sys.executable, "-I", "-S", "-B", "-c", WRITER, str(code), str(folder)]
     return subprocess.run(
-        ["strace", "-f", "-qq", *options, *writer], capture_output=True, check=False, env={"PYTHONHASHSEED": "0"}
+        ["strace", "-f", "-qq", *options, *writer],
+        capture_output=True,
+        check=False,
+        env={"PYTHONHASHSEED": "0", "TALLYBOOK_CACHE_DIR": str(folder.parent / "caches")},
     )
 
 

@@ -24,26 +24,23 @@ KEPT_US: Final = 30 * caches.DAY_US
 _FOLDER: Final = re.compile(rf"[0-9a-f-]+/[0-9a-f]{{{caches.DIGEST_CHARS}}}")
 
 
-def tidy(ledger: Path) -> None:
-    """Remove the cache of earlier versions, and once a day what nobody needs in the user's cache folder."""
+def remove_former(ledger: Path) -> None:
+    """Remove the cache of earlier versions, or the link in its place, but never what the link leads to."""
+    path = ledger / FORMER
     with suppress(OSError):
-        _remove_former(ledger / FORMER)
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            path.unlink()
+        elif stat.S_ISDIR(mode):
+            _remove(path)
+
+
+def sweep(ledger: Path) -> None:
+    """Remove, once a day, the caches of ledgers that are gone, and those that were not used for 30 days."""
     folder = caches.find(ledger)
     if folder is not None:
         with suppress(OSError):
             _sweep(folder.parent.parent)
-
-
-def _remove_former(path: Path) -> None:
-    """Remove a folder or the link in its place, but never what the link leads to."""
-    try:
-        mode = path.lstat().st_mode
-    except FileNotFoundError:
-        return
-    if stat.S_ISLNK(mode):
-        path.unlink()
-    elif stat.S_ISDIR(mode):
-        _remove(path)
 
 
 def _remove(folder: Path) -> None:
@@ -60,8 +57,9 @@ def clear(ledger: Path) -> tuple[str, ...]:
     Returns:
         What could not be removed, a line each.
     """
-    id_, base = ledger_id(ledger / LOG_NAME), Path(caches.user_folder())
-    if not id_ or not base.is_absolute() or not _is_own(base):
+    base = Path(caches.user_folder())
+    id_ = ledger_id(ledger / LOG_NAME) if base.is_absolute() and _is_own(base) else ""
+    if not id_:
         return ()
     _remove(base / id_)
     return (f"{base / id_}: this cache could not be removed; delete it",) if (base / id_).exists() else ()
@@ -76,7 +74,7 @@ def _is_own(base: Path) -> bool:
 
 
 def _sweep(base: Path) -> None:
-    """Remove the caches of ledgers that are gone, and those that were not used for 30 days.
+    """Sweep the user's cache folder, unless that was done within a day.
 
     Raises:
         OSError: The folder cannot be read or written.

@@ -93,9 +93,10 @@ def _await_rendering(project: Project) -> None:
     Raises:
         LockHeldError: It takes too long.
     """
-    cache = caches.find(project.ledger)
+    ledger = project.ledger
+    cache = caches.find(ledger)
     stored = [] if cache is None or not (cache / checkpoints.LOCK).exists() else [cache / checkpoints.LOCK]
-    for path in (project.ledger / "render.lock", *stored):
+    for path in (ledger / "render.lock", *stored):
         fd = disk.open_file(path, write=True, create=True)
         try:
             disk.lock(fd, path, disk.LOCK_WAIT_MS)

@@ -111,7 +111,9 @@ def modes(patient: Patient) -> Iterator[Finding]:
 def cache_folder(patient: Patient) -> Iterator[Finding]:
     """Look whether this user has a cache folder that is safe to use."""
     base = caches.user_folder()
-    found = caches.fault(base, patient.project.ledger) if base else "the system names no folder for it"
+    found = (
+        caches.fault(base, os.path.realpath(patient.project.ledger)) if base else "the system names no folder for it"
+    )
     if found:
         hint = f"everything works, but takes longer; `chmod 700` it if it is yours, or set {caches.VARIABLE} to another"
         yield Finding(NOTE, f"no cache is used: {f'{base} ' if base else ''}{found}", hint)

@@ -142,7 +142,9 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         except (TallybookError, OSError) as error:
             # What was recorded is durable; its projection can be written again at any time.
             report = attrs.evolve(report, unrendered=error)
-    cache_cleaning.tidy(project.ledger)
+    cache_cleaning.remove_former(log.folder)
+    if requests:
+        cache_cleaning.sweep(log.folder)
     return attrs.evolve(report, problems=(*masked, *report.problems))
 
 

@@ -239,7 +239,8 @@ def _append(log: JsonlLog, stretch: Sequence[Piece], fed: Fed, *, alone: bool) -
         with log.transaction(disk.LOCK_WAIT_MS if alone else PATIENCE_MS) as tx:
             tx.look_up(piece.key for piece in stretch if piece.key is not None)
             done = [(piece, tx.append(piece.drafts, piece.by, piece.key)) for piece in stretch]
-        cache_cleaning.tidy(log.folder)
+        cache_cleaning.remove_former(log.folder)
+        cache_cleaning.sweep(log.folder)
     except LockHeldError as error:
         if alone:
             _spool(log, stretch)
