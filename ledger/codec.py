@@ -1,64 +1,48 @@
-"""Events to bodies and back: strict in both directions.
+"""Lines to events and events to drafts: strict in both directions, tolerant of kinds and versions from the future.
 
-Kinds are looked up in EVENT_TYPES by hand, so that one that is not known is kept; their fields are taken by ``exact``,
-and ``wire`` with cattrs, which takes longer to load than a short ledger to fold, says where they do not fit.
+A line is read on one of two paths, which agree wherever both give an event:
+
+* The fast path, `event_json.decode_fast`, reads a line that stands exactly as this version writes it, which nearly
+  every line does.
+* The slow path, here, reads everything else: old versions, unknown kinds, redacted texts, texts that continue on
+  further lines. It alone decides what is damage, and says why.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
 import json
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from ledger import exact, strict
+from ledger import strict
 from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
-from ledger.events import EVENT_TYPES, FREE, KIND_OF, LedgerOpened, UnknownEvent
-from ledger.forms import event_of
+from ledger.event_json import FREE_FIELDS, REFUSALS, UnfitError, check_text, decode_fast, structure, structure_fields
+from ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
 from ledger.found import Batches, Run, found_of
 from ledger.head_form import head_form
-from ledger.light import NamedTuple, later
 from ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
 from ledger.recorded import Batch, By, Recorded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ledger.events import Event
-    from ledger.forms import Forms
     from ledger.found import Found
     from ledger.head_form import HeadForm
     from ledger.line import RawBatch
 
-    T = TypeVar("T")
-
-wire = later("ledger.wire")
-
 # A rating's what-section is some 80 bytes and there are few different ones; long ones are not worth remembering.
 MEMO_ENTRIES = 16_384
 MEMO_BYTES = 256
-# A memo that is full is kept as it is, for what never comes again would only drive out what does; after so many batches
-# with something that it did not know it is begun anew, for in time other things come again.
+# A full memo takes no more entries, because bodies that never repeat would only drive out those that do. After this
+# many batches with an unknown body it is emptied, because in time other bodies repeat.
 MEMO_MISSES = 16_384
-# What a line says, before its free section; a sum stands where that does, and nowhere else.
-_WHAT = {"kind", "v", "body"}
-_WHAT_WITH_TEXT = {*_WHAT, "sum"}
-
-UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
-"""(kind, old version) → what lifts its fields to the next version; applied until the version is today's."""
-
-
-REFUSALS = (ValueError, TypeError, KeyError, AttributeError)
-"""What ``structure`` raises where fields do not fit their kind."""
-
-FREE_FIELDS = {
-    cls: tuple(field.name for field in attrs.fields(cls) if FREE in field.metadata) for cls, _ in EVENT_TYPES.values()
-}
 
 
 def encode(event: Event, when: str | None = None) -> Draft:
-    """Return an event as a draft: what its class says, with the free text apart.
+    """Return an event as a draft: the fields of its class, with the free text apart.
 
     Raises:
         BadInputError: A field does not have the type or the bound that its class names.
@@ -67,50 +51,28 @@ def encode(event: Event, when: str | None = None) -> Draft:
         raise BadInputError(event.kind, "is a kind that this version does not write")
     cls = type(event)
     kind = KIND_OF[cls]
+    # Not cattrs: it would write a text as a list of its characters where the class wants a list of texts.
+    fields = attrs.asdict(event, recurse=False)
     try:
-        fields = attrs.asdict(event, recurse=False)
-        _taken(fields, cls)
-    except REFUSALS as error:
-        raise BadInputError(kind, _told(error, "$")) from error
+        structure_fields(fields, cls, "$")
+    except UnfitError as error:
+        raise BadInputError(kind, str(error)) from error
     names = FREE_FIELDS[cls]
-    text = {name: fields.pop(name) or "" for name in names}
-    return Draft(kind, EVENT_TYPES[kind][1], fields, text if names else None, when)
-
-
-def _taken(fields: dict[str, Any], cls: type[T]) -> T:
-    """Return the value of these fields, or raise what says where they do not fit."""
-    taken: T | None = exact.made(fields, cls)
-    return wire.structured(fields, cls) if taken is None else taken
-
-
-def _told(error: Exception, path: str) -> str:
-    return error.told(path) if isinstance(error, exact.UnfitError) else str(error)
+    texts = {name: fields.pop(name) or "" for name in names}
+    return Draft(kind, EVENT_TYPES[kind][1], fields, texts if names else None, when)
 
 
 def texts_of(event: Event) -> dict[str, str]:
     """Return the free texts of an event by field, without those that are empty or were redacted."""
     if isinstance(event, UnknownEvent):
-        said: dict[str, Any] = json.loads(event.free or "{}")
+        texts: dict[str, Any] = json.loads(event.free or "{}")
     else:
-        said = {field: getattr(event, field) for field in FREE_FIELDS[type(event)]}
-    return {field: text for field, text in said.items() if isinstance(text, str) and text}
-
-
-def structure(kind: str, version: int, fields: dict[str, Any]) -> Event:
-    """Return the event of these fields, lifted to today's version.
-
-    Raises:
-        ValueError, TypeError, KeyError: They are not those of the kind.
-    """
-    cls, today = EVENT_TYPES[kind]
-    for old in range(version, today):
-        fields = UPCASTS[kind, old](fields)
-    event: Event = _taken(fields, cls)
-    return event
+        texts = {field: getattr(event, field) for field in FREE_FIELDS[type(event)]}
+    return {field: text for field, text in texts.items() if isinstance(text, str) and text}
 
 
 class _Parsed(NamedTuple):
-    """A line's sections, read: its kind and what it says; ``texts`` is None where there is no text, or no more."""
+    """The sections of a line as JSON values; ``texts`` is None where there are none, or where they were redacted."""
 
     kind: str
     version: int
@@ -120,37 +82,37 @@ class _Parsed(NamedTuple):
 
 
 def _loads(data: bytes) -> Any:
-    """Return what JSON says that is written as the ledger writes it: anything else some readers read otherwise.
+    """Return a JSON value that is written as the ledger writes it: readers may take another spelling for another value.
 
-    What is written back as it stood is canonical but for numbers beyond 2^53 and deep nesting, which no known kind can
-    hold.
+    A value that is written back as it stood is canonical but for numbers beyond 2^53 and deep nesting, which no known
+    kind can hold.
     """
-    said = data.decode()
+    text = data.decode()
     try:
-        loaded = json.loads(said)
-        canonical = dumps(loaded) == said
+        value = json.loads(text)
+        canonical = dumps(value) == text
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
     if not canonical:
         raise ValueError("it is not canonical JSON")
-    return loaded
+    return value
 
 
-def _parse(said: bytes) -> _Parsed:
-    _, what, free = split_line(SECTION + said.removesuffix(b"\n"))
-    loaded = _loads(what)
-    kind, version, body = loaded["kind"], loaded["v"], loaded["body"]
+def _parse(what: bytes) -> _Parsed:
+    _, said, free = split_line(SECTION + what.removesuffix(b"\n"))
+    value = _loads(said)
+    kind, version, body = value["kind"], value["v"], value["body"]
     if type(kind) is not str or type(version) is not int or version < 1:
         raise TypeError("expected a text as kind and a number from 1 as v")
-    if loaded.keys() != (_WHAT if free is None else _WHAT_WITH_TEXT):
+    if value.keys() != ({"kind", "v", "body"} if free is None else {"kind", "v", "body", "sum"}):
         raise ValueError("expected kind, v and body, and a sum where there is free text")
     texts = None
     if free is not None and free != b"null":
         texts = _loads(free)
-        exact.text(texts.pop("salt"))
+        check_text(texts.pop("salt"))
     if kind != CONTINUED and not _is_known(kind, version):
-        # Nothing else looks into it.
-        for part in (what, free):
+        # No class checks its fields.
+        for part in (said, free):
             if part is not None and not strict.is_canonical(part):
                 raise ValueError("it is not canonical JSON")
     return _Parsed(kind, version, body, texts, free == b"null")
@@ -160,22 +122,17 @@ def _is_known(kind: str, version: int) -> bool:
     return kind in EVENT_TYPES and version <= EVENT_TYPES[kind][1]
 
 
-def _continue(begun: list[tuple[int, Event | _Parsed]], whats: Sequence[bytes], line: _Parsed) -> None:
-    """Add a continued text to the line that it continues, the last of those that were begun."""
-    if not begun:
+def _continue(before: _Parsed | None, line: _Parsed) -> None:
+    """Add a continued text to the line before it, which it continues."""
+    if before is None or not (before.redacted or before.texts) or not (line.redacted or line.texts):
         raise ValueError("it continues a text that is not there")
-    index, said = begun[-1]
-    before = said if isinstance(said, _Parsed) else _parse(whats[index])
-    if not (before.redacted or before.texts) or not (line.redacted or line.texts):
-        raise ValueError("it continues a text that is not there")
-    begun[-1] = index, before
     if line.redacted or before.redacted:
         return
     texts, added = before.texts or {}, line.texts or {}
     if not added.keys() <= texts.keys():
         raise ValueError("it continues a text that is not there")
     for field, more in added.items():
-        texts[field] = exact.text(texts[field]) + exact.text(more)
+        texts[field] = check_text(texts[field]) + check_text(more)
 
 
 def _event(line: _Parsed) -> Event:
@@ -190,77 +147,86 @@ def _event(line: _Parsed) -> Event:
         raise TypeError("expected an object as body")
     if not body.keys().isdisjoint(fields):
         raise ValueError("its free text stands in its body")
-    # Where the text was redacted it is gone, and the event stands.
-    said = dict.fromkeys(fields) if redacted else texts or {}
-    event = structure(kind, version, body | said)
+    # A redacted text is None, and the event remains.
+    event = structure(kind, version, body | (dict.fromkeys(fields) if redacted else texts or {}), "$.body")
     if isinstance(event, LedgerOpened) and event.format > FORMAT:
         raise NewerLedgerError("events.jsonl", event.format, FORMAT)
     return event
 
 
+# ---- Batches ----
+
+
 def _fault(raw: Found | RawBatch, index: int, error: Exception) -> DamagedLedgerError:
     seq = raw.first + index
-    message = f"its chain fits, but no Tallybook wrote this: {_told(error, '$.body')}"
+    message = f"its chain fits, but no Tallybook wrote this: {error}"
     return DamagedLedgerError([Problem(f"seq {seq}", message, seq)])
 
 
-def _read(raw: Found, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event], forms: Forms) -> list[Event]:
+def _read(raw: Found, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event]) -> list[Event]:
     """Return the events of a batch, and remember those that may come again.
 
     Args:
         raw: The batch.
-        whats: What each of its lines says, up to and with its end.
-        events: The event of each line that was said before, None for the others; it is changed.
-        memo: What was said before.
-        forms: The forms of the kinds that were met before.
+        whats: Each of its lines after the first section, up to and with its end.
+        events: The event of each line that the memo has, None for the others; it is changed.
+        memo: Event by line, as read before.
     """
     for index, event in enumerate(events):
         if event is None:
             what = whats[index]
-            events[index] = said = event_of(what, forms)
-            if said is None:
-                return _read_at_length(raw, whats, memo, forms)
-            if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
-                memo[what] = said
+            events[index] = read = decode_fast(what)
+            if read is None:
+                return _read_slowly(raw, whats, memo)
+            _remember(memo, what, read)
     return events
 
 
-def _read_at_length(raw: Found, whats: Sequence[bytes], memo: dict[bytes, Event], forms: Forms) -> list[Event]:
-    """Return the events of a batch of which not all lines have the form of their kind, continued lines joined."""
-    begun: list[tuple[int, Event | _Parsed]] = []
-    for index, what in enumerate(whats):
-        event = memo.get(what) or event_of(what, forms)
-        if event is not None:
-            begun.append((index, event))
-            continue
-        try:
-            parsed = _parse(what)
-            if parsed.kind == CONTINUED:
-                _continue(begun, whats, parsed)
-            else:
-                begun.append((index, parsed))
-        except REFUSALS as error:
-            raise _fault(raw, index, error) from error
-    return [_finished(raw, index, whats[index], said, memo) for index, said in begun]
-
-
-def _finished(raw: Found, index: int, what: bytes, said: Event | _Parsed, memo: dict[bytes, Event]) -> Event:
-    """Return the event of a line, made now if it had not the form of its kind."""
-    if not isinstance(said, _Parsed):
-        return said
-    try:
-        event = _event(said)
-    except REFUSALS as error:
-        raise _fault(raw, index, error) from error
+def _remember(memo: dict[bytes, Event], what: bytes, event: Event) -> None:
     if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
         memo[what] = event
-    return event
+
+
+def _read_slowly(raw: Found, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
+    """Return the events of a batch of which some lines take the slow path; continued texts are joined."""
+    lines: list[tuple[int, Event | _Parsed]] = []
+    for index, what in enumerate(whats):
+        line: Event | _Parsed | None = memo.get(what) or decode_fast(what)
+        if line is None:
+            try:
+                line = _parse(what)
+                if line.kind == CONTINUED:
+                    _continue(_last_of(lines, whats), line)
+                    continue
+            except REFUSALS as error:
+                raise _fault(raw, index, error) from error
+        lines.append((index, line))
+    events: list[Event] = []
+    for index, line in lines:
+        try:
+            event = _event(line) if isinstance(line, _Parsed) else line
+        except REFUSALS as error:
+            raise _fault(raw, index, error) from error
+        _remember(memo, whats[index], event)
+        events.append(event)
+    return events
+
+
+def _last_of(lines: list[tuple[int, Event | _Parsed]], whats: Sequence[bytes]) -> _Parsed | None:
+    """Return the last line so far as its sections, so that a text can be added to it; None where there is none."""
+    if not lines:
+        return None
+    index, line = lines[-1]
+    if not isinstance(line, _Parsed):
+        line = _parse(whats[index])
+        lines[-1] = index, line
+    return line
 
 
 def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
     """Decode who and when of a batch whose events are known."""
     records: list[Recorded] = []
-    known = iter(events)
+    remaining = iter(events)
     continued = b'"kind":"%b"' % CONTINUED.encode()
     for index, line in enumerate(lines_of(raw.data)):
         head, _, rest = line.partition(SECTION)
@@ -268,7 +234,7 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
             form = _head(head, raw, index)
             by = _by(form.by)
             if not rest.startswith(continued):
-                event = next(known)
+                event = next(remaining)
                 records.append(Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
         except (*REFUSALS, StopIteration) as error:
             raise _fault(raw, index, error) from error
@@ -278,7 +244,7 @@ def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
 @lru_cache(maxsize=1024)
 def _by(said: bytes) -> By:
     """Return who says so; a session says it again and again."""
-    return _taken(_loads(said), By)
+    return structure_fields(_loads(said), By, "$.by")
 
 
 def _head(head: bytes, raw: RawBatch, index: int) -> HeadForm:
@@ -297,20 +263,15 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
         NewerLedgerError: The ledger's format is from the future.
     """
     memo: dict[bytes, Event] = {}
-    forms: Forms = {}
-    known, misses = memo.get, 0
-    for run in batches.runs if isinstance(batches, Batches) else map(_alone, batches):
+    recall, misses = memo.get, 0
+    for run in batches.runs if isinstance(batches, Batches) else (Run([found_of(raw)]) for raw in batches):
         for found in run.found:
             whats = [line.partition(b"\t")[2] for line in found.lines]
-            # Most batches hold nothing but what was seen before, and a look into the memo proves and decodes it.
-            events: list[Any] = list(map(known, whats))
+            # Most batches hold only lines that were read before: a look into the memo proves and decodes them.
+            events: list[Any] = list(map(recall, whats))
             if not all(events):
-                events = _read(found, whats, events, memo, forms)
+                events = _read(found, whats, events, memo)
                 misses += 1
                 if misses % MEMO_MISSES == 0:
                     memo.clear()
             yield Batch(found.last, found.chain, events, _records, found)
-
-
-def _alone(raw: RawBatch) -> Run:
-    return Run([found_of(raw)])

@@ -13,6 +13,7 @@ import attrs
 
 from ledger.errors import BadInputError
 from ledger.events import (
+    MAX_INT,
     RATINGS,
     KeyPoint,
     PlaybookEdited,
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 # Far above any advice worth reading; a text from a legacy file may be longer still.
 MAX_TEXT_CHARS = 100_000
 MAX_RATING_CHARS = 100
-MAX_COUNT = 2**53
 FIELDS = ("new_key_points", "evaluations")
 """The keys of an extraction result."""
 UNKNOWN_KEY = "is not a key of an extraction result"
@@ -386,4 +386,4 @@ def read_points(value: object, source: str) -> tuple[KeyPoint, ...]:
 
 
 def _is_count(value: object) -> TypeGuard[int]:
-    return type(value) is int and 0 <= value <= MAX_COUNT
+    return type(value) is int and 0 <= value <= MAX_INT

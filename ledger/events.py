@@ -26,6 +26,7 @@ from ledger.kinds.curation import (
     PointUnpinned,
 )
 from ledger.kinds.fields import FREE, Numbers
+from ledger.kinds.limits import MAX_INT
 from ledger.kinds.log import (
     EventRedacted,
     LedgerOpened,
@@ -66,6 +67,7 @@ __all__ = [
     "EVENT_TYPES",
     "FREE",
     "KIND_OF",
+    "MAX_INT",
     "RATINGS",
     "BaselineSet",
     "BenchmarkRecorded",

@@ -11,13 +11,13 @@ import re
 from typing import Final
 
 from ledger import clock
+from ledger.kinds.limits import MAX_INT
 from ledger.line import digest
 
 MAX_NAME_CHARS: Final = 200
 DIGESTED: Final = "digest:"
 """What a name begins with that could not stand as it was received."""
 
-_MOST = 2**53
 _MOST_WORD_CHARS = 100
 _MOST_TIME_CHARS = 60
 _NUMBER = re.compile(r"[-+]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][-+]?[0-9]{1,3})?")
@@ -42,7 +42,7 @@ def number(value: object) -> float | None:
     """
     if isinstance(value, str):
         value = _written(value.strip().removesuffix("%").rstrip())
-    return value if isinstance(value, int | float) and abs(value) <= _MOST else None
+    return value if isinstance(value, int | float) and abs(value) <= MAX_INT else None
 
 
 def _written(text: str) -> object:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ledger.errors import BadInputError, Problem
-from ledger.events import ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
+from ledger.events import MAX_INT, ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
 from ledger.legacy_json import (
     DECODER,
     Found,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from ledger.events import Event
 
 # Beyond it JSON readers disagree on a number, and the codec refuses it.
-MAX_COUNT: Final = 2**53
 MAX_DEPTH: Final = 100
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")
@@ -300,7 +299,7 @@ def _counts(fields: dict[str, Json]) -> _Counts:
         return _Counts(helpful, harmful, "canonical", "", notes=notes + more)
     half = tuple(f"has {key} alone, which does not count" for key in ("helpful", "harmful") if key in fields)
     if "score" in fields:
-        score, notes = _whole(fields, "score", -MAX_COUNT)
+        score, notes = _whole(fields, "score", -MAX_INT)
         origin = "one_counter" if half else "dict_with_score"
         before = to_text(fields["score"]) if notes else score
         return _Counts(max(score, 0), max(-score, 0), origin, "dict_with_score", before, half + notes)
@@ -313,7 +312,7 @@ def _whole(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[st
     text = value.text if isinstance(value, Number) else value if isinstance(value, str) else ""
     pattern = r"-?[0-9.]+([eE][+-]?[0-9]+)?" if isinstance(value, Number) else r"[+-]?[0-9]+"
     # Whole numbers up to 2**53 are exact as floats, and no count of digits makes one slow.
-    number = min(max(float(text), floor), MAX_COUNT) if re.fullmatch(pattern, text) else 0
+    number = min(max(float(text), floor), MAX_INT) if re.fullmatch(pattern, text) else 0
     whole = int(number) if number == int(number) else 0
     if isinstance(value, Number) and text == str(whole):
         return whole, ()

@@ -7,9 +7,9 @@ from math import isinf
 from typing import Any
 
 from ledger.errors import BadInputError
+from ledger.kinds.limits import MAX_INT
 from ledger.line import dumps
 
-MAX_INT = 2**53
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 # What every reader of JSON takes; their own limits differ, and change from one Python to the next.
 MAX_DEPTH = 100

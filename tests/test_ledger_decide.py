@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 import pytest
 
 from ledger.decide import (
-    MAX_COUNT,
     MAX_TEXT_CHARS,
     Decision,
     Edit,
@@ -23,6 +22,7 @@ from ledger.decide import (
 )
 from ledger.errors import BadInputError
 from ledger.events import (
+    MAX_INT,
     KeyPoint,
     PlaybookEdited,
     PlaybookOrdered,
@@ -360,8 +360,8 @@ def test_entries_are_read_as_values() -> None:
     """Canonical entries are read in their order, counts from 0 to 2^53, further keys left alone."""
     dicts = [
         {"name": "kpt_001", "text": "one", "helpful": 2, "harmful": 1},
-        {"name": "b", "text": "", "helpful": 0, "harmful": MAX_COUNT, "note": "x"},
-        {"name": "c", "text": "c", "helpful": MAX_COUNT, "harmful": 0},
+        {"name": "b", "text": "", "helpful": 0, "harmful": MAX_INT, "note": "x"},
+        {"name": "c", "text": "c", "helpful": MAX_INT, "harmful": 0},
     ]
     assert (ONE, KeyPoint("b", "", 0, 2**53), KeyPoint("c", "c", 2**53, 0)) == read_points(dicts, "found")
     assert () == read_points([], "found")
@@ -386,7 +386,7 @@ def test_what_is_no_list_of_entries_is_refused(value: object) -> None:
         {"helpful": 1.0},
         {"harmful": True},
         {"helpful": None},
-        {"harmful": MAX_COUNT + 1},
+        {"harmful": MAX_INT + 1},
     ],
     ids=str,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import attrs
 import pytest
 
-from ledger.codec import UPCASTS
+from ledger.event_json import UPCASTS
 from ledger.events import (
     EVENT_TYPES,
     FREE,

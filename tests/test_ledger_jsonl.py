@@ -44,7 +44,7 @@ from ledger.backends.jsonl import JsonlLog
 from ledger.line import Draft
 with JsonlLog(Path(sys.argv[1])).transaction() as tx:
     tx.append([Draft("point.rated", 1, {"name": "a", "rating": "helpful"})], {"rater": "agent"}, "k")
-slow = {"attrs", "attr", "cattrs", "cattr", "orjson", "click", "rich", "datetime", "uuid"}
+slow = {"attrs", "attr", "cattrs", "cattr", "msgspec", "click", "rich", "datetime", "uuid"}
 print(sorted(slow & sys.modules.keys()))
 """
 

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 import attrs
 from hypothesis import example, given
 from hypothesis import strategies as st
-import orjson
+import msgspec
 import pytest
 
 from ledger import line
@@ -183,7 +183,7 @@ def test_every_line_is_canonical_json_in_sections(events: list[Event], key: str 
     assert batch.last == len(lines)
     for seq, text in enumerate(lines, 1):
         value = json.loads(text)
-        assert value == orjson.loads(text)
+        assert value == msgspec.json.decode(text)
         assert json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() == text.replace(b",\t", b",")
         names = [section.partition(b":")[0].strip(b'{"').decode() for section in text.split(b"\t")]
         free, chain = ["free"] * ("free" in value), ["chain"] * (seq == len(lines))

@@ -13,10 +13,10 @@ import pytest
 
 from ledger.codec import decode, encode
 from ledger.errors import BadInputError
-from ledger.events import Event, ItemSkipped, PlaybookAdopted, PointSeeded
+from ledger.events import MAX_INT, Event, ItemSkipped, PlaybookAdopted, PointSeeded
 from ledger.line import START, Stamp, frame
 from ledger.names import usable_name
-from ledger.seeds import HEADING, MAX_COUNT, Legacy, LegacyItem, read_legacy, seed_events
+from ledger.seeds import HEADING, Legacy, LegacyItem, read_legacy, seed_events
 from reference_model import book, migrate, point
 
 
@@ -56,7 +56,7 @@ def through_the_ledger(events: tuple[Event, ...]) -> tuple[Event, ...]:
 NO_PLAYBOOK = "is not a playbook, which is an object with a list of key_points"
 COUNTERS = (
     dict.fromkeys(["true", "2.7", "-1", '"12a"', '"\u0661"', "null", "[1]", "NaN", "Infinity"], 0)
-    | dict.fromkeys(["9007199254740993", "1e400", "9" * 5000, f'"{"9" * 5000}"'], MAX_COUNT)
+    | dict.fromkeys(["9007199254740993", "1e400", "9" * 5000, f'"{"9" * 5000}"'], MAX_INT)
     | {"2.0": 2, "1e2": 100, '"12"': 12, '"+12"': 12}
 )
 """A counter's JSON → the count that it is read as."""
@@ -378,7 +378,7 @@ def test_any_json_is_read_or_refused(doc: Any) -> None:
     assert len(legacy.items) == len(names)
     for item in legacy.items:
         assert item.point.text.strip()
-        assert all(0 <= count <= MAX_COUNT for count in (item.point.helpful, item.point.harmful))
+        assert all(0 <= count <= MAX_INT for count in (item.point.helpful, item.point.harmful))
     places = sorted([item.index for item in legacy.items] + [skipped.index for skipped in legacy.skipped])
     assert list(range(len(places))) == places
     points = doc.get("key_points")

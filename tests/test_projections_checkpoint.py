@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from hypothesis import given
 from hypothesis import strategies as st
-import orjson
+import msgspec
 
 from ledger.events import KeyPoint
 from projections.checkpoint import APART, BUILT, PLAIN, packed, unpacked
@@ -28,7 +28,7 @@ def shown(state: Playbook) -> Any:
 
 def through(state: Playbook, batch: Batch | None) -> Playbook:
     """Return a state that went through a checkpoint, the batch folded last being read again."""
-    again = unpacked(orjson.loads(orjson.dumps(packed(state))))
+    again = unpacked(msgspec.json.decode(msgspec.json.encode(packed(state))))
     again.latest_batch = batch
     return again
 

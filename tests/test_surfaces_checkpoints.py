@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import orjson
+import msgspec
 import pytest
 
 from cache_damages import DAMAGES
@@ -229,7 +229,7 @@ def test_all_code_that_a_state_comes_from_is_named(module: str, form: Form[Any])
 
 def plainly(told: Any) -> Any:
     """Return JSON values as they are behind JSON."""
-    return orjson.loads(orjson.dumps(told))
+    return msgspec.json.decode(msgspec.json.encode(told))
 
 
 def whole(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HUMAN = {"rater": "human"}
 HOOK = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "hook"]
 START = {"hook_event_name": "SessionStart", "source": "startup"}
-INSTALLED = ("attr", "attrs", "cattrs", "orjson", "click", "rich", "yaml", "anthropic")
+INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "anthropic")
 HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "os", "site", "collections")
 # Of ours, what is for a ledger that is not as it should be.
 MENDING = ("ledger.scan", "ledger.reader", "ledger.recover", "ledger.redact", "ledger.spool")

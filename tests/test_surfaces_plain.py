@@ -27,12 +27,12 @@ code = run(sys.argv[1:])
 print(*sorted(sys.modules))
 sys.exit(code)
 """
-INSTALLED = ("cattr", "cattrs", "click", "orjson", "rich", "yaml")
+INSTALLED = ("click", "rich", "yaml")
 # Each takes a process about as long to load as a day's ratings to fold, and none of these commands needs it.
-SLOW = ("asyncio", "dataclasses", "email", "hashlib", "logging", "subprocess", "tempfile", "uuid", "zoneinfo")
+SLOW = ("asyncio", "email", "hashlib", "logging", "subprocess", "tempfile", "zoneinfo")
 # Of ours, what is for other commands: what writes, what finds a moment, what a legacy file or a redaction takes.
 WRITING = ("ledger.decide", *(f"projections.surfaces.{name}" for name in ("record", "requests", "screen")))
-OTHERS = ("ledger.seeds", "ledger.wire", "projections.surfaces.blot", "projections.surfaces.erase")
+OTHERS = ("ledger.seeds", "projections.surfaces.blot", "projections.surfaces.erase")
 WORDS = (
     "--project",
     "--key",
@@ -140,7 +140,7 @@ def loaded(project: Project, *words: str, given: str = "") -> tuple[Any, set[str
 
 
 def test_showing_the_playbook_loads_nothing_that_writes(here: Project) -> None:
-    """An agent that asks what stands pays for no codec's explanations, no command line library and no writer."""
+    """An agent that asks what stands loads no command line library and no writer."""
     assert (caches_of(here.ledger) / "playbook" / "latest").is_file()
     answer, modules = loaded(here, "show", "--json")
     assert 31 == len(answer["key_points"])
@@ -148,7 +148,7 @@ def test_showing_the_playbook_loads_nothing_that_writes(here: Project) -> None:
 
 
 def test_showing_a_moment_loads_what_finds_it(here: Project) -> None:
-    """Time travel folds lines that need an escape, and still takes neither cattrs nor a writer."""
+    """Time travel folds lines that need an escape, and still loads no writer."""
     answer, modules = loaded(here, "show", "--at", "10", "--json")
     assert 0 < len(answer["key_points"]) < 31
     assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS}
@@ -157,7 +157,7 @@ def test_showing_a_moment_loads_what_finds_it(here: Project) -> None:
 @pytest.mark.parametrize(
     "words", [("rate", "kpt_001", "helpful"), ("add", "one more"), ("record",), ("verify",)], ids=lambda words: words[0]
 )
-def test_writing_and_verifying_load_no_library_but_attrs(here: Project, words: tuple[str, ...]) -> None:
+def test_writing_and_verifying_load_no_library_but_those_of_the_codec(here: Project, words: tuple[str, ...]) -> None:
     """Agents and CI pay for nothing that explains, edits or redacts where nothing is to be explained."""
     answer, modules = loaded(here, *words, "--json", given=RATING)
     assert answer.get("ok", True)

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from ledger.kinds.fields import NAMES, NOT_NEGATIVE, Kind, free, is_object
+from ledger.kinds.fields import EXACT, NAMES, NOT_NEGATIVE, Kind, free, is_object
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -155,7 +155,7 @@ class PlaybookEdited(Kind):
         top: The top-level keys other than ``key_points`` from now on, as a JSON object; empty: as they were.
     """
 
-    base: int | None
+    base: int | None = attrs.field(validator=EXACT)
     source: str | None
     top: str | None = free(is_object)
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from ledger.events import MAX_INT
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_MOST: Final = 2**53
 _PLAIN: Final = re.compile(r"[\w -]+")
 _SHOWN_CHARS: Final = 80
 
@@ -105,7 +106,7 @@ class Reader:
             raise self.fault(f"is a list of names, and not {told(value)}", name)
         return tuple(value)
 
-    def number(self, name: str, least: float = -_MOST, most: float = _MOST, default: float | None = None) -> float:
+    def number(self, name: str, least: float = -MAX_INT, most: float = MAX_INT, default: float | None = None) -> float:
         """Return a number between two bounds, both included."""
         value = self._get(name, default)
         if type(value) not in {int, float}:
@@ -129,9 +130,9 @@ class Reader:
 
 
 def _bounds(least: float, most: float) -> str:
-    if most < _MOST:
+    if most < MAX_INT:
         return f"from {least:,g} to {most:,.12g}"
-    return f"at least {least:g}" if least > -_MOST else "within 2^53"
+    return f"at least {least:g}" if least > -MAX_INT else "within 2^53"
 
 
 def told(value: object) -> str:

@@ -50,14 +50,14 @@ _SUM_CHARS: Final = 32
 FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 SOURCES: Final = (
     "ledger.codec",
+    "ledger.event_json",
     "ledger.events",
-    "ledger.exact",
-    "ledger.forms",
     "ledger.found",
     "ledger.head_form",
     "ledger.kinds.agent",
     "ledger.kinds.curation",
     "ledger.kinds.fields",
+    "ledger.kinds.limits",
     "ledger.kinds.log",
     "ledger.kinds.playbook",
     "ledger.names",

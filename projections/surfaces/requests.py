@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from ledger import clock, strict
-from ledger.codec import REFUSALS, encode, structure
+from ledger.codec import encode
 from ledger.curate import Wish, decide_wish
 from ledger.decide import (
     Decision,
@@ -20,6 +20,7 @@ from ledger.decide import (
     rename_in_top,
 )
 from ledger.errors import BadInputError
+from ledger.event_json import REFUSALS, structure
 from ledger.events import EventsVoided
 from ledger.light import later
 from ledger.line import BY_FIELDS, dumps

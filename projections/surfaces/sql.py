@@ -14,7 +14,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
-import orjson
+import msgspec
 
 from ledger.errors import BadInputError
 from projections import tables
@@ -170,7 +170,7 @@ def _insert(connection: duckdb.DuckDBPyConnection, name: str, rows: Iterable[tab
     insert = f"INSERT INTO {name} SELECT {chosen} FROM (SELECT unnest(from_json(?::JSON, ?)) AS one)"  # noqa: S608
     left = iter(rows)
     while stretch := list(islice(left, CHUNK_ROWS)):
-        connection.execute(insert, [orjson.dumps(stretch).decode(), shape])
+        connection.execute(insert, [msgspec.json.encode(stretch).decode(), shape])
 
 
 def _check(connection: duckdb.DuckDBPyConnection, text: str) -> None:

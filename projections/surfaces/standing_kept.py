@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger.codec import structure
+from ledger.event_json import structure
 from ledger.events import EVENT_TYPES, KIND_OF
 from ledger.recorded import By, Recorded
 from projections.checkpoint import Form, packed, unpacked

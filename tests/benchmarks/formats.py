@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 from benchmarks import data
 from benchmarks.table import Row, Setting, alternate, faster, medians
 from ledger import clock
-from ledger.codec import decode, structure
+from ledger.codec import decode
+from ledger.event_json import structure
 from ledger.events import PointRated
 from ledger.line import CHAIN_CHARS, GENESIS, MAX_LINE_BYTES, START, Draft, Stamp, dumps, frame
 from ledger.scan import Scan

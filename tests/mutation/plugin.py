@@ -32,11 +32,9 @@ CPU_S, CPU_FACTOR = 3.0, 10
 TIMED_OUT = 36
 """The exit code that mutmut counts as a mutant noticed by its time."""
 AT_IMPORT = (
-    "ledger.exact.x__or_none__",
+    "ledger.event_json.x__make_converter__",
     "ledger.kinds.fields.x_free__",
     "ledger.line.x__encoder__",
-    "ledger.wire.x__hook__",
-    "ledger.wire.x__strict__",
     "projections.playbook.x__keep__",
     "projections.playbook.x__rate__",
     "projections.playbook.x_playbook_view__",

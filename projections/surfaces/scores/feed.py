@@ -17,7 +17,8 @@ import zlib
 
 from ledger.disk import reason
 from ledger.errors import Problem
-from ledger.strict import MAX_DEPTH, MAX_INT, MAX_PAYLOAD_BYTES, is_deep
+from ledger.events import MAX_INT
+from ledger.strict import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from datetime import date
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
-import orjson
+import msgspec
 
+from ledger.events import MAX_INT
 from projections.scores.inputs import Counted, Said, Session, Share, Time, Value, exact
 from projections.scores.tally import Tally
 from projections.scores.view import Baseline
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from projections.scores.view import Scores
 
 # A reader of JSON may take what lies beyond for a float.
-_MOST: Final = 2**53
 
 
 def packed(session: Session) -> bytes:
@@ -45,12 +45,12 @@ def packed(session: Session) -> bytes:
         session.counted and list(session.counted),
         list(map(_of_said, events)),
     ]
-    return orjson.dumps(told)
+    return msgspec.json.encode(told)
 
 
 def unpacked(data: bytes) -> Session:
     """Return the session of such bytes."""
-    id_, named, times, found, benchmarks, feedback, released, seq, counted, events = orjson.loads(data)
+    id_, named, times, found, benchmarks, feedback, released, seq, counted, events = msgspec.json.decode(data)
     first_at, last, judged, ended = times
     saids = [_said(*event) for event in events]
     values = {
@@ -108,7 +108,7 @@ def _shares(told: Mapping[str, list[Any]]) -> dict[str, Share]:
 
 def _of_sum(total: int | Fraction) -> int | str:
     """Return an exact sum as JSON can hold it."""
-    return total if isinstance(total, int) and abs(total) <= _MOST else str(total)
+    return total if isinstance(total, int) and abs(total) <= MAX_INT else str(total)
 
 
 def _sum(told: int | str) -> int | Fraction:
@@ -120,12 +120,12 @@ def _sum(told: int | str) -> int | Fraction:
 def packed_tally(tally: Tally) -> bytes:
     """Return the scores of a period as bytes."""
     told = {score: [number for pair in counts.items() for number in pair] for score, counts in tally.scores.items()}
-    return orjson.dumps([tally.sessions, told, tally.lacking])
+    return msgspec.json.encode([tally.sessions, told, tally.lacking])
 
 
 def unpacked_tally(data: bytes) -> Tally:
     """Return the scores of a period of such bytes."""
-    sessions, told, lacking = orjson.loads(data)
+    sessions, told, lacking = msgspec.json.decode(data)
     scores = {score: dict(zip(flat[::2], flat[1::2], strict=True)) for score, flat in told.items()}
     return Tally(sessions, scores, lacking)
 

@@ -17,7 +17,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-import orjson
+import msgspec
 
 from ledger import disk, kinds
 from ledger.errors import CannotWriteError
@@ -69,7 +69,7 @@ def digest_of(config: Config) -> str:
     """
     parts = ("session_weights", "sessions", "benchmark_weight", "feedback_weight", "components")
     told = {name: rows.plain(getattr(config, name)) for name in parts}
-    hasher = sha256(orjson.dumps([told, str(config.zone), sys.byteorder]))
+    hasher = sha256(msgspec.json.encode([told, str(config.zone), sys.byteorder]))
     for folder in (projections, scores, kinds):
         for path in sorted(Path(str(folder.__file__)).parent.glob("*.py")):
             hasher.update(path.read_bytes())
@@ -218,7 +218,7 @@ def load(database: sqlite3.Connection, config: Config, *, writable: bool) -> tup
         raise UnfitError
     periods = _periods(database, told["periods"])
     index = Index(database, proven(parts["sums"], told["sums"]))
-    days = {day: (number, sums) for day, number, sums in orjson.loads(proven(parts["days"], told["days"]))}
+    days = {day: (number, sums) for day, number, sums in msgspec.json.decode(proven(parts["days"], told["days"]))}
     state = _state(database, config, index, days, writable=writable)
     state.seq, state.chain = told["seq"], told["chain"]
     state.days, state.versions = Kept(periods[_DAYS]), Kept(periods[_VERSIONS])
@@ -239,7 +239,7 @@ def _told(data: Any) -> dict[str, Any]:
     """
     if type(data) is not bytes or data[:_SUM_CHARS] != b"%08x" % crc32(data[_SUM_CHARS:]):
         raise UnfitError
-    told: dict[str, Any] = orjson.loads(data[_SUM_CHARS:])
+    told: dict[str, Any] = msgspec.json.decode(data[_SUM_CHARS:])
     return told
 
 
@@ -288,7 +288,7 @@ def save(database: sqlite3.Connection, state: Scores, before: Mark) -> None:
         _saved(database, _VERSIONS, versions.rows(), versions.changed()),
     ]
     sums = sessions.index.sums.tobytes()
-    shelved = orjson.dumps([(day, *told) for day, told in sessions.days.items()])
+    shelved = msgspec.json.encode([(day, *told) for day, told in sessions.days.items()])
     told = {
         "digest": digest_of(state.config),
         "seq": state.seq,
@@ -299,7 +299,7 @@ def save(database: sqlite3.Connection, state: Scores, before: Mark) -> None:
         "days": crc32(shelved),
         **rows.packed_rest(state),
     }
-    data = orjson.dumps(told)
+    data = msgspec.json.encode(told)
     parts = [("state", b"%08x" % crc32(data) + data), ("sums", sums), ("days", shelved)]
     database.executemany("INSERT OR REPLACE INTO parts VALUES (?, ?)", parts)
 

@@ -1,0 +1,288 @@
+"""Fields of events as JSON: the fast path and the slow path agree, nothing is converted, and errors give a path."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import given
+from hypothesis import strategies as st
+import pytest
+
+from ledger import codec, event_json
+from ledger.codec import decode, encode
+from ledger.event_json import REFUSALS, UnfitError, decode_fast, structure, structure_fields
+from ledger.events import (
+    EVENT_TYPES,
+    BaselineSet,
+    FeedbackRecorded,
+    LedgerOpened,
+    MetricsRecorded,
+    Numbers,
+    PlaybookEdited,
+    PlaybookUpdated,
+    PointAdded,
+    PointRated,
+    PointSeeded,
+)
+from ledger.line import SECTION, lines_of, split_line
+from ledger.recorded import By
+from test_ledger_codec import BAD, GOOD, WRONG, sample
+from test_ledger_line import EVENTS, TEXTS, TRICKY, batches_of, forge
+
+if TYPE_CHECKING:
+    from ledger.events import Event
+
+FAST = sorted(set(EVENT_TYPES) - {"ledger.opened"})
+"""Kinds whose lines take the fast path."""
+
+
+def what_of(event: Event) -> bytes:
+    """Return a line after its first section, as the file has it."""
+    (batch,) = batches_of([encode(event)])
+    return lines_of(batch.data)[0].partition(SECTION)[2] + b"\n"
+
+
+def decode_slowly(what: bytes) -> Event | None:
+    """Return what the slow path reads, None where it refuses the line."""
+    try:
+        return codec._event(codec._parse(what))
+    except REFUSALS:
+        return None
+
+
+def typed(event: Event | None) -> list[Any]:
+    """Return the class and the fields of an event, each with its type: True is not 1 here."""
+    if event is None:
+        return [None]
+    return [type(event), *((type(value), repr(value)) for value in attrs.astuple(event, recurse=False))]
+
+
+def agree(what: bytes) -> None:
+    """Check that an event of the fast path is the event of the slow path."""
+    event = decode_fast(what)
+    if event is not None:
+        assert typed(event) == typed(decode_slowly(what))
+
+
+# The fast path agrees with the slow path
+
+
+@given(EVENTS)
+def test_both_paths_read_the_same_event(event: Event) -> None:
+    """Whatever its texts hold, an event that the fast path reads is the one that the slow path reads."""
+    (batch,) = batches_of([encode(event)])
+    for line in lines_of(batch.data):
+        agree(line.partition(SECTION)[2] + b"\n")
+
+
+PIECES = [b'"', b"\\", b"\\u0041", b"\\n", b" ", b"\t", b"\n", b"\r", b"\0", b"\x1f", b"\x7f", b"\x80", b"\xc3\xa9"]
+PIECES += [b"\xed\xa0\x80", b"\xf4\x90\x80\x80", b"\xef\xbb\xbf", b"0", b"-0", b"-", b"00", b"1.0", b"1e3", b"9" * 16]
+PIECES += [b"9007199254740993", b"NaN", b"null", b"true", b"{}", b"[]", b"}", b"{", b",", b":", b'"name":"x",', b""]
+PIECES += [b"1e-7", b"1e-07", b"1e16", b"1e+16", b"0.1", b"-0.0", b"1E5", b'"x":1,', b'"x":1', b"}}\n", b'},"sum":"0"']
+PIECES += [piece.encode() for piece in TRICKY]
+CUTS = st.tuples(st.floats(0, 1), st.integers(0, 12), st.sampled_from(PIECES))
+
+
+@given(st.sampled_from(sorted(EVENT_TYPES)), st.lists(CUTS, min_size=1, max_size=3))
+def test_the_fast_path_reads_nothing_that_the_slow_path_refuses(
+    kind: str, cuts: list[tuple[float, int, bytes]]
+) -> None:
+    """However a line is changed, the fast path reads only what is canonical, typed and bounded, and reads the same."""
+    what = what_of(sample(kind))
+    for place, length, piece in cuts:
+        begin = int(place * len(what))
+        what = what[:begin] + piece + what[begin + length :]
+    agree(what)
+
+
+@pytest.mark.parametrize("kind", FAST)
+def test_both_paths_agree_whichever_byte_of_a_line_changes(kind: str) -> None:
+    """Each byte replaced by each of many others is read alike by both paths, or by the slow path alone."""
+    what = what_of(sample(kind))
+    for at in range(len(what)):
+        for byte in b'\0\t\n\x1f "\\0129-.eE+{}[],:azAZ\x7f\x80\xff':
+            agree(what[:at] + bytes([byte]) + what[at + 1 :])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in FAST if b'"free"' in what_of(sample(kind))])
+def test_the_fast_path_reads_free_texts_in_their_section_alone(kind: str) -> None:
+    """Wherever else the texts begin in a line, whatever is cut out for it, the slow path would have to agree."""
+    what = what_of(sample(kind))
+    begin, between, texts = re.split(rb'(\},"sum":"[0-9a-f]{32}",\t"free":\{"salt":"[0-9a-f]*")', what)
+    whole = begin + texts
+    for at in range(len(whole)):
+        for left, right in ((at, at), (at, at + 1), (at + 1, at)):
+            agree(whole[:left] + between + whole[right:])
+
+
+@pytest.mark.parametrize("number", [0, 1, -1, 10, 10**15 - 1, 10**15, 2**53, -(2**53)])
+def test_both_paths_have_the_same_bounds(number: int) -> None:
+    """Counts below 0 are refused by both paths, and numbers up to 2^53 are read the same."""
+    what = what_of(PlaybookEdited(None, None, "")).replace(b'"base":null', b'"base":%d' % number)
+    assert PlaybookEdited(number, None, "") == decode_fast(what) == decode_slowly(what)
+    below = what_of(PointSeeded("a", 1, 0, "odd", "t", "")).replace(b'"helpful":1', b'"helpful":%d' % number)
+    agree(below)
+    assert (number < 0) == (decode_slowly(below) is None)
+
+
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**53) - 1, 2**63, 2**64, 10**30])
+@pytest.mark.parametrize(
+    ("event", "place"),
+    [
+        (PlaybookUpdated(1, 0, 0), b'"added":1'),
+        (PlaybookEdited(1, None, ""), b'"base":1'),
+        (MetricsRecorded("ac01", Numbers({"x": 1}), ""), b'"x":1'),
+    ],
+    ids=["a count", "a number or null", "numbers by name"],
+)
+def test_no_path_reads_a_number_beyond_2_to_the_53(event: Event, place: bytes, number: int) -> None:
+    """Readers of JSON disagree about such a number, and msgspec alone would read it."""
+    what = what_of(event).replace(place, place[:-1] + b"%d" % number)
+    assert (None, None) == (decode_fast(what), decode_slowly(what))
+
+
+# Which lines take the fast path
+
+
+@pytest.mark.parametrize("kind", FAST)
+def test_a_line_as_it_is_written_takes_the_fast_path(kind: str) -> None:
+    """What the writer writes of a kind is read fast, with every type of field."""
+    assert typed(sample(kind)) == typed(decode_fast(what_of(sample(kind))))
+
+
+def test_null_takes_the_fast_path() -> None:
+    """A number or a text that is null is read as None."""
+    for event in (PlaybookEdited(None, None, ""), PlaybookEdited(7, None, ""), PlaybookEdited(None, "x", "")):
+        assert typed(event) == typed(decode_fast(what_of(event)))
+
+
+@given(TEXTS, TEXTS)
+def test_texts_take_the_fast_path(name: str, text: str) -> None:
+    """Both JSON libraries escape the same characters in the same way."""
+    for event in (PointRated(name, text), PointAdded(name, text)):
+        assert event == decode_fast(what_of(event))
+
+
+@pytest.mark.parametrize(("score", "fast"), [(82.5, True), (0.1, True), (1e-07, True), (100, False), (0, False)])
+def test_a_whole_number_in_a_field_of_floats_stays_whole(score: float, *, fast: bool) -> None:
+    """Msgspec would read 100 as 100.0, which is written otherwise: the slow path reads it as 100."""
+    for event in (FeedbackRecorded("ac01", score, "", ""), BaselineSet("ac01", score, "")):
+        what = what_of(event)
+        assert (typed(event) if fast else [None]) == typed(decode_fast(what))
+        assert typed(event) == typed(decode_slowly(what))
+
+
+def test_a_float_in_the_spelling_of_another_library_is_refused() -> None:
+    """Msgspec writes 1e-7 where the ledger writes 1e-07; only the ledger's spelling is canonical."""
+    what = what_of(FeedbackRecorded("ac01", 1e-07, "", "")).replace(b"1e-07", b"1e-7")
+    assert (None, None) == (decode_fast(what), decode_slowly(what))
+
+
+def test_an_opening_and_unknown_kinds_take_the_slow_path() -> None:
+    """The slow path checks the format of a ledger, and keeps what a later version wrote."""
+    assert None is decode_fast(what_of(LedgerOpened("x", 1)))
+    assert None is decode_fast(b'"kind":"point.starred","v":1,"body":{"name":"x"}}\n')
+    assert None is decode_fast(b'"kind":"point.removed","v":2,"body":{"name":"x"}}\n')
+    assert None is decode_fast(b'"kind":"point.\xff","v":1,"body":{"name":"x"}}\n')
+    assert None is decode_fast(b"}\n")
+
+
+def test_only_the_version_of_today_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the slow path lifts older versions."""
+    what = what_of(PointRated("a", "b"))
+    monkeypatch.setattr(event_json, "_shape_of", event_json._shape_of.__wrapped__)
+    monkeypatch.setitem(EVENT_TYPES, "point.rated", (PointRated, 2))
+    assert None is decode_fast(what)
+    assert PointRated("a", "b") == decode_fast(re.sub(rb'"v":1', b'"v":2', what))
+
+
+def test_a_batch_reads_the_same_on_both_paths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines of all kinds in one batch, some with texts that continue and some that need an escape."""
+    events = [*map(sample, FAST), PointAdded("b", "x\n" * 9_000)]
+    (batch,) = batches_of(list(map(encode, [*events, *events])))
+    slow = forge(*(_sections(line) for line in lines_of(batch.data)))
+    assert [*events, *events] == list(next(decode([batch])).events)
+    monkeypatch.setattr(codec, "decode_fast", lambda _: None)
+    assert [*events, *events] == list(next(decode([slow])).events)
+
+
+def _sections(line: bytes) -> tuple[str, str | None]:
+    _, what, free = split_line(line)
+    return re.sub(r',"sum":"[0-9a-f]*"$', "", what[1:-1].decode()), None if free is None else free.decode()
+
+
+# Fields that do not fit
+
+
+def fields_of(kind: str) -> dict[str, Any]:
+    """Return the fields of a sample of a kind."""
+    return attrs.asdict(sample(kind), recurse=False)
+
+
+@pytest.mark.parametrize("kind", EVENT_TYPES)
+def test_fields_that_fit_make_their_event(kind: str) -> None:
+    """A value of the type that its field names comes through as it is."""
+    assert sample(kind) == structure(kind, EVENT_TYPES[kind][1], fields_of(kind))
+
+
+@pytest.mark.parametrize(("kind", "field", "value"), WRONG)
+def test_a_value_that_does_not_fit_is_named_with_its_path(kind: str, field: str, value: Any) -> None:
+    """None, a number or a text of another type, or one beyond its bounds, is never converted to one that would fit."""
+    with pytest.raises(UnfitError, match=rf"@ \$\.{field}"):
+        structure(kind, EVENT_TYPES[kind][1], fields_of(kind) | {field: value})
+
+
+def test_a_missing_or_unknown_field_is_named() -> None:
+    """A class takes exactly its own fields; those with a default may be missing."""
+    with pytest.raises(UnfitError, match="rating"):
+        structure("point.rated", 1, {"name": "a"})
+    with pytest.raises(UnfitError, match=r"extra fields found .*stars"):
+        structure("point.rated", 1, {"name": "a", "rating": "helpful", "stars": 5})
+    assert By("r") == structure_fields({"rater": "r"}, By, "$")
+    with pytest.raises(UnfitError, match=r"@ \$\.by\.session"):
+        structure_fields({"rater": "r", "session": 7}, By, "$.by")
+
+
+def test_an_error_gives_the_field_below_a_path() -> None:
+    """The same error is given for an event's fields and for a line's body."""
+    for path in ("$", "$.body"):
+        with pytest.raises(UnfitError) as caught:
+            structure("point.rated", 1, {"name": 1, "rating": "x"}, path)
+        assert str(caught.value).endswith(f"expected str @ {path}.name")
+
+
+@pytest.mark.parametrize("type_", list(BAD))
+def test_a_field_takes_its_own_type_alone(type_: Any) -> None:
+    """No value becomes another, none beyond its bounds is taken, and None only where the type says so."""
+    cls = attrs.make_class("Odd", {"field": attrs.field(type=type_)})
+    assert GOOD[type_] == structure_fields({"field": GOOD[type_]}, cls, "$").field
+    for value in BAD[type_]:
+        with pytest.raises(UnfitError, match=r"@ \$\.field"):
+            structure_fields({"field": value}, cls, "$")
+
+
+@pytest.mark.parametrize("most", [2**53, -(2**53), 2.0**53, -(2.0**53)])
+def test_the_outermost_numbers_are_taken(most: float) -> None:
+    """Up to 2^53 every reader of JSON agrees which number is meant."""
+    types: set[type] = {float, type(most)}
+    for type_ in types:
+        cls = attrs.make_class("Odd", {"field": attrs.field(type=type_)})
+        assert most == structure_fields({"field": most}, cls, "$").field
+
+
+@pytest.mark.parametrize("odd", [float("nan"), float("inf"), -float("inf"), b"x", {1: 2}, ("x", 1)])
+def test_values_that_no_json_holds_are_refused(odd: Any) -> None:
+    """What only a program can pass in fits no type of field."""
+    for type_ in GOOD:
+        cls = attrs.make_class("Odd", {"field": attrs.field(type=type_)})
+        with pytest.raises(UnfitError):
+            structure_fields({"field": odd}, cls, "$")
+
+
+def test_every_type_of_a_field_is_checked_strictly() -> None:
+    """A field of another type would be converted by cattrs as it pleases, so it needs a hook and a row in GOOD."""
+    types = {field.type for cls, _ in EVENT_TYPES.values() for field in attrs.fields(attrs.resolve_types(cls))}
+    types |= {field.type for field in attrs.fields(attrs.resolve_types(By))}
+    assert set() == types - GOOD.keys()
