@@ -12,6 +12,8 @@ import os
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from benchmarks import data
 from benchmarks.table import Row, Setting, alternate, faster, medians
 from ledger import clock
@@ -90,11 +92,9 @@ def _plain_lines(path: Path) -> Iterator[bytes]:
 
 def read_plain(path: Path) -> int:
     """Verify and decode, with the same engine and into the same classes; return how many ratings there are."""
-    import orjson  # noqa: PLC0415 - only this row wants it
-
     ratings = 0
     for core in _plain_lines(path):
-        line = orjson.loads(core + b"}")
+        line = msgspec.json.decode(core + b"}")
         event = structure(line["kind"], line["v"], line["body"] | line.get("free", {}))
         ratings += isinstance(event, PointRated)
     return ratings
