@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger.backends.jsonl import JsonlLog
 from projections.surfaces import commands
 from projections.surfaces.project import Project
 
@@ -165,3 +166,21 @@ def test_damage_is_named_after_the_pager(here: Project, tmp_path: Path) -> None:
     shown = on_terminal(here, ["log"], f"tee {page}")
     assert "Quote ids." in page.read_text(encoding="utf-8")
     assert "tallybook: events.jsonl:" in shown.splitlines()[-1]
+
+
+def test_a_log_tells_how_far_a_read_is(project: Path) -> None:
+    """A read and a search report the bytes done, and their end, however they end; without a file there is nothing."""
+    place = Project(project)
+    commands.add(place, "Quote ids.", HUMAN)
+    log = JsonlLog(place.ledger)
+    heard: list[tuple[int, int]] = []
+    log.watch = lambda done, size: heard.append((done, size))
+    size = log.path.stat().st_size
+    assert 2 == len(list(log.read()))
+    assert [(0, size), (size, size), (size, size)] == heard
+    heard.clear()
+    assert (True, False) == (log.may_hold(b"Quote ids."), log.may_hold(b"no such text"))
+    assert [(size, size)] * 3 == heard
+    log.path.unlink()
+    (place.ledger / "head").unlink()
+    assert [] == list(log.read())

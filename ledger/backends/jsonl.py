@@ -101,7 +101,7 @@ class JsonlLog:
             yield from reading.runs() if self.watch is None else self._watched(reading.runs(), self.watch)
 
     def _watched(self, runs: Iterator[found.Run], watch: Callable[[int, int], None]) -> Iterator[found.Run]:
-        size = os.stat(self.path).st_size if self.exists() else 0
+        size = os.stat(self.path).st_size if os.path.exists(self.path) else 0
         watch(0, size)
         try:
             for run in runs:
@@ -117,14 +117,19 @@ class JsonlLog:
             fd = disk.open_file(self.path, write=False)
         except FileNotFoundError:
             return False
+        watch = self.watch or (lambda _done, _size: None)
+        size, done = os.fstat(fd).st_size, 0
         try:
             window = b""
             while chunk := os.read(fd, _CHUNK_BYTES):
                 window = window[-len(needle) :] + chunk
                 if needle in window:
                     return True
+                done += len(chunk)
+                watch(done, size)
             return False
         finally:
+            watch(size, size)
             os.close(fd)
 
     def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
