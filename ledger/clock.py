@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 
-from ledger.light import NamedTuple, os
+from tallybook.ledger.fast_stdlib import NamedTuple, os
 
 MICROSECONDS = 1_000_000
 _IDS_DRAWN = 64

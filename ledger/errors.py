@@ -15,7 +15,7 @@ Standard library only: hooks import this module.
 
 from __future__ import annotations
 
-from ledger.light import NamedTuple
+from tallybook.ledger.fast_stdlib import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

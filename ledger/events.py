@@ -11,11 +11,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ledger.kinds.agent import (
-    PlaybookInjected,
-    PointCited,
-)
-from ledger.kinds.curation import (
+from tallybook.ledger.kinds.agent import PlaybookInjected, PointCited
+from tallybook.ledger.kinds.curation import (
     EventsVoided,
     PointMerged,
     PointNoted,
@@ -25,15 +22,10 @@ from ledger.kinds.curation import (
     PointReworded,
     PointUnpinned,
 )
-from ledger.kinds.fields import FREE, Numbers
-from ledger.kinds.limits import MAX_INT
-from ledger.kinds.log import (
-    EventRedacted,
-    LedgerOpened,
-    LogRecovered,
-    UnknownEvent,
-)
-from ledger.kinds.playbook import (
+from tallybook.ledger.kinds.fields import FREE, Numbers
+from tallybook.ledger.kinds.limits import MAX_INT
+from tallybook.ledger.kinds.log import EventRedacted, LedgerOpened, LogRecovered, UnknownEvent
+from tallybook.ledger.kinds.playbook import (
     RATINGS,
     ItemSkipped,
     KeyPoint,
@@ -47,14 +39,14 @@ from ledger.kinds.playbook import (
     PointRemoved,
     PointSeeded,
 )
-from ledger.kinds.reflection import (
+from tallybook.ledger.kinds.reflection import (
     ReflectionCompleted,
     ReflectionFailed,
     ReflectionRequested,
     ReflectionStarted,
     TranscriptRead,
 )
-from ledger.kinds.scores import (
+from tallybook.ledger.kinds.scores import (
     BaselineSet,
     BenchmarkRecorded,
     FeedbackRecorded,

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import binascii
 
-from ledger.errors import BadInputError, CannotWriteError
-from ledger.light import NamedTuple, encoder, sha256
+from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.fast_stdlib import NamedTuple, encoder, sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from ledger.backends.jsonl import JsonlLog
-from ledger.backends.memory import MemoryLog
-from ledger.line import START
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.line import START
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from ledger.clock import Now
-    from ledger.line import Draft, Mark, RawBatch
+    from tallybook.ledger.clock import Now
+    from tallybook.ledger.line import Draft, Mark, RawBatch
 
 
 class Transaction(Protocol):

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger.line import SECTION, head_field
+from tallybook.ledger.line import SECTION, head_field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from ledger.events import Event
-    from ledger.found import Found
-    from ledger.line import RawBatch
+    from tallybook.ledger.batches import Found
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import RawBatch
 
 
 _BY: Final = b',"by":'

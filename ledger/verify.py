@@ -8,23 +8,26 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from ledger import clock, disk, recover, redact, strict
-from ledger.backends.files import LOG_NAME
-from ledger.codec import decode
-from ledger.ends import check_format, fits
-from ledger.errors import DamagedLedgerError, Problem
-from ledger.events import EventRedacted, LogRecovered, UnknownEvent
-from ledger.head_form import head_form
-from ledger.line import START, line_fault, lines_of, split_line
-from ledger.salvage import Gap, survey
+from tallybook.ledger import clock
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.encoding.header import head_form
+from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
+from tallybook.ledger.line import START, line_fault, lines_of, split_line
+from tallybook.ledger.reading import recover
+from tallybook.ledger.reading.salvage import Gap, survey
+from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage.log_ends import check_format, fits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ledger.backends.jsonl import JsonlLog
-    from ledger.head import Head
-    from ledger.line import Mark, RawBatch
-    from ledger.recorded import Batch, Recorded
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import Mark, RawBatch
+    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.storage.head import Head
 
 _PROVEN_ENTRIES = 65_536
 
@@ -112,9 +115,9 @@ def verify(
     Raises:
         NewerLedgerError: The ledger's format is from the future.
     """
-    before = redact.owed_ids(log.folder), log.head()
+    before = redaction.owed_ids(log.folder), log.head()
     verdict = _verified(log, progress, expect)
-    if verdict.problems and before != (redact.owed_ids(log.folder), log.head()):
+    if verdict.problems and before != (redaction.owed_ids(log.folder), log.head()):
         # A text that was blotted out while it was read is no damage.
         verdict = _verified(log, progress, expect)
     return verdict
@@ -131,7 +134,7 @@ def _verified(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple
             lost.append(Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]))
         return Verdict(0, START, tuple(lost), (), {})
     try:
-        findings = _Findings(expect=expect, owed=redact.owed_ids(log.folder))
+        findings = _Findings(expect=expect, owed=redaction.owed_ids(log.folder))
         check_format(fd, log.path)
         size = os.fstat(fd).st_size
         proven = _watched(fd, size, head, findings, progress)
@@ -145,8 +148,8 @@ def _verified(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple
                 findings.problems += error.problems
         _look_at_end(fd, head, size, findings)
         _look_at_redactions(findings)
-        if redact.is_foreign(log.folder):
-            findings.notes.append(f"{redact.OWED} was not written on this machine and is ignored; delete it")
+        if redaction.is_foreign(log.folder):
+            findings.notes.append(f"{redaction.OWED} was not written on this machine and is ignored; delete it")
         if findings.expect is not None:
             seq, chain = findings.expect
             message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"
@@ -179,7 +182,7 @@ def _watched(
             continue
         for index, line in enumerate(lines_of(found.data)):
             _look_at_line(line, found, index, findings)
-        findings.gone += redact.gone(found)
+        findings.gone += redaction.gone(found)
         if findings.expect == (found.last, found.chain):
             findings.expect = None
         yield found
@@ -200,7 +203,7 @@ def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings)
     if not (
         _is_proven(form.by, findings)
         and _is_proven(what, findings)
-        and (free is None or free.startswith(redact.NULL) or strict.is_canonical(free))
+        and (free is None or free.startswith(redaction.NULL) or strict_json.is_canonical(free))
     ):
         findings.damaged(seq, "its chain fits, but it is not canonical JSON")
     if form.by not in findings.raters:
@@ -224,7 +227,7 @@ def _is_proven(value: bytes, findings: _Findings) -> bool:
     """Say whether JSON that may come again is canonical, remembering what is."""
     if value in findings.proven:
         return True
-    canonical = strict.is_canonical(value)
+    canonical = strict_json.is_canonical(value)
     if canonical and len(findings.proven) < _PROVEN_ENTRIES:
         findings.proven.add(value)
     return canonical
@@ -249,7 +252,7 @@ def _look(batch: Batch, findings: _Findings) -> None:
 def _look_at_redactions(findings: _Findings) -> None:
     """Judge whether every text that is gone was redacted, and whether every redaction is done."""
     explained = {*findings.said, *findings.owed}
-    findings.problems += redact.unexplained(findings.gone, explained, LOG_NAME)
+    findings.problems += redaction.unexplained(findings.gone, explained, LOG_NAME)
     findings.problems.sort(key=lambda problem: problem.seq or 0)
     if findings.owed:
         number = len(findings.owed)
@@ -304,7 +307,7 @@ def proven(log: JsonlLog) -> Iterator[Batch]:
 def _whole(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     """Yield what proves itself, up to a torn end."""
     size, head = os.fstat(fd).st_size, log.read_head()
-    for found in survey(fd, START, size, LOG_NAME, redact.owed_ids(log.folder)):
+    for found in survey(fd, START, size, LOG_NAME, redaction.owed_ids(log.folder)):
         if not isinstance(found, Gap):
             yield found
         elif recover.is_unclean(fd, found.stop, head, size):

@@ -7,23 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from projections.aging import aged_view
-from projections.audit import audit_view
-from projections.bisection import search_view
-from projections.conditions import parse
-from projections.diff import departures_view
-from projections.playbook import playbook_view
-from projections.prune import POLICIES, SPEC_POLICY
-from projections.reflections import reflections_view
-from projections.scores.leads import leads_view
-from projections.scores.view import scores_view
-from projections.standing import standing_view
-from projections.whatif import Without, alternative_view
+from tallybook.projections.comparison.bisection import search_view
+from tallybook.projections.comparison.conditions import parse
+from tallybook.projections.comparison.diff import departures_view
+from tallybook.projections.comparison.whatif import Without, alternative_view
+from tallybook.projections.entry_history.audit import audit_view
+from tallybook.projections.entry_history.status import standing_view
+from tallybook.projections.playbook.aging import aged_view
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY
+from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.reflections import reflections_view
+from tallybook.projections.scores.reports.drop_causes import leads_view
+from tallybook.projections.scores.view import scores_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from projections.fold import View
+    from tallybook.projections.fold import View
 
 
 @attrs.frozen

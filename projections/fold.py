@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from ledger.recorded import Batch
+    from tallybook.ledger.recorded import Batch
 
 
 @attrs.define

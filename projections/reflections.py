@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ledger.events import (
+from tallybook.ledger.events import (
     PlaybookInjected,
     ReflectionCompleted,
     ReflectionFailed,
@@ -14,10 +14,10 @@ from ledger.events import (
     ReflectionStarted,
     TranscriptRead,
 )
-from projections.fold import State, View
+from tallybook.projections.fold import State, View
 
 if TYPE_CHECKING:
-    from ledger.recorded import Batch
+    from tallybook.ledger.recorded import Batch
 
 NO_RATER: Final = "none"
 GONE: Final = "gone"

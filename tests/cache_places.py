@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from ledger import caches
+from tallybook.ledger.storage import caches
 
 if TYPE_CHECKING:
     from pathlib import Path

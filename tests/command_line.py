@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import click
 
-from projections.surfaces.cli import tallybook
+from tallybook.projections.surfaces.cli.main import tallybook
 
 
 class Answer(NamedTuple):

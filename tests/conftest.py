@@ -15,10 +15,12 @@ from hypothesis import settings
 import pytest
 
 from command_line import Answer
-from ledger.backends.jsonl import JsonlLog
-from ledger.line import Draft
-from projections.surfaces import entry
-from projections.surfaces.hook import OTHER_CALLERS
+from installed import lay_out
+import tallybook
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.line import Draft
+from tallybook.projections.surfaces import entry
+from tallybook.projections.surfaces.hooks.handler import OTHER_CALLERS
 from transcripts import client_in
 
 if TYPE_CHECKING:
@@ -61,6 +63,18 @@ def project(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
     (tmp_path / ".claude").mkdir()
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(tmp_path))
     return tmp_path
+
+
+@pytest.fixture(scope="session")
+def installed_in(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that holds the package as an installer leaves it; the tests import it from the clone."""
+    return lay_out(tmp_path_factory.mktemp("installed"))
+
+
+@pytest.fixture
+def _installed(installed_in: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let ``init`` write the command line that it writes where the package was installed."""
+    monkeypatch.setattr(tallybook, "__file__", str(installed_in / "tallybook" / "__init__.py"))
 
 
 @pytest.fixture

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from hypothesis import strategies as st
 
-from ledger import clock
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode, encode
-from ledger.events import (
+from reference_model import COUNTS
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
     PlaybookUpdated,
@@ -26,9 +27,8 @@ from ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from projections.surfaces import checkpoints
-from projections.surfaces.project import Project
-from reference_model import COUNTS
+from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.workspace.project import Project
 from test_projections_laws import KNOWN
 
 if TYPE_CHECKING:

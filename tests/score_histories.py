@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from ledger.events import MetricsRecorded, Numbers
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.fold import fold
-from projections.scores.configured import overlaid, read_config
-from projections.scores.inputs import Session
-from projections.scores.scoring import Score, component_score
-from projections.scores.view import scores_view
-from projections.surfaces.scores import configuration
+from tallybook.ledger.events import MetricsRecorded, Numbers
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.scoring import Score, component_score
+from tallybook.projections.scores.session_inputs import Session
+from tallybook.projections.scores.view import scores_view
+from tallybook.projections.surfaces.scores import configuration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from projections.scores.config import Config
-    from projections.scores.view import Scores
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.view import Scores
 
 NOON = "2026-01-16T12:00:00"
 LINEAR = {

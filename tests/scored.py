@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ledger.events import MetricsRecorded, Numbers, SessionEnded
-from ledger.recorded import By, Recorded, batch_of
-from projections.fold import fold
-from projections.scores.configured import overlaid, read_config
-from projections.scores.view import scores_view
-from projections.surfaces import record
-from projections.surfaces.project import Project
-from projections.surfaces.requests import Facts, Request
-from projections.surfaces.scores.configuration import default
+from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
+from tallybook.ledger.recorded import By, Recorded, batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.view import scores_view
+from tallybook.projections.surfaces.scores.configuration import default
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Facts, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from ledger.events import Event
-    from projections.scores.config import Config
-    from projections.scores.view import Scores
+    from tallybook.ledger.events import Event
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.view import Scores
 
 MEASURED: dict[str, dict[str, float]] = {
     "ac01": {"startup_ms": 5000, "context_percent": 10, "greeting_score": 60, "orientation_done": True},

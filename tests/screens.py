@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces import terminal
+from tallybook.projections.surfaces.console import terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

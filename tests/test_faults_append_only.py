@@ -13,13 +13,13 @@ import pytest
 from faults import scenes
 from faults.at_calls import facts
 from faults.scenes import here, why_not
-from ledger.errors import EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN
+from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, EXIT_NOT_WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 
 @pytest.fixture

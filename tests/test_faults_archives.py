@@ -15,9 +15,10 @@ import pytest
 
 from cache_places import caches_of
 from faults.scenes import ROOT, Scene, begun, here, run
-from projections.surfaces import commands, settings
-from projections.surfaces.hook_worker import SETTLED
-from projections.surfaces.project import MARKS, Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks.worker import SETTLED
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -180,7 +181,7 @@ def closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 def start_hook(event: str, text: str = "") -> str:
     """Return what a hook answers that gets its cache folder from the environment."""
     said = {"hook_event_name": event, "source": "startup", "session_id": "s1", "last_assistant_message": text}
-    words = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "hook"]
+    words = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
     done = subprocess.run(words, input=json.dumps(said), capture_output=True, text=True, check=True, cwd=ROOT)
     return done.stdout
 

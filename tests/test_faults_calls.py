@@ -12,13 +12,13 @@ import pytest
 
 from faults.at_calls import BROKEN, WRITES, Trial, errors, facts, go_on, kills, some, unclear
 from faults.scenes import CHANGING, HUMAN, KILL, SCENES, SHORT, Answer, Call, Fault, Scene, begun, run, why_not
-from projections.surfaces import commands
+from tallybook.projections.surfaces import commands
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 KILLS = 4
 FAILURES = 6

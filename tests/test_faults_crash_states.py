@@ -11,7 +11,7 @@ import pytest
 from faults import Setting, crash_states
 from faults.crash_states import RUNS, SECTOR_BYTES, Image, image, sectors, states, suffer
 from faults.recorder import Recorder
-from ledger import disk
+from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from pathlib import Path

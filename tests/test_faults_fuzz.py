@@ -16,20 +16,20 @@ import pytest
 from faults import Setting, verdicts
 from faults.fuzz import HEADINGS, WITHIN, Run, changed, hostile, logs, packed, proven_anew, rows, unpacked
 from faults.verdicts import judge
-from ledger import keys
-from ledger.codec import decode
-from ledger.errors import Problem
-from ledger.events import EVENT_TYPES
-from ledger.line import CONTINUED, START
-from ledger.verify import verify
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import Problem
+from tallybook.ledger.events import EVENT_TYPES
+from tallybook.ledger.line import CONTINUED, START
+from tallybook.ledger.storage import idempotency
+from tallybook.ledger.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ledger.backends.jsonl import JsonlLog
-    from ledger.recorded import Batch
-    from ledger.verify import Verdict
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.verify import Verdict
 
 SEED = 20261122
 COUNT = 150
@@ -187,7 +187,7 @@ def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a 
 
 def test_the_judge_notices_an_index_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that verify finds and the writer's index does not would let a second delivery in."""
-    monkeypatch.setattr(keys, "known", _knows_nothing)
+    monkeypatch.setattr(idempotency, "known", _knows_nothing)
     assert ("the index does not know a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
 
 

@@ -17,13 +17,13 @@ import pytest
 
 from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
-from ledger import strict
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError, DamagedLedgerError
-from ledger.line import Draft, dumps, frame
-from ledger.verify import Verdict, verify
-from projections.surfaces.project import Project
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.line import Draft, dumps, frame
+from tallybook.ledger.verify import Verdict, verify
+from tallybook.projections.surfaces.workspace.project import Project
 from test_ledger_line import stamp
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -118,7 +118,7 @@ def test_what_readers_disagree_about_is_damage_wherever_it_stands(tmp_path: Path
 def test_what_is_spelt_otherwise_is_found_and_never_means_anything_else(tmp_path: Path, name: str) -> None:
     """Verify names the line; a fold refuses it, or takes it for what the canonical spelling says."""
     text = hostile()[name][0]
-    canonical = dumps(strict.loads(text, "case")).encode()
+    canonical = dumps(strict_json.loads(text, "case")).encode()
     reads = in_every_place(tmp_path, text)
     assert {place: [] for place in PLACES} == {place: one.complaints for place, one in reads.items()}
     assert [] == [place for place, one in reads.items() if SEQ not in one.found]
@@ -141,30 +141,30 @@ def test_what_is_canonical_and_odd_is_judged_alike_by_all(tmp_path: Path, name: 
 def test_the_door_refuses_what_readers_disagree_about(name: str) -> None:
     """A payload with it anywhere is refused in one line, on every Python alike."""
     with pytest.raises(BadInputError) as caught:
-        strict.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
+        strict_json.loads(b'{"x":' + hostile()[name][0] + b"}", "standard input")
     assert 1 == len(str(caught.value).splitlines())
 
 
 @pytest.mark.parametrize("name", [*AGREE, *CANONICAL])
 def test_the_door_gives_what_all_readers_agree_about_one_spelling(name: str) -> None:
     """What comes in has a canonical spelling, which says the same."""
-    value = strict.loads(hostile()[name][0], "standard input")
+    value = strict_json.loads(hostile()[name][0], "standard input")
     canonical = dumps(value).encode()
-    assert value == strict.loads(canonical, "again")
+    assert value == strict_json.loads(canonical, "again")
     assert (name in CANONICAL) == (canonical == hostile()[name][0])
 
 
 @pytest.mark.parametrize("name", SURROGATES)
 def test_half_of_a_surrogate_pair_is_never_framed(name: str) -> None:
     """Behind the door it still cannot be written: it is bad input, in one line."""
-    value = strict.loads(hostile()[name][0], "standard input")
+    value = strict_json.loads(hostile()[name][0], "standard input")
     with pytest.raises(BadInputError, match="half of a surrogate pair"):
         frame([Draft("point.starred", 1, {"x": value})], stamp())
 
 
 def record(project: Path, given: bytes) -> tuple[int, bytes, bytes]:
     """Run ``tallybook record -`` in a process of its own; return its exit code, its answer and its complaint."""
-    command = [sys.executable, "-B", "-c", "from projections.surfaces.entry import main; main()"]
+    command = [sys.executable, "-B", "-c", "from tallybook.projections.surfaces.entry import main; main()"]
     words = ["--project", str(project), "record", "-", "--json"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([*command, *words], input=given, capture_output=True, check=False, env=environment)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults.scenes import begun, here
-from ledger.errors import EXIT_NOT_WRITTEN
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
 

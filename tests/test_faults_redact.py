@@ -17,14 +17,15 @@ import pytest
 from cache_places import caches_of
 from faults.at_calls import unclear
 from faults.scenes import PID, ROOT, Answer, Fault, begun, why_not
-from projections.surfaces import cli, commands
-from projections.surfaces.redact import Target, apply
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.writing.redact import Target, apply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 HUMAN = {"rater": "human"}
 PRIVATE = "hunter2-of-the-customer"
@@ -37,7 +38,7 @@ SHARE = 5
 MAIN = f"""
 import os
 os.getpid = lambda: {PID}
-from projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry import main
 main()
 """
 STAMP = "20261118T110640123456Z"
@@ -143,7 +144,7 @@ def redactions(project: Project) -> tuple[str, ...]:
 def apply_again(project: Project) -> None:
     """Redact once more; nothing to do is as good."""
     words = ["redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
-    assert cli.run(["--project", str(project.root), *words]) in {0, 1}
+    assert main.run(["--project", str(project.root), *words]) in {0, 1}
 
 
 def suffer(folder: Path, share: int, how: str) -> Counter[int]:
@@ -227,7 +228,7 @@ def test_a_log_that_may_only_grow_is_listed(tmp_path: Path, capsys: pytest.Captu
     words = ["--project", str(project.root), "redact", "--text", PRIVATE, "--reason", "it was private", "--yes"]
     with flagged("a", log):
         for _ in range(2):
-            assert 4 == cli.run(words)
+            assert 4 == main.run(words)
             assert f"still stands: {log}" in capsys.readouterr().out
         commands.rate(project, "kpt_001", "neutral", HUMAN)
         assert [log, project.ledger / "erasing"] == sorted(holding(project), reverse=True)
@@ -247,8 +248,8 @@ def test_a_project_that_may_not_change_is_left_as_it_is(tmp_path: Path, capsys: 
     files = {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
     words = ["--project", str(project.root), "redact", "--text", PRIVATE]
     with flagged("i", *files, project.ledger, project.claude):
-        assert 0 == cli.run([*words, "--dry-run"])
-        assert 4 == cli.run([*words, "--reason", "it was private", "--yes"])
+        assert 0 == main.run([*words, "--dry-run"])
+        assert 4 == main.run([*words, "--reason", "it was private", "--yes"])
     out, err = capsys.readouterr()
     assert ("would be redacted: event" in out, 1) == (True, err.count("\n"))
     assert files == {path: path.read_bytes() for path in project.claude.rglob("*") if path.is_file()}
@@ -257,8 +258,8 @@ def test_a_project_that_may_not_change_is_left_as_it_is(tmp_path: Path, capsys: 
 WRITER = """
 import sys
 from pathlib import Path
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 project, worker = Project(Path(sys.argv[1])), sys.argv[2]
 print("ready", flush=True)
@@ -316,7 +317,7 @@ def attempt(project: Project, secret: str) -> None:
     """Redact until the ledger is not held; a text that is gone meanwhile was taken out by a writer."""
     for _ in range(50):
         words = ["--project", str(project.root), "redact", "--text", secret, "--reason", "it was private", "--yes"]
-        if cli.run(words) != 4:
+        if main.run(words) != 4:
             return
     pytest.fail("the ledger was held all the while")
 

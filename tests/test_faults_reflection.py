@@ -10,14 +10,22 @@ import pytest
 
 from faults.at_calls import kills, some
 from faults.scenes import CHANGING, Scene, Staged, begun, here, lock_held, why_not
-from ledger import clock
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode
-from ledger.events import PointAdded, PointNoted, PointRated, ReflectionCompleted, ReflectionStarted, TranscriptRead
-from projections.surfaces import commands, record
-from projections.surfaces.project import MARKS, Project
-from projections.surfaces.reading import open_log
-from projections.surfaces.reflection import due, raters, worker
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import (
+    PointAdded,
+    PointNoted,
+    PointRated,
+    ReflectionCompleted,
+    ReflectionStarted,
+    TranscriptRead,
+)
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.reflection import raters, schedule, worker
+from tallybook.projections.surfaces.workspace.project import MARKS, Project
+from tallybook.projections.surfaces.writing import record
 from transcripts import Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
@@ -93,22 +101,22 @@ def test_what_keeps_failing_is_tried_less_and_less(
     now = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now))
     monkeypatch.setattr(record, "open_for_append", lambda project: JsonlLog(project.ledger, lambda: clock.moment(now)))
-    plan = due.Plan("claude", tokens=10**9, patient=True)
+    plan = schedule.Plan("claude", tokens=10**9, patient=True)
     asked = []
     for _ in range(2 * 24 * 60):
         assert worker.DONE == worker.work(place, plan)
         asked.append(len(client.asked))
-        if asked[-1] == due.MAX_TRIES:
+        if asked[-1] == schedule.MAX_TRIES:
             break
         now += 60 * clock.MICROSECONDS
-    waits = [asked.index(number + 1) - asked.index(number) for number in range(1, due.MAX_TRIES)]
+    waits = [asked.index(number + 1) - asked.index(number) for number in range(1, schedule.MAX_TRIES)]
     assert [5, 10, 20, 40, 80] == waits
     now += 30 * 24 * 3600 * clock.MICROSECONDS
     worker.work(place, plan)
-    assert due.MAX_TRIES == len(client.asked)
-    worker.work(place, due.Plan("claude", tokens=10**9))
-    worker.work(place, due.Plan("claude", tokens=10**9))
-    assert [due.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
+    assert schedule.MAX_TRIES == len(client.asked)
+    worker.work(place, schedule.Plan("claude", tokens=10**9))
+    worker.work(place, schedule.Plan("claude", tokens=10**9))
+    assert [schedule.MAX_TRIES + 2, 1] == [len(client.asked), counted(place)["ReflectionCompleted"]]
 
 
 def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
@@ -137,9 +145,9 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
         return answered
 
     monkeypatch.setattr(raters, "judge", hold)
-    assert worker.HELD == worker.work(place, due.Plan("claude"))
+    assert worker.HELD == worker.work(place, schedule.Plan("claude"))
     held[0].__exit__(None, None, None)
-    assert worker.DONE == worker.work(place, due.Plan("claude"))
+    assert worker.DONE == worker.work(place, schedule.Plan("claude"))
     assert (ONCE, 1) == (counted(place), len(client.asked))
     assert Project(project).ledger.exists()
 
@@ -148,10 +156,10 @@ def test_another_rater_need_not_wait_for_what_one_failed_at(project: Path, clien
     """Whoever chose another has changed what it failed for: citations are kept although the client is not there."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").agent("As [kpt_001] says."))
     client.plans("no")
-    assert worker.DONE == worker.work(place, due.Plan("claude", patient=True))
-    assert worker.DONE == worker.work(place, due.Plan("claude", patient=True))
+    assert worker.DONE == worker.work(place, schedule.Plan("claude", patient=True))
+    assert worker.DONE == worker.work(place, schedule.Plan("claude", patient=True))
     assert 1 == len(client.asked)
-    worker.work(place, due.Plan(patient=True))
+    worker.work(place, schedule.Plan(patient=True))
     assert 1 == counted(place)["PointNoted"]
 
 
@@ -162,7 +170,7 @@ def test_a_small_budget_is_worked_in_small_pieces(project: Path, client: Client)
         script.user(f"{number} " + "x" * 1_000)
     place = asked_for(project, script)
     client.plans(said(answer(), usage={"input_tokens": 0, "output_tokens": 0}))
-    assert worker.DONE == worker.work(place, due.Plan("claude", tokens=15_000))
+    assert worker.DONE == worker.work(place, schedule.Plan("claude", tokens=15_000))
     assert 4 < len(client.asked)
     assert all(len(asked["prompt"]) < 20_000 for asked in client.asked)
 
@@ -176,5 +184,5 @@ def test_what_hooks_noted_of_old_sessions_is_removed(project: Path) -> None:
         (marks / name).touch()
         when = clock.utc_now().unix_us / clock.MICROSECONDS - days * 24 * 3600
         os.utime(marks / name, (when, when))
-    worker.work(place, due.Plan())
+    worker.work(place, schedule.Plan())
     assert ["told-new"] == [path.name for path in marks.glob("told-*")]

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.codec import decode
-from ledger.events import PointNoted, PointRated, ReflectionFailed, TranscriptRead
-from projections.surfaces import commands, hook_worker
-from projections.surfaces.project import MARKS
-from projections.surfaces.reading import open_log
-from projections.surfaces.reflection import due, raters, transcript, worker
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import PointNoted, PointRated, ReflectionFailed, TranscriptRead
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.hooks import worker as hook_worker
+from tallybook.projections.surfaces.reflection import raters, schedule, transcript, worker
+from tallybook.projections.surfaces.workspace.project import MARKS
 from transcripts import Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
     from transcripts import Client
 
-CLAUDE = due.Plan("claude", tokens=10**9)
+CLAUDE = schedule.Plan("claude", tokens=10**9)
 HELPFUL = answer(kpt_001="helpful")
 
 
@@ -66,7 +67,7 @@ def test_half_a_character_is_no_obstacle(project: Path, script: Script, client: 
     script.agent("using \ud83d [kpt_001] now", uuid="u\udc00").tool("Bash\ud83d", {"command": "x\ud83d"}, "y\udc00")
     place = asked_for(project, script)
     client.plans(HELPFUL)
-    assert worker.DONE == worker.work(place, due.Plan(rater, tokens=10**9))
+    assert worker.DONE == worker.work(place, schedule.Plan(rater, tokens=10**9))
     assert "using ? [kpt_001] now" in (events(place, PointNoted)[0].note or "")
     assert 1 == len(events(place, TranscriptRead))
 
@@ -166,7 +167,7 @@ def test_a_hook_that_ends_between_two_steps_leaves_it_to_be_found(
 ) -> None:
     """What says that nothing is owed goes first; and it says so to one rater, for an hour."""
     place = asked_for(project, script.user("Hello"))
-    worker.work(place, due.Plan())
+    worker.work(place, schedule.Plan())
     assert [True, False] == [hook_worker.is_settled(place, rater) for rater in ("none", "claude")]
     settled = place.ledger / MARKS / "settled"
     age(settled, seconds=3_700)

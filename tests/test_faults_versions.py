@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-import shutil
 import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
+from installed import ROOT, lay_out
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-MAIN = "from projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 ODD = {"key_points": ["Use type hints", "Name things well", {"no": "text"}]}
 LATER_KINDS = {
     "ledger/events.py": """
@@ -32,7 +32,7 @@ EVENT_TYPES["session.noted"] = (SessionNoted, 1)
 KIND_OF[SessionNoted] = "session.noted"
 EVENT_TYPES["point.rated"] = (PointRated, 2)
 """,
-    "ledger/codec.py": '\nUPCASTS["point.rated", 1] = lambda fields: fields\n',
+    "ledger/encoding/codec.py": '\nUPCASTS["point.rated", 1] = lambda fields: fields\n',
 }
 """What makes a later release: a kind that this one does not know, and a kind that has another shape since."""
 EARLIER_KINDS = {"ledger/events.py": '\ndel EVENT_TYPES["item.skipped"], KIND_OF[ItemSkipped]\n'}
@@ -41,17 +41,17 @@ LATER_FORMAT = {"ledger/line.py": "\nFORMAT = 2\n"}
 NOTE = """
 import sys
 from pathlib import Path
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.events import SessionNoted
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import SessionNoted
 with JsonlLog(Path(sys.argv[1])).transaction() as tx:
     tx.append([encode(SessionNoted(name)) for name in sys.argv[2:]], {"rater": "agent"})
 """
 MANY = """
 import sys
 from pathlib import Path
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 for number in range(int(sys.argv[3])):
     outcome = commands.rate(Project(Path(sys.argv[1])), sys.argv[2], "helpful", {"rater": "agent"})
     print("spooled" if outcome.spooled else outcome.seq_from, flush=True)
@@ -90,10 +90,9 @@ class Release:
 def release(project: Path, name: str, added: Mapping[str, str]) -> Release:
     """Return a release of its own: the present code, with something added to the end of its files."""
     root = project / "releases" / name
-    for package in ("ledger", "projections", "prompts"):
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    lay_out(root)
     for file, text in added.items():
-        with (root / file).open("a", encoding="utf-8") as code:
+        with (root / "tallybook" / file).open("a", encoding="utf-8") as code:
             code.write(text)
     return Release(root, project)
 
@@ -189,5 +188,7 @@ def test_a_later_format_is_refused(project: Path, words: list[str]) -> None:
 def test_releases_are_what_they_say(project: Path) -> None:
     """The stand-ins for other releases run their own code, not the present one."""
     later = release(project, "later", LATER_KINDS | LATER_FORMAT)
-    told = later.start("import ledger.events as e, ledger.line as l; print(e.EVENT_TYPES['point.rated'][1], l.FORMAT)")
+    told = later.start(
+        "from tallybook.ledger import events, line; print(events.EVENT_TYPES['point.rated'][1], line.FORMAT)"
+    )
     assert "2 2\n" == told.communicate()[0]

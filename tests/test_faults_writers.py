@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults import Setting, sparse, writers
-from ledger import clock
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import CannotWriteError, DamagedLedgerError
-from ledger.verify import verify
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
+from tallybook.ledger.verify import verify
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from test_ledger_log import Clock, append, lines, names, rated
 
 if TYPE_CHECKING:
@@ -36,18 +36,20 @@ HOLDER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.backends.jsonl import JsonlLog
 with JsonlLog(Path(sys.argv[2])).transaction():
     os.write(1, b"held")
     sys.stdin.read()
 """
-COMMAND = "from projections.surfaces.entry import main; main()"
+COMMAND = "from tallybook.projections.surfaces.entry import main; main()"
 # What the command imports is loaded before the limit holds: it is the ledger's files that shall find no room.
 BARE = """
 import resource, sys
-from ledger import keys, spool
-from projections.surfaces import answers, cli, commands, plain
-from projections.surfaces.entry import run
+from tallybook.ledger.storage import idempotency as keys, spool
+from tallybook.projections.surfaces.console import output as answers
+from tallybook.projections.surfaces.cli import main as cli, plain
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.entry import run
 resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))
 sys.exit(run(["--project", sys.argv[1], *sys.argv[2:]]))
 """

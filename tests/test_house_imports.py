@@ -19,27 +19,51 @@ MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT 
 # C modules of the standard library come and go with its version, and all start with an underscore.
 STDLIB = {*sys.stdlib_module_names, "_sha256", "_sha2"}
 
+LIBRARY = ("projections", "surfaces", "library")
+"""Where the modules directly in `tallybook` lie."""
+BARE = ("ledger", "projections", "prompts")
+"""Names that a clone's root would import as second copies of the modules."""
+
+
+def dotted(path: Path) -> str:
+    """Return the dotted name under which a module is installed; a package goes by its folder."""
+    parts = path.with_suffix("").parts
+    if parts[: len(LIBRARY)] == LIBRARY:
+        parts = ("tallybook", *parts[len(LIBRARY) :])
+    elif parts[0] != "tests":
+        parts = ("tallybook", *parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
 STDLIB_ALONE = [
-    "ledger.line",
-    "ledger.errors",
-    "ledger.clock",
-    "ledger.caches",
-    "ledger.disk",
-    "ledger.rights",
-    "ledger.head",
-    "ledger.ends",
-    "ledger.scan",
-    "ledger.recover",
-    "ledger.spool",
-    "ledger.keys",
-    "ledger.names",
-    "ledger.backends.jsonl",
-    "projections.surfaces.entry",
-    *(".".join(path.parent.parts) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
+    "tallybook.ledger.line",
+    "tallybook.ledger.errors",
+    "tallybook.ledger.clock",
+    "tallybook.ledger.storage.caches",
+    "tallybook.ledger.storage.disk",
+    "tallybook.ledger.storage.rights",
+    "tallybook.ledger.storage.head",
+    "tallybook.ledger.storage.log_ends",
+    "tallybook.ledger.reading.scan",
+    "tallybook.ledger.reading.recover",
+    "tallybook.ledger.storage.spool",
+    "tallybook.ledger.storage.idempotency",
+    "tallybook.ledger.names",
+    "tallybook.ledger.backends.jsonl",
+    "tallybook.projections.surfaces.entry",
+    "tallybook.hook",
+    *(dotted(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
 ]
 """What a hook may load: the standard library and one another, nothing that was installed."""
 
-VIEWS_MAY = ("ledger.events", "ledger.errors", "ledger.recorded", "ledger.names", "ledger.light", "projections")
+VIEWS_MAY = (
+    "tallybook.ledger.events",
+    "tallybook.ledger.errors",
+    "tallybook.ledger.recorded",
+    "tallybook.ledger.names",
+    "tallybook.ledger.fast_stdlib",
+    "tallybook.projections",
+)
 
 
 class Rule(NamedTuple):
@@ -54,6 +78,13 @@ class Rule(NamedTuple):
     text: str
     binds: Callable[[str], bool]
     allows: Callable[[str], bool]
+
+
+SHELL = (
+    "tallybook.projections.surfaces",
+    *(f"tallybook.{path.stem}" for path in sorted((ROOT / "projections" / "surfaces" / "library").glob("*.py"))),
+)
+"""The packages and modules of the shell: the folder `library` is `tallybook` itself."""
 
 
 def within(name: str, *packages: str) -> bool:
@@ -73,48 +104,47 @@ RULES = [
         lambda name: not name.startswith("."),
     ),
     Rule(
-        "1: ledger imports the standard library, attrs and itself",
-        lambda module: within(module, "ledger") and module != "ledger.event_json",
-        lambda name: top(name) in STDLIB or within(name, "attrs", "ledger"),
+        "0: the folders are imported as parts of tallybook; by their bare names they would be second copies",
+        lambda _: True,
+        lambda name: top(name) not in BARE,
     ),
     Rule(
-        "1: ledger/event_json.py adds cattrs and msgspec",
-        lambda module: module == "ledger.event_json",
-        lambda name: top(name) in STDLIB or within(name, "attrs", "cattrs", "msgspec", "ledger"),
+        "1: ledger imports the standard library, attrs and itself",
+        lambda module: within(module, "tallybook.ledger") and module != "tallybook.ledger.encoding.event_json",
+        lambda name: top(name) in STDLIB or within(name, "attrs", "tallybook.ledger"),
+    ),
+    Rule(
+        "1: ledger/encoding/event_json.py adds cattrs and msgspec",
+        lambda module: module == "tallybook.ledger.encoding.event_json",
+        lambda name: top(name) in STDLIB or within(name, "attrs", "cattrs", "msgspec", "tallybook.ledger"),
     ),
     Rule(
         "2: ledger/events.py and the classes that it names import nothing else of ours",
-        lambda module: within(module, "ledger.events", "ledger.kinds"),
-        lambda name: not within(name, *FOLDERS) or within(name, "ledger.kinds"),
+        lambda module: within(module, "tallybook.ledger.events", "tallybook.ledger.kinds"),
+        lambda name: not within(name, "tallybook", "tests") or within(name, "tallybook.ledger.kinds"),
     ),
     Rule(
-        "3: views import ledger.events, .errors, .recorded, .names, .light and each other",
-        lambda module: within(module, "projections") and not within(module, "projections.surfaces"),
-        lambda name: not within(name, *FOLDERS) or within(name, *VIEWS_MAY),
+        "3: views import tallybook.ledger.events, .errors, .recorded, .names, .light and each other",
+        lambda module: within(module, "tallybook.projections") and not within(module, "tallybook.projections.surfaces"),
+        lambda name: not within(name, "tallybook", "tests") or within(name, *VIEWS_MAY),
     ),
     Rule(
         "4: only projections/surfaces opens logs",
-        lambda module: not within(module, "ledger", "projections.surfaces") and not module.startswith("tests."),
-        lambda name: not within(name, "ledger.log", "ledger.backends"),
+        lambda module: not within(module, "tallybook.ledger", *SHELL) and not module.startswith("tests."),
+        lambda name: not within(name, "tallybook.ledger.log", "tallybook.ledger.backends"),
     ),
     Rule(
         "5: nobody but surfaces and tests imports surfaces",
-        lambda module: not within(module, "projections.surfaces") and not module.startswith("tests."),
-        lambda name: not within(name, "projections.surfaces"),
+        lambda module: not within(module, *SHELL) and not module.startswith("tests."),
+        lambda name: not within(name, *SHELL),
     ),
 ]
-
-
-def dotted(path: Path) -> str:
-    """Return the dotted name of a module; a package goes by its folder."""
-    parts = path.with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imports(source: str) -> Iterator[tuple[int, str]]:
     """Yield line and dotted name of everything that a source imports, for the type checker or for running.
 
-    ``from ledger import log`` imports ``ledger.log`` as far as the rules care, and ``ledger`` with it.
+    ``from tallybook.ledger import log`` imports ``tallybook.ledger.log`` as far as the rules care.
     """
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -147,13 +177,18 @@ def test_a_module_imports_only_what_the_house_lets_it(path: Path) -> None:
         ("projections/fold.py", "from . import surfaces", "0"),
         ("ledger/line.py", "import click", "1"),
         ("ledger/line.py", "import orjson", "1"),
-        ("ledger/codec.py", "import cattrs", "1"),
-        ("ledger/event_json.py", "from rich import print", "1"),
-        ("ledger/events.py", "from ledger.line import Draft", "2"),
-        ("projections/audit.py", "if TYPE_CHECKING:\n    from ledger.codec import decode", "3"),
-        ("projections/__init__.py", "from projections import surfaces", "5"),
-        ("projections/scores/trends.py", "import ledger.line", "3"),
-        ("prompts/__init__.py", "from ledger import log", "4"),
+        ("ledger/encoding/codec.py", "import cattrs", "1"),
+        ("ledger/encoding/event_json.py", "from rich import print", "1"),
+        ("ledger/events.py", "from tallybook.ledger.line import Draft", "2"),
+        (
+            "projections/entry_history/audit.py",
+            "if TYPE_CHECKING:\n    from tallybook.ledger.encoding.codec import decode",
+            "3",
+        ),
+        ("projections/__init__.py", "from tallybook.projections import surfaces", "5"),
+        ("projections/scores/trends/trend.py", "import tallybook.ledger.line", "3"),
+        ("prompts/__init__.py", "from tallybook.ledger import log", "4"),
+        ("projections/fold.py", "from ledger import events", "0"),
     ],
 )
 def test_a_forbidden_import_is_named_with_file_line_and_rule(path: str, source: str, rule: str) -> None:
@@ -165,9 +200,8 @@ def test_a_forbidden_import_is_named_with_file_line_and_rule(path: str, source: 
 
 PROBE = """
 import importlib, sys
-sys.path.insert(0, sys.argv[1])
 before = set(sys.modules)
-importlib.import_module(sys.argv[2])
+importlib.import_module(sys.argv[1])
 print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 """
 
@@ -175,8 +209,6 @@ print(*sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
 @pytest.mark.parametrize("module", STDLIB_ALONE)
 def test_what_a_hook_may_load_loads_the_standard_library_alone(module: str) -> None:
     """Importing it in a fresh process leaves nothing that was installed in sys.modules."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-c", PROBE, str(ROOT), module], capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([sys.executable, "-I", "-c", PROBE, module], capture_output=True, text=True, check=False)
     assert (0, "") == (done.returncode, done.stderr)
-    assert set() == set(done.stdout.split()) - STDLIB - set(FOLDERS)
+    assert set() == set(done.stdout.split()) - STDLIB - {"tallybook"}

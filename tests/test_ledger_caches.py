@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of, make_caches
-from ledger import caches
-from ledger.backends.jsonl import JsonlLog
-from ledger.ends import ledger_id
-from ledger.errors import CannotWriteError
-from ledger.line import Draft
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.line import Draft
+from tallybook.ledger.storage import caches
+from tallybook.ledger.storage.log_ends import ledger_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import clock
-from ledger.clock import CLOCK_SLACK_US, MICROSECONDS, moment, raised, unix_us
+from tallybook.ledger import clock
+from tallybook.ledger.clock import CLOCK_SLACK_US, MICROSECONDS, moment, raised, unix_us
 
 # From 1970 to the end of 9999, the last year of four digits.
 MOMENTS = st.integers(0, 253_402_300_799_999_999)
@@ -130,7 +130,7 @@ THREADS = """
 import sys
 from concurrent.futures import ThreadPoolExecutor
 sys.path.insert(0, sys.argv[1])
-from ledger import clock
+from tallybook.ledger import clock
 sys.setswitchinterval(1e-6)
 # The fewer ids come of one draw, the oftener two threads want the last one.
 for clock._IDS_DRAWN in (1, 2):
@@ -150,7 +150,7 @@ def test_threads_draw_ids_at_the_same_time() -> None:
 FORK = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from ledger.clock import new_id
+from tallybook.ledger.clock import new_id
 new_id(0)
 child = os.fork()
 os.write(1, b"".join(new_id(0).encode() + b"\\n" for _ in range(100)))

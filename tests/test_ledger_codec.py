@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import codec, event_json
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
-from ledger.event_json import FREE_FIELDS, UPCASTS
-from ledger.events import (
+from tallybook.ledger.encoding import codec, event_json
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.encoding.event_json import FREE_FIELDS, UPCASTS
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError
+from tallybook.ledger.events import (
     EVENT_TYPES,
     LedgerOpened,
     Numbers,
@@ -24,15 +24,15 @@ from ledger.events import (
     PointSeeded,
     UnknownEvent,
 )
-from ledger.line import FREE_CHARS, START, Draft, dumps, frame
-from ledger.recorded import By, Recorded
+from tallybook.ledger.line import FREE_CHARS, START, Draft, dumps, frame
+from tallybook.ledger.recorded import By, Recorded
 from test_ledger_line import AT, batches_of, forge, read, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ledger.events import Event
-    from ledger.line import RawBatch
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import RawBatch
 
 GOOD: dict[Any, Any] = {
     int: 1,

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from ledger import codec
-from ledger.codec import decode, encode, texts_of
-from ledger.errors import DamagedLedgerError
-from ledger.event_json import decode_fast
-from ledger.events import KIND_OF, Event, LedgerOpened, PointAdded, PointRated, PointSeeded, UnknownEvent
-from ledger.line import FREE_CHARS, SECTION, RawBatch, frame, lines_of
+from tallybook.ledger.encoding import codec
+from tallybook.ledger.encoding.codec import decode, encode, texts_of
+from tallybook.ledger.encoding.event_json import decode_fast
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import KIND_OF, Event, LedgerOpened, PointAdded, PointRated, PointSeeded, UnknownEvent
+from tallybook.ledger.line import FREE_CHARS, SECTION, RawBatch, frame, lines_of
 from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sample, sections
 from test_ledger_line import stamp
 

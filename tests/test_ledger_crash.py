@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
-from pathlib import Path
 import re
 import shutil
 import signal
@@ -14,22 +13,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.backends.jsonl import JsonlLog
-from ledger.verify import verify
+from installed import lay_out
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.verify import verify
 from test_ledger_log import append, lines, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 CALLS = ("write", "fdatasync", "pwrite64", "flock", "openat", "fsync", "rename", "mkdir")
 NAMES = ["a", "b", "c"]
 WRITER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from ledger.backends.jsonl import JsonlLog
-from ledger.line import Draft
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.line import Draft
 log = JsonlLog(Path(sys.argv[2]))
 os.write(1, b"begin ")
 for name in "abc":
@@ -44,8 +44,7 @@ TORN = b'{"crc":"00000000","seq":4,"id":"torn'
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
     """Return a copy of the code without compiled files, where no other process adds any while calls are counted."""
-    shutil.copytree(ROOT / "ledger", tmp_path / "code" / "ledger", ignore=shutil.ignore_patterns("__pycache__"))
-    return tmp_path / "code"
+    return lay_out(tmp_path / "code")
 
 
 def run(code: Path, folder: Path, options: Sequence[str]) -> subprocess.CompletedProcess[bytes]:

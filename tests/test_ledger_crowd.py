@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk, recover, scan
-from ledger import head as heads
-from ledger.backends import acknowledge
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import DamagedLedgerError
-from ledger.head import HEAD_BYTES, Head
-from ledger.verify import verify
+from tallybook.ledger.backends import acknowledge
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.reading import recover, scan
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import HEAD_BYTES, Head
+from tallybook.ledger.verify import verify
 from test_ledger_head import Flushes, Killed, append_failing, die, fail
 from test_ledger_log import append, names
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from ledger.line import Mark
+    from tallybook.ledger.line import Mark
 
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.curate import MAX_REASON_CHARS, WISHES, Wish, decide_wish
-from ledger.decide import MAX_TEXT_CHARS, Known
-from ledger.errors import EXIT_BAD_INPUT, EXIT_NO, BadInputError, NothingToDoError, TallybookError, UnknownPointError
-from ledger.events import (
+from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, WISHES, Wish, decide_wish
+from tallybook.ledger.decisions.update import MAX_TEXT_CHARS, Known
+from tallybook.ledger.errors import (
+    EXIT_BAD_INPUT,
+    EXIT_NO,
+    BadInputError,
+    NothingToDoError,
+    TallybookError,
+    UnknownPointError,
+)
+from tallybook.ledger.events import (
     Event,
     KeyPoint,
     PointMerged,

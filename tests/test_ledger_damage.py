@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger import damage, salvage, scan
-from ledger.ends import read_at
-from ledger.line import START
-from ledger.salvage import survey
-from ledger.scan import Scan
+from tallybook.ledger.line import START
+from tallybook.ledger.reading import damage, salvage, scan
+from tallybook.ledger.reading.salvage import survey
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.storage.log_ends import read_at
 from test_ledger_line import batches_of, file_of, raw
 from test_ledger_scan import BATCHES, GROUPS, seal_of
 

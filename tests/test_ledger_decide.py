@@ -8,7 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.decide import (
+from reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
+from tallybook.ledger.decisions.update import (
     MAX_TEXT_CHARS,
     Decision,
     Edit,
@@ -20,8 +21,8 @@ from ledger.decide import (
     read_extraction,
     read_points,
 )
-from ledger.errors import BadInputError
-from ledger.events import (
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import (
     MAX_INT,
     KeyPoint,
     PlaybookEdited,
@@ -32,11 +33,10 @@ from ledger.events import (
     PointRated,
     PointRemoved,
 )
-from ledger.names import number_of
-from ledger.recorded import Recorded, batch_of
-from projections.fold import fold
-from projections.playbook import PLAYBOOK, Playbook
-from reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
+from tallybook.ledger.names import number_of
+from tallybook.ledger.recorded import Recorded, batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

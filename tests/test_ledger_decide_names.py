@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ledger.decide import Edit, decide_edit, decide_extraction, read_extraction
-from ledger.events import KeyPoint, PlaybookEdited, PointEdited, PointRated, PointRemoved
 from reference_model import extraction
+from tallybook.ledger.decisions.update import Edit, decide_edit, decide_extraction, read_extraction
+from tallybook.ledger.events import KeyPoint, PlaybookEdited, PointEdited, PointRated, PointRemoved
 from test_ledger_decide import known
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk
-from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

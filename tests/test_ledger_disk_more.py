@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk, rights
-from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from tallybook.ledger.storage import disk, rights
 from test_ledger_disk import mode_of, refuse
 from test_ledger_jsonl import unprivileged
 

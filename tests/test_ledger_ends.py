@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.ends import check_format
-from ledger.errors import NewerLedgerError
-from ledger.line import FORMAT
+from tallybook.ledger.errors import NewerLedgerError
+from tallybook.ledger.line import FORMAT
+from tallybook.ledger.storage.log_ends import check_format
 
 if TYPE_CHECKING:
     from pathlib import Path

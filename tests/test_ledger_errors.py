@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.errors import (
+from tallybook.ledger.errors import (
     EXIT_BAD_INPUT,
     EXIT_DAMAGED,
     EXIT_NO,

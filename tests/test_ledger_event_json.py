@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import codec, event_json
-from ledger.codec import decode, encode
-from ledger.event_json import REFUSALS, UnfitError, decode_fast, structure, structure_fields
-from ledger.events import (
+from tallybook.ledger.encoding import codec, event_json
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.encoding.event_json import REFUSALS, UnfitError, decode_fast, structure, structure_fields
+from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
     FeedbackRecorded,
@@ -26,13 +26,13 @@ from ledger.events import (
     PointRated,
     PointSeeded,
 )
-from ledger.line import SECTION, lines_of, split_line
-from ledger.recorded import By
+from tallybook.ledger.line import SECTION, lines_of, split_line
+from tallybook.ledger.recorded import By
 from test_ledger_codec import BAD, GOOD, WRONG, sample
 from test_ledger_line import EVENTS, TEXTS, TRICKY, batches_of, forge
 
 if TYPE_CHECKING:
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
 
 FAST = sorted(set(EVENT_TYPES) - {"ledger.opened"})
 """Kinds whose lines take the fast path."""

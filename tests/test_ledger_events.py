@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 import attrs
 import pytest
 
-from ledger.event_json import UPCASTS
-from ledger.events import (
+from tallybook.ledger.encoding.event_json import UPCASTS
+from tallybook.ledger.events import (
     EVENT_TYPES,
     FREE,
     KIND_OF,
@@ -23,7 +23,7 @@ from ledger.events import (
     PointSeeded,
     UnknownEvent,
 )
-from ledger.line import CONTINUED
+from tallybook.ledger.line import CONTINUED
 
 if TYPE_CHECKING:
     from collections.abc import Callable

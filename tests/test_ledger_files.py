@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk
-from ledger import head as heads
-from ledger.backends.files import Files
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, OutcomeUnknownError
-from ledger.head import Head
-from ledger.line import START
+from tallybook.ledger.backends.files import Files
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, OutcomeUnknownError
+from tallybook.ledger.line import START
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import Head
 from test_ledger_log import append, names
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.found import Batches, Run, found_of
-from ledger.line import lines_of
+from tallybook.ledger.batches import Batches, Run, found_of
+from tallybook.ledger.line import lines_of
 from test_ledger_scan import BATCHES
 
 

@@ -16,8 +16,8 @@ from typing import Any
 import attrs
 import pytest
 
-from ledger.codec import decode, encode
-from ledger.events import (
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
     BenchmarkRecorded,
@@ -57,9 +57,9 @@ from ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from ledger.line import START, Draft, Mark, RawBatch, Stamp, frame
-from ledger.recorded import By
-from ledger.scan import Scan
+from tallybook.ledger.line import START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.recorded import By
 from test_ledger_line import Read
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")

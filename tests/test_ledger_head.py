@@ -11,11 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import disk, head, recover
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import OutcomeUnknownError
-from ledger.head import HEAD_BYTES, NO_HEAD, Head, decode, encode
-from ledger.line import GENESIS, Mark
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.line import GENESIS, Mark
+from tallybook.ledger.reading import recover
+from tallybook.ledger.storage import disk, head
+from tallybook.ledger.storage.head import HEAD_BYTES, NO_HEAD, Head, decode, encode
 from test_ledger_log import append, names
 
 if TYPE_CHECKING:

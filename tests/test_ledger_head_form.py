@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.clock import moment
-from ledger.codec import decode, encode
-from ledger.errors import DamagedLedgerError
-from ledger.events import PlaybookUpdated
-from ledger.head_form import HeadForm, head_form
-from ledger.line import SECTION, START, frame
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.encoding.header import HeadForm, head_form
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import PlaybookUpdated
+from tallybook.ledger.line import SECTION, START, frame
 from test_ledger_line import AT, KEYS, TEXTS, forge, read, stamp
 
 WHEN = "2024-02-29T23:59:59.000000Z"

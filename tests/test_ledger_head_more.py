@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk, head
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import NewerLedgerError
-from ledger.head import HEAD_BYTES, Head, decode, encode
-from ledger.line import Mark
-from ledger.verify import verify
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import NewerLedgerError
+from tallybook.ledger.line import Mark
+from tallybook.ledger.storage import disk, head
+from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
+from tallybook.ledger.verify import verify
 from test_ledger_log import append, names
 
 if TYPE_CHECKING:

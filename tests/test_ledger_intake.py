@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.codec import encode
-from ledger.events import (
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import (
     BaselineSet,
     BenchmarkRecorded,
     FeedbackRecorded,
@@ -19,14 +19,14 @@ from ledger.events import (
     SessionEnded,
     TelemetryKept,
 )
-from ledger.intake import KINDS, canonical, completed, key_of, original, take
-from ledger.line import frame
-from ledger.telemetry import TABLE
+from tallybook.ledger.line import frame
+from tallybook.ledger.telemetry.intake import KINDS, canonical, completed, key_of, original, take
+from tallybook.ledger.telemetry.mapping import TABLE
 from test_ledger_line import stamp
 from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
 
 AT = "2026-01-16T22:00:00.000Z"
 WHEN = "2026-01-16T22:00:00.000000Z"

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import (
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import (
     CannotWriteError,
     DamagedLedgerError,
     LockHeldError,
     NewerLedgerError,
     OutcomeUnknownError,
 )
+from tallybook.ledger.storage import disk
 from test_ledger_log import BY, append, lines, names, rated
 
 if TYPE_CHECKING:
@@ -40,8 +40,8 @@ sys.stdin.read()
 HOOK = """
 import sys
 from pathlib import Path
-from ledger.backends.jsonl import JsonlLog
-from ledger.line import Draft
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.line import Draft
 with JsonlLog(Path(sys.argv[1])).transaction() as tx:
     tx.append([Draft("point.rated", 1, {"name": "a", "rating": "helpful"})], {"rater": "agent"}, "k")
 slow = {"attrs", "attr", "cattrs", "cattr", "msgspec", "click", "rich", "datetime", "uuid"}

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import disk, recover
-from ledger import head as heads
-from ledger.backends import acknowledge
-from ledger.backends.jsonl import JsonlLog, Transaction
-from ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
-from ledger.head import HEAD_BYTES, Head
-from ledger.line import START
+from tallybook.ledger.backends import acknowledge
+from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
+from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from tallybook.ledger.line import START
+from tallybook.ledger.reading import recover
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import HEAD_BYTES, Head
 from test_ledger_disk import refuse
 from test_ledger_head import Flushes, append_failing, fail, head_of
 from test_ledger_jsonl import append_two, full_after
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ledger.backends.files import Files
+    from tallybook.ledger.backends.files import Files
 
 
 @pytest.fixture

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 import pytest
 
 from cache_places import caches_of
-from ledger import disk, keys
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import DamagedLedgerError
-from ledger.line import START
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.line import START
+from tallybook.ledger.storage import disk, idempotency
 from test_ledger_log import BY, append, names, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from ledger.line import Mark, RawBatch
+    from tallybook.ledger.line import Mark, RawBatch
 
 SLOTS = b"0" * 20 * 64
 
@@ -77,21 +77,21 @@ def assert_only_the_five_are_known(log: JsonlLog) -> None:
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=200))
 def test_a_short_plain_key_is_written_as_it_is(key: str) -> None:
     """Letters and digits need no digest."""
-    assert key == keys.plain(key)
+    assert key == idempotency.plain(key)
 
 
 @pytest.mark.parametrize("key", ["", "ключ", 'a "quote"', "back\\slash", "tab\t", "x" * 201, "half \ud800"])
 def test_any_other_key_is_written_as_its_digest(key: str) -> None:
     """The first 16 bytes of SHA-256 over its UTF-8, as every version has to write it, or a key would count twice."""
     written = sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
-    assert (f"digest:{written}", "x" * 200) == (keys.plain(key), keys.plain("x" * 200))
+    assert (f"digest:{written}", "x" * 200) == (idempotency.plain(key), idempotency.plain("x" * 200))
 
 
 @given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))
 def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
     """What is written is short printable ASCII that needs no escape, and no two keys share it."""
-    assert (one == two) == (keys.plain(one) == keys.plain(two))
-    for plain in (keys.plain(one), keys.plain(two)):
+    assert (one == two) == (idempotency.plain(one) == idempotency.plain(two))
+    for plain in (idempotency.plain(one), idempotency.plain(two)):
         assert plain.isascii()
         assert plain.isprintable() or not plain
         assert len(plain) <= 200
@@ -132,7 +132,7 @@ def test_a_cache_torn_anywhere_is_built_anew(log: JsonlLog) -> None:
         for cut in (*range(100), *range(100, len(whole) - 40, 50), *range(len(whole) - 40, len(whole))):
             for key, known in (("k4", True), ("k5", False)):
                 cache(log).write_bytes(whole[:cut])
-                assert known == keys.known(key, log.read, log.folder, file.fileno()), cut
+                assert known == idempotency.known(key, log.read, log.folder, file.fileno()), cut
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], b
     with log.path.open("rb") as file:
         for name, data in whole.items():
             put_back(log, whole | {name: spoil(data)})
-            told = [keys.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            told = [idempotency.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
             assert ([True] * 5 + [False], whole) == (told, kept(log)), name
             put_back(log, {one: data for one, data in whole.items() if one != name})
-            told = [keys.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            told = [idempotency.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
             assert ([True] * 5 + [False], whole) == (told, kept(log)), name
     assert_only_the_five_are_known(log)
 
@@ -163,7 +163,7 @@ def test_what_stands_behind_the_digests_that_count_is_none(log: JsonlLog) -> Non
     said = path.read_bytes() if path.exists() else b""
     path.write_bytes(said + lost + b"torn")
     with log.path.open("rb") as file:
-        assert not keys.known("k9", log.read, log.folder, file.fileno())
+        assert not idempotency.known("k9", log.read, log.folder, file.fileno())
     assert append(log, "a9", key="k9") is not None
     assert append(log, "a9", key="k9") is None
     assert said + lost == path.read_bytes()[: len(said) + 16]
@@ -182,7 +182,7 @@ def test_a_digest_that_seems_to_stand_across_two_is_not_there(log: JsonlLog) -> 
         said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
         cache(log).write_bytes(table(said))
         with log.path.open("rb") as file:
-            assert known == keys.known("k9", log.read, log.folder, file.fileno())
+            assert known == idempotency.known("k9", log.read, log.folder, file.fileno())
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
         written: list[int] = []
         with log.path.open("rb") as file:
             for key in (f"k{number}", "k0", "other"):
-                assert (key != "other") == keys.known(key, read, log.folder, file.fileno())
+                assert (key != "other") == idempotency.known(key, read, log.folder, file.fileno())
                 written.append(cache(log).stat().st_mtime_ns)
         assert 1 == len(set(written))
     # What is appended under a key says so itself, but for the first: there was no cache yet.
@@ -231,7 +231,7 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
     said = log.head()._replace(at="")
     append(log, "b")
     with log.path.open("rb") as file:
-        assert [True, False] == [keys.known(key, read, log.folder, file.fileno()) for key in ("k4", "other")]
+        assert [True, False] == [idempotency.known(key, read, log.folder, file.fileno()) for key in ("k4", "other")]
     assert [START, said] == asked
 
 
@@ -244,13 +244,13 @@ def test_what_is_appended_is_noted_behind_what_the_cache_says_alone(log: JsonlLo
     assert whole["held"] != noted["held"]
     for data in (whole["held"][:-1], whole["held"] + b"x", whole["held"].replace(b"1", b"2", 1), b"", noted["held"]):
         put_back(log, whole | {"held": data})
-        keys.note(log.folder, end, [batch])
+        idempotency.note(log.folder, end, [batch])
         assert whole | {"held": data} == kept(log)
     put_back(log, whole)
-    keys.note(log.folder, end, [batch])
+    idempotency.note(log.folder, end, [batch])
     assert noted == kept(log)
     put_back(log, {})
-    keys.note(log.folder, end, [batch])
+    idempotency.note(log.folder, end, [batch])
     assert {} == kept(log)
 
 
@@ -260,24 +260,24 @@ def test_many_keys_are_told_apart_at_once(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch, files: int, many: int
 ) -> None:
     """However many are asked for, and however many of them share a file, just those in the log are held."""
-    monkeypatch.setattr(keys, "BUCKETS", files)
+    monkeypatch.setattr(idempotency, "BUCKETS", files)
     put_back(log, {})
     wanted = [f"k{number}" for number in range(many)]
     with log.path.open("rb") as file:
-        assert set(wanted[:5]) == keys.held(wanted, log.read, log.folder, file.fileno())
-        assert set() == keys.held([], log.read, log.folder, file.fileno())
+        assert set(wanted[:5]) == idempotency.held(wanted, log.read, log.folder, file.fileno())
+        assert set() == idempotency.held([], log.read, log.folder, file.fileno())
 
 
 def test_keys_that_were_looked_up_are_not_looked_for_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """One pass over the cache serves all of a transaction; what that itself appended is known all the same."""
     asked: list[list[str]] = []
-    held = keys.held
+    held = idempotency.held
 
     def count(wanted: Iterable[str], *rest: Any) -> set[str]:
         asked.append(sorted(wanted))
         return held(asked[-1], *rest)
 
-    monkeypatch.setattr(keys, "held", count)
+    monkeypatch.setattr(idempotency, "held", count)
     with log.transaction() as tx:
         tx.look_up(["k4", "k5", "k6"])
         tx.look_up(["k5"])

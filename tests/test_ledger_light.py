@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import light
-from ledger.light import NamedTuple
+from tallybook.ledger import fast_stdlib
+from tallybook.ledger.fast_stdlib import NamedTuple
 
 if typing.TYPE_CHECKING:
     from types import ModuleType
@@ -62,7 +62,7 @@ def without(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     """Return the module as an interpreter without the C parts loads it."""
     for name in C_PARTS:
         monkeypatch.setitem(sys.modules, name, None)
-    spec = importlib.util.find_spec("ledger.light")
+    spec = importlib.util.find_spec("tallybook.ledger.fast_stdlib")
     if spec is None or spec.loader is None:
         raise AssertionError("the module is there: it was imported above")
     loaded = importlib.util.module_from_spec(spec)
@@ -83,7 +83,7 @@ def test_a_named_tuple_is_as_typing_makes_it() -> None:
 
 def test_a_digest_is_that_of_hashlib(without: ModuleType) -> None:
     """SHA-256 is SHA-256, wherever it comes from."""
-    for module in (light, without):
+    for module in (fast_stdlib, without):
         assert hashlib.sha256(b"abc").hexdigest() == module.sha256(b"abc").hexdigest()
     assert hashlib.sha256 is without.sha256
 
@@ -91,7 +91,7 @@ def test_a_digest_is_that_of_hashlib(without: ModuleType) -> None:
 @pytest.mark.parametrize("lacking", [False, True], ids=["as it is", "without C"])
 def test_json_is_written_as_the_standard_library_writes_it(lacking: bool, request: pytest.FixtureRequest) -> None:
     """The encoder that is made once writes the same text as ``json.dumps``, where there is no C encoder too."""
-    encoded = (request.getfixturevalue("without") if lacking else light).encoder()
+    encoded = (request.getfixturevalue("without") if lacking else fast_stdlib).encoder()
 
     @given(JSON)
     def agree(value: object) -> None:
@@ -109,7 +109,7 @@ def test_json_is_written_as_the_standard_library_writes_it(lacking: bool, reques
             encoded(value)
 
 
-@pytest.mark.parametrize("suppress", [light.suppress, contextlib.suppress])
+@pytest.mark.parametrize("suppress", [fast_stdlib.suppress, contextlib.suppress])
 def test_errors_are_suppressed_as_contextlib_does_it(suppress: type[contextlib.suppress]) -> None:
     """The errors that are named end the block quietly, others go on."""
     with suppress(OSError, KeyError):
@@ -120,11 +120,13 @@ def test_errors_are_suppressed_as_contextlib_does_it(suppress: type[contextlib.s
         pass
 
 
-def test_nothing_slow_is_loaded() -> None:
+def test_nothing_slow_is_loaded(installed_in: Path) -> None:
     """A process that appends does without the modules that this one stands for."""
     slow = {"typing", "re", "json", "hashlib", "contextlib", "functools", "pathlib", "enum"}
-    code = f"import sys, ledger.backends.jsonl; print(sorted({slow!r} & sys.modules.keys()))"
-    done = subprocess.run([sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=".")
+    code = f"import sys, tallybook.ledger.backends.jsonl; print(sorted({slow!r} & sys.modules.keys()))"
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], capture_output=True, text=True, check=True, cwd=installed_in
+    )
     assert "[]" == done.stdout.strip()
 
 
@@ -132,8 +134,8 @@ def test_nothing_slow_is_loaded() -> None:
 def test_json_is_read_as_the_standard_library_reads_it(value: object, blanks: str) -> None:
     """Whatever JSON says, with blanks around it or without; a key that stands twice has its last value."""
     text = json.dumps(value)
-    assert value == light.loads(blanks + text + blanks)
-    assert {"a": 2} == light.loads('{"a":1,"a":2}')
+    assert value == fast_stdlib.loads(blanks + text + blanks)
+    assert {"a": 2} == fast_stdlib.loads('{"a":1,"a":2}')
 
 
 def test_json_is_read_without_the_c_part_too(without: ModuleType) -> None:
@@ -151,16 +153,16 @@ def test_what_is_no_json_is_refused(bad: str) -> None:
     """It says whether there is none, or something behind it; blanks of other alphabets are none of JSON's."""
     behind = bad in {"{} x", "7\xa0"}
     with pytest.raises(ValueError, match="^something stands behind the JSON$" if behind else "^no JSON$"):
-        light.loads(bad)
+        fast_stdlib.loads(bad)
 
 
 @pytest.mark.parametrize("bad", NO_JSON)
-def test_what_is_no_json_is_a_value_error(bad: str) -> None:
+def test_what_is_no_json_is_a_value_error(bad: str, installed_in: Path) -> None:
     """Also where the module with the error's class is not loaded, and then it is not."""
     code = (
         "import sys\n"
-        f"sys.path.insert(0, {str(ROOT)!r})\n"
-        "from ledger.light import loads\n"
+        f"sys.path.insert(0, {str(installed_in)!r})\n"
+        "from tallybook.ledger.fast_stdlib import loads\n"
         "try: loads(sys.argv[1])\n"
         "except ValueError: print('json' in sys.modules)"
     )
@@ -171,7 +173,7 @@ def test_what_is_no_json_is_a_value_error(bad: str) -> None:
 @pytest.mark.parametrize("path", ["/a/b", "a", "a/b", "/a", "/"])
 def test_a_place_is_a_path_as_far_as_it_goes(path: str) -> None:
     """Name, folder and what stands in it are those of ``pathlib``."""
-    mine, theirs = light.Place(path), Path(path)
+    mine, theirs = fast_stdlib.Place(path), Path(path)
     assert (str(theirs / "c"), theirs.name, str(theirs.parent)) == (str(mine / "c"), mine.name, str(mine.parent))
     assert theirs.parent / "x" == Path(mine.parent / "x")
 
@@ -194,7 +196,7 @@ def test_a_named_tuple_refuses_what_typing_refuses() -> None:
 def test_a_module_is_loaded_once_something_of_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands for it answers as it does, and what is put into the one stands in the other."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    stands = light.later("colorsys")
+    stands = fast_stdlib.later("colorsys")
     assert "colorsys" not in sys.modules
     assert (0.0, 0.0, 1.0) == stands.rgb_to_hsv(1, 1, 1)
     monkeypatch.setattr(stands, "hsv_to_rgb", "mine")
@@ -209,5 +211,5 @@ def test_a_file_is_read_up_to_a_limit(tmp_path: Path, limit: int) -> None:
     data = bytes(range(250)) * 800
     (tmp_path / "file").write_bytes(data)
     with (tmp_path / "file").open("rb") as file:
-        assert data[:limit] == light.read_up_to(file.fileno(), limit)
-        assert data[limit:] == light.read_up_to(file.fileno())
+        assert data[:limit] == fast_stdlib.read_up_to(file.fileno(), limit)
+        assert data[limit:] == fast_stdlib.read_up_to(file.fileno())

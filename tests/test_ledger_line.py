@@ -19,10 +19,10 @@ from hypothesis import strategies as st
 import msgspec
 import pytest
 
-from ledger import line
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError
-from ledger.events import (
+from tallybook.ledger import line
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import (
     ItemSkipped,
     LedgerOpened,
     PlaybookEdited,
@@ -32,7 +32,7 @@ from ledger.events import (
     PointRated,
     PointSeeded,
 )
-from ledger.line import (
+from tallybook.ledger.line import (
     CHAIN_MARK,
     FREE_CHARS,
     FREE_MARK,
@@ -46,14 +46,14 @@ from ledger.line import (
     dumps,
     frame,
 )
-from ledger.recorded import By
-from ledger.scan import Scan
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.recorded import By
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from ledger.events import Event
-    from ledger.scan import Stop
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.reading.scan import Stop
 
 AT = "2026-11-21T20:17:03.123456Z"
 BY = {"rater": "test"}

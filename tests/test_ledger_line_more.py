@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.codec import encode
-from ledger.errors import BadInputError
-from ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
-from ledger.line import (
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import (
     CHAIN_MARK,
     FREE_CHARS,
     FREE_MARK,
@@ -158,7 +158,7 @@ def test_what_is_too_long_says_how_long_it_may_be(monkeypatch: pytest.MonkeyPatc
     assert "event: point.rated would need more than 65,536 bytes on its line" == str(refused.value)
     drafts = [encode(RATED), encode(CLOSED)]
     size = len(frame(drafts, stamp()).data)
-    monkeypatch.setattr("ledger.line.MAX_BATCH_BYTES", size - 1)
+    monkeypatch.setattr("tallybook.ledger.line.MAX_BATCH_BYTES", size - 1)
     with pytest.raises(BadInputError) as refused:
         frame(drafts, stamp())
     assert f"batch: would need more than {size - 1} bytes; send it in parts" == str(refused.value)

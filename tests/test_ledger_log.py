@@ -1,4 +1,4 @@
-"""What every back end promises: one suite over the table ledger.log.BACKENDS, and the small helpers of its kind."""
+"""What every back end promises: one suite over the table ``BACKENDS``, and the small helpers of its kind."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.backends import jsonl
-from ledger.backends.jsonl import JsonlLog
-from ledger.clock import MICROSECONDS, Now, moment
-from ledger.errors import BadInputError
-from ledger.line import FORMAT, START, Draft, lines_of
-from ledger.log import BACKENDS
+from tallybook.ledger.backends import jsonl
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.clock import MICROSECONDS, Now, moment
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.line import FORMAT, START, Draft, lines_of
+from tallybook.ledger.log import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ledger.line import RawBatch
-    from ledger.log import Log
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import Log
 
 BY = {"rater": "test"}
 BEGIN_US = 1_795_000_000 * MICROSECONDS

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import clock
-from ledger.loose import moment, name, number, snake
+from tallybook.ledger import clock
+from tallybook.ledger.telemetry.lenient import moment, name, number, snake
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ledger.backends.memory import MemoryLog
-from ledger.codec import decode, encode
-from ledger.events import LedgerOpened, PointAdded
-from ledger.line import FORMAT
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import LedgerOpened, PointAdded
+from tallybook.ledger.line import FORMAT
 
 
 def test_it_is_opened_by_its_first_transaction() -> None:

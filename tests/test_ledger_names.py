@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.names import generate_keypoint_name, number_of, point_name, usable_name
-from ledger.seeds import Legacy, read_legacy
 from reference_model import point
+from tallybook.ledger.decisions.legacy_import import Legacy, read_legacy
+from tallybook.ledger.names import generate_keypoint_name, number_of, point_name, usable_name
 
 NAMES = st.one_of(st.integers(0, 1200).map(point_name), st.sampled_from(["kpt_999999999", "kpt_1000000000"]), st.text())
 

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import head as heads
-from ledger import redact
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.ends import check_format
-from ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
-from ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
-from ledger.head import Head
-from ledger.line import START, Draft, Mark, frame, lines_of, split_line
-from ledger.reader import Reading
-from ledger.scan import Scan
-from ledger.verify import salvage, verify
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
+from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
+from tallybook.ledger.line import START, Draft, Mark, frame, lines_of, split_line
+from tallybook.ledger.reading.reader import Reading
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage import redaction
+from tallybook.ledger.storage.head import Head
+from tallybook.ledger.storage.log_ends import check_format
+from tallybook.ledger.verify import salvage, verify
 from test_ledger_line import batches_of, file_of, forge, raw, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ledger.line import RawBatch
+    from tallybook.ledger.line import RawBatch
 
 BATCHES = batches_of(
     [encode(LedgerOpened("ledger-1", 1))],
@@ -130,7 +130,7 @@ def test_what_does_not_verify_is_looked_at_again(
         looks.append(None)
         return frozenset({"id-2"} if len(looks) > 1 else ())
 
-    monkeypatch.setattr(redact, "owed_ids", owed_ids)
+    monkeypatch.setattr(redaction, "owed_ids", owed_ids)
     assert [1, 2, 3] == [batch.last for batch in log.read()]
     looks.clear()
     log.path.write_bytes(LOG.replace(b"helpful", b"harmful"))
@@ -203,7 +203,7 @@ def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeyp
             looks.append(start)
             super().__init__(fd, start, *rest, **named)
 
-    monkeypatch.setattr("ledger.reader.Scan", Watched)
+    monkeypatch.setattr("tallybook.ledger.reading.reader.Scan", Watched)
     assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]
     assert [START, BATCHES[1].mark] == looks
 
@@ -220,7 +220,7 @@ def test_what_nobody_redacted_is_named_with_its_file(ledger: Callable[..., Jsonl
     message = "its text was blotted out, and no event.redacted says so"
     named = {seq: Problem(f"events.jsonl: seq {seq}", message, seq) for seq in (4, 5, 6)}
     assert (*named.values(),) == refused(log)
-    redact.owe(log.folder, redact.Owed(("id-5",), ("text 3",), "gone", {"rater": "test"}))
+    redaction.owe(log.folder, redaction.Owed(("id-5",), ("text 3",), "gone", {"rater": "test"}))
     assert (named[4], named[6]) == refused(log)
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.backends.memory import MemoryLog
-from ledger.clock import moment
-from ledger.codec import decode, encode
-from ledger.events import PointAdded, PointRated
-from ledger.recorded import Batch, Recorded, batch_of
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import PointAdded, PointRated
+from tallybook.ledger.recorded import Batch, Recorded, batch_of
 
 
 def appended(by: dict[str, str], text: str = "plain") -> Batch:

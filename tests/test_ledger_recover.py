@@ -10,20 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger import disk
-from ledger import head as heads
-from ledger.backends.jsonl import JsonlLog
-from ledger.clock import moment
-from ledger.damage import Range
-from ledger.errors import CannotWriteError, DamagedLedgerError
-from ledger.line import Stamp, frame
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.clock import moment
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
+from tallybook.ledger.line import Stamp, frame
+from tallybook.ledger.reading.damage import Range
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
 from test_ledger_log import BEGIN_US, BY, append, lines, names, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ledger.line import Mark, RawBatch
+    from tallybook.ledger.line import Mark, RawBatch
 
 
 def batch_at(mark: Mark, *some: str) -> RawBatch:

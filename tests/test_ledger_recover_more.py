@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of, link_caches, make_caches
-from ledger import disk, recover
-from ledger import head as heads
-from ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
-from ledger.events import PointAdded
-from ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
-from ledger.scan import Stop
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
+from tallybook.ledger.events import PointAdded
+from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
+from tallybook.ledger.reading import recover
+from tallybook.ledger.reading.scan import Stop
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
 from test_ledger_disk import refuse
 from test_ledger_log import BY, append, lines, names
 from test_ledger_recover import add, batch_at, made, quarantined
@@ -24,13 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ledger.backends.jsonl import JsonlLog
-    from ledger.head import Head
-    from ledger.line import Mark
-    from ledger.recover import Tail
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import Mark
+    from tallybook.ledger.reading.recover import Tail
+    from tallybook.ledger.storage.head import Head
 
-BOOT = "this-boot"
-AT = "2026-11-21T20:17:03.123456Z"
+BOOT, AT = "this-boot", "2026-11-21T20:17:03.123456Z"
 END = CHAIN_MARK + b"0123456789abcdef" * 2 + CHAIN_END
 
 

@@ -13,22 +13,22 @@ import pytest
 
 from faults.crash_states import image, materialise, states
 from faults.recorder import Recorder
-from ledger import redact
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode, encode, texts_of
-from ledger.errors import CannotWriteError
-from ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
-from ledger.line import FREE_CHARS, FREE_MARK, dumps, head_field
-from ledger.redact import OWED, PAID, Owed
-from ledger.verify import verify
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode, encode, texts_of
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import FREE_CHARS, FREE_MARK, dumps, head_field
+from tallybook.ledger.storage import redaction
+from tallybook.ledger.storage.redaction import OWED, PAID, Owed
+from tallybook.ledger.verify import verify
 from test_ledger_log import BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ledger.events import Event
-    from ledger.line import RawBatch
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import RawBatch
 
 TOLD = "the key is hunter2"
 LONG = "x" * (FREE_CHARS - 4) + "hunter2" + "y" * 2 * FREE_CHARS
@@ -65,15 +65,15 @@ def id_of(log: JsonlLog, kind: type[Event], text: str = "") -> str:
 
 def owe(log: JsonlLog, *ids: str) -> None:
     """Begin a redaction: from now on the texts are taken for gone."""
-    redact.owe(log.folder, Owed(ids, ("hunter2",), "gone", BY))
+    redaction.owe(log.folder, Owed(ids, ("hunter2",), "gone", BY))
 
 
 def pay(log: JsonlLog, *ids: str) -> None:
     """Say it, do it, and take the note back."""
     put(log, *(EventRedacted(id_, "gone") for id_ in ids))
     with log.transaction() as tx:
-        redact.erase(log.path, tx.read(), ids)
-    redact.paid(log.folder)
+        redaction.erase(log.path, tx.read(), ids)
+    redaction.paid(log.folder)
 
 
 def strike(log: JsonlLog, *ids: str) -> None:
@@ -190,13 +190,13 @@ def test_a_note_is_blotted_out_even_if_that_was_cut_short(log: JsonlLog) -> None
     """Killed between the note's second name and its end, it is owed as a note of nothing until it is gone."""
     owe(log, "a")
     (log.folder / OWED).rename(log.folder / PAID)
-    assert Owed((), (), "", {}) == redact.owed(log.folder)
-    assert frozenset() == redact.owed_ids(log.folder)
+    assert Owed((), (), "", {}) == redaction.owed(log.folder)
+    assert frozenset() == redaction.owed_ids(log.folder)
     owe(log, "b")
-    assert ("b",) == (redact.owed(log.folder) or Owed((), (), "", {})).ids
-    redact.paid(log.folder)
-    assert None is redact.owed(log.folder)
-    redact.paid(log.folder)
+    assert ("b",) == (redaction.owed(log.folder) or Owed((), (), "", {})).ids
+    redaction.paid(log.folder)
+    assert None is redaction.owed(log.folder)
+    redaction.paid(log.folder)
     assert [] == [path for path in log.folder.iterdir() if b"hunter2" in path.read_bytes() and path != log.path]
 
 
@@ -211,7 +211,7 @@ def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatc
         unlink(path, **named)
 
     monkeypatch.setattr(os, "unlink", watch)
-    redact.paid(log.folder)
+    redaction.paid(log.folder)
     assert [b""] == [data.strip(b" ") for data in unlinked]
 
 
@@ -230,7 +230,7 @@ def test_every_crash_state_of_a_redaction_reads(log: JsonlLog, tmp_path: Path) -
         for state in states(image(run.steps[:cut]), 12, draw):
             materialise(state, log.folder, tmp_path / "state")
             found = JsonlLog(tmp_path / "state")
-            note = redact.owed(found.folder)
+            note = redaction.owed(found.folder)
             assert [] == [(cut, str(problem)) for problem in verify(found).problems]
             assert note in [None, told, Owed((), (), "", {})]
             said = EventRedacted(secret, "gone") in events(found).values()

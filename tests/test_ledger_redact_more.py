@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import disk, redact
-from ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
-from ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
-from ledger.line import BY_FIELDS, START, RawBatch, chain_of
-from ledger.redact import OWED, PAID, Owed, gone, masked, redacted_by
-from ledger.verify import verify
+from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
+from tallybook.ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import BY_FIELDS, START, RawBatch, chain_of
+from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage.redaction import OWED, PAID, Owed, gone, masked, redacted_by
+from tallybook.ledger.verify import verify
 from test_ledger_line import forge
 from test_ledger_redact import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.backends.jsonl import JsonlLog
 
 ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_001"}'
 CONTINUED = '"kind":"text.continued","v":1,"body":{}'
@@ -82,7 +82,7 @@ def test_a_text_that_nobody_took_is_a_problem() -> None:
     lost = [(2, "a"), (3, "b"), (5, "a"), (7, "")]
     message = "its text was blotted out, and no event.redacted says so"
     expected = [Problem(f"log: seq {seq}", message, seq) for seq in (2, 5, 7)]
-    assert expected == redact.unexplained(lost, {"b", "c"}, "log")
+    assert expected == redaction.unexplained(lost, {"b", "c"}, "log")
 
 
 def sealed(log: JsonlLog, torn: bytes) -> str:
@@ -122,7 +122,7 @@ def test_a_seal_in_another_form_names_no_range(log: JsonlLog) -> None:
     """A line that says log.recovered of no range, as a later version might, has nothing to blot out."""
     batch = forge(('"kind":"log.recovered","v":1,"body":{"begin":"0","end":9}', None))
     before = log.path.read_bytes()
-    redact.erase(log.path, [batch], {"id-1"})
+    redaction.erase(log.path, [batch], {"id-1"})
     assert before == log.path.read_bytes()
 
 
@@ -130,7 +130,7 @@ def test_a_seal_in_another_form_names_no_range(log: JsonlLog) -> None:
 def test_pieces_change_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, piece: int) -> None:
     """However few bytes are written at a time, the same bytes are blotted out."""
     put(log, PointAdded("kpt_003", LONG[9_900:10_100]), PlaybookUpdated(1, 0, 0))
-    monkeypatch.setattr(redact, "_PIECE_BYTES", piece)
+    monkeypatch.setattr(redaction, "_PIECE_BYTES", piece)
     secret = id_of(log, PointAdded, "hunter2y")
     before, value = log.path.read_bytes(), value_of(log, b"hunter2y")
     strike(log, secret)
@@ -141,8 +141,8 @@ def test_a_note_comes_back_as_it_was_written(log: JsonlLog) -> None:
     """Every id and text of it, the reason, and all that may say who."""
     by = {field: f"{field} \u00fc" for field in BY_FIELDS}
     note = Owed(("a", "b"), ("hunter2", "caf\u00e9"), "why not", by)
-    redact.owe(log.folder, note)
-    assert (note, frozenset({"a", "b"})) == (redact.owed(log.folder), redact.owed_ids(log.folder))
+    redaction.owe(log.folder, note)
+    assert (note, frozenset({"a", "b"})) == (redaction.owed(log.folder), redaction.owed_ids(log.folder))
     value = {"ids": ["a", "b"], "texts": ["hunter2", "caf\u00e9"], "reason": "why not", "by": by}
     written = json.loads((log.folder / OWED).read_bytes())
     assert {"boot", "file", "made"} == written.pop("proof").keys()
@@ -169,7 +169,7 @@ def test_a_note_that_is_none_is_told_in_one_line(
     path = log.folder / OWED
     path.write_text(json.dumps(NOTE | changed))
     with pytest.raises(CannotWriteError) as refused:
-        redact.owed(log.folder)
+        redaction.owed(log.folder)
     assert f"{path}: cannot be read: {fault}; {HINT}" == str(refused.value)
     assert cause == str(refused.value.__cause__)
 
@@ -185,7 +185,7 @@ def test_a_note_that_is_gone_is_flushed_away(log: JsonlLog, monkeypatch: pytest.
 
     owe(log, "a")
     monkeypatch.setattr(disk, "flush_folder", watched)
-    redact.paid(log.folder)
+    redaction.paid(log.folder)
     assert [(False, True), (False, False)] == steps
 
 
@@ -199,10 +199,10 @@ def test_a_note_that_cannot_be_taken_back_is_told(log: JsonlLog, monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", refuse)
         with pytest.raises(CannotWriteError) as refused:
-            redact.paid(log.folder)
+            redaction.paid(log.folder)
     expected = f"{log.folder / PAID}: Read-only file system; nothing was recorded, try again"
     assert expected == str(refused.value)
-    assert {"a"} == redact.owed_ids(log.folder)
+    assert {"a"} == redaction.owed_ids(log.folder)
 
 
 def failing(error: int) -> Callable[..., Any]:
@@ -221,12 +221,12 @@ def test_a_note_that_cannot_be_blotted_out_is_told(log: JsonlLog, monkeypatch: p
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", failing(errno.ENOSPC))
         with pytest.raises(CannotWriteError) as refused:
-            redact.paid(log.folder)
+            redaction.paid(log.folder)
     assert f"{path}: No space left on device; nothing was recorded, try again" == str(refused.value)
     with monkeypatch.context() as patched:
         patched.setattr(disk, "flush_data", failing(errno.EIO))
         with pytest.raises(OutcomeUnknownError) as unknown:
-            redact.paid(log.folder)
+            redaction.paid(log.folder)
     assert str(unknown.value).startswith(f"{path}: could not be flushed (Input/output error)")
 
 
@@ -242,18 +242,18 @@ def test_a_log_that_cannot_be_overwritten_is_told(log: JsonlLog, monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr(disk, "open_file", refuse)
         with pytest.raises(CannotWriteError) as refused:
-            redact.erase(log.path, batches, {secret})
+            redaction.erase(log.path, batches, {secret})
     hint = "readers take the text for gone; once it can be overwritten, the next command that writes does that"
     assert f"{log.path}: Operation not permitted; {hint}" == str(refused.value)
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", failing(errno.EIO))
         with pytest.raises(CannotWriteError) as refused:
-            redact.erase(log.path, batches, {secret})
+            redaction.erase(log.path, batches, {secret})
     assert f"{log.path}: Input/output error; nothing was recorded, try again" == str(refused.value)
     with monkeypatch.context() as patched:
         patched.setattr(disk, "flush_data", failing(errno.EIO))
         with pytest.raises(OutcomeUnknownError) as unknown:
-            redact.erase(log.path, batches, {secret})
+            redaction.erase(log.path, batches, {secret})
     assert str(unknown.value).startswith(f"{log.path}: could not be flushed (Input/output error)")
     assert [None, "Write tests"] == [event.text for event in events(log).values() if isinstance(event, PointAdded)]
 
@@ -266,5 +266,5 @@ def test_a_quarantine_that_is_a_link_is_left_alone(log: JsonlLog, tmp_path: Path
     (log.folder / "quarantine").rename(elsewhere)
     (log.folder / "quarantine").symlink_to(elsewhere)
     with pytest.raises(CannotWriteError, match="quarantine: is a symbolic link"):
-        redact.erase(log.path, log.read(), {seal})
+        redaction.erase(log.path, log.read(), {seal})
     assert [TORN] == [path.read_bytes() for path in elsewhere.iterdir()]

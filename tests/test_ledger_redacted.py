@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.codec import decode, encode
-from ledger.errors import DamagedLedgerError
-from ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
-from ledger.line import head_field
-from ledger.verify import verify
-from projections.fold import fold
-from projections.playbook import PLAYBOOK
-from projections.points import REDACTED
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import head_field
+from tallybook.ledger.verify import verify
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.view import PLAYBOOK
 from test_ledger_line import batches_of, raw, read
 from test_ledger_redact import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
 
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ledger.backends.jsonl import JsonlLog
-    from ledger.line import RawBatch
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import RawBatch
 
 
 @pytest.fixture

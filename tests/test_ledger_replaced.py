@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import DamagedLedgerError
-from ledger.verify import verify
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.verify import verify
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from test_ledger_log import append
 from test_surfaces_hook import call
 from test_surfaces_spool import spooled

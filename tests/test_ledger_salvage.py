@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import salvage
-from ledger.codec import encode
-from ledger.errors import Problem
-from ledger.events import PointAdded
-from ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Mark, RawBatch
-from ledger.salvage import Gap, survey
-from ledger.scan import Stop
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import Problem
+from tallybook.ledger.events import PointAdded
+from tallybook.ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Mark, RawBatch
+from tallybook.ledger.reading import salvage
+from tallybook.ledger.reading.salvage import Gap, survey
+from tallybook.ledger.reading.scan import Stop
 from test_ledger_line import batches_of, file_of, raw
 from test_ledger_log import rated
 

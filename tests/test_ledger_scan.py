@@ -12,17 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import damage, scan
-from ledger.codec import encode
-from ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
-from ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft, Mark, RawBatch, frame
-from ledger.scan import Scan, last_batch_end
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
+from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft, Mark, RawBatch, frame
+from tallybook.ledger.reading import damage, scan
+from tallybook.ledger.reading.scan import Scan, last_batch_end
 from test_ledger_line import EVENTS, Read, batches_of, file_of, forge, raw, read, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
 
 
 def opening(ledger: str) -> list[Draft]:

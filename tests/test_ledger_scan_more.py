@@ -8,15 +8,24 @@ import os
 
 import pytest
 
-from ledger import damage, scan
-from ledger.codec import encode
-from ledger.damage import DamageIndex, Range
-from ledger.ends import fits, read_at
-from ledger.events import PointRated
-from ledger.found import found_of
-from ledger.line import CHAIN_END, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES, START, Draft, Mark, RawBatch
-from ledger.redact import masked
-from ledger.scan import Scan, last_batch_end
+from tallybook.ledger.batches import found_of
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import PointRated
+from tallybook.ledger.line import (
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    MAX_LINE_BYTES,
+    START,
+    Draft,
+    Mark,
+    RawBatch,
+)
+from tallybook.ledger.reading import damage, scan
+from tallybook.ledger.reading.damage import DamageIndex, Range
+from tallybook.ledger.reading.scan import Scan, last_batch_end
+from tallybook.ledger.storage.log_ends import fits, read_at
+from tallybook.ledger.storage.redaction import masked
 from test_ledger_line import Read, batches_of, file_of, forge, raw, read
 from test_ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 

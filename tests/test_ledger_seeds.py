@@ -11,13 +11,13 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 import pytest
 
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError
-from ledger.events import MAX_INT, Event, ItemSkipped, PlaybookAdopted, PointSeeded
-from ledger.line import START, Stamp, frame
-from ledger.names import usable_name
-from ledger.seeds import HEADING, Legacy, LegacyItem, read_legacy, seed_events
 from reference_model import book, migrate, point
+from tallybook.ledger.decisions.legacy_import import HEADING, Legacy, LegacyItem, read_legacy, seed_events
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import MAX_INT, Event, ItemSkipped, PlaybookAdopted, PointSeeded
+from tallybook.ledger.line import START, Stamp, frame
+from tallybook.ledger.names import usable_name
 
 
 def read(*items: object, **top: object) -> Legacy:

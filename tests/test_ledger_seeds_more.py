@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ledger.errors import BadInputError
-from ledger.seeds import HEADING, Legacy, read_legacy
 from reference_model import point
+from tallybook.ledger.decisions.legacy_import import HEADING, Legacy, read_legacy
+from tallybook.ledger.errors import BadInputError
 from test_ledger_seeds import entries, messages, read, read_text
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import spool
-from ledger.errors import CannotWriteError, Problem
+from tallybook.ledger.errors import CannotWriteError, Problem
+from tallybook.ledger.storage import spool
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 import pytest
 
-from ledger import caches
-from ledger.backends.jsonl import JsonlLog
-from ledger.backends.memory import MemoryLog
-from ledger.errors import BadInputError
-from ledger.line import Draft, Stamp, frame
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.line import Draft, Stamp, frame
+from tallybook.ledger.storage import caches
 from test_ledger_log import BY, Clock, break_off, lines
 
 if TYPE_CHECKING:
-    from ledger.log import Log
+    from tallybook.ledger.log import Log
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 DRAFTS = st.lists(

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import strict
-from ledger.errors import BadInputError
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.errors import BadInputError
 
 NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 VALUES = st.recursive(
@@ -23,13 +23,13 @@ VALUES = st.recursive(
 @given(VALUES, st.booleans())
 def test_json_that_all_readers_agree_on_comes_in_unchanged(value: Any, ascii_only: bool) -> None:
     """Every value is read as the standard library reads it, escaped or not."""
-    assert value == strict.loads(json.dumps(value, ensure_ascii=ascii_only).encode(), "payload")
+    assert value == strict_json.loads(json.dumps(value, ensure_ascii=ascii_only).encode(), "payload")
 
 
 @pytest.mark.parametrize("number", [2**53, -(2**53), 0])
 def test_whole_numbers_up_to_2_to_the_53_come_in(number: int) -> None:
     """The bound itself is exact in every reader."""
-    assert [number] == strict.loads(b"[%d]" % number, "payload")
+    assert [number] == strict_json.loads(b"[%d]" % number, "payload")
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_whole_numbers_up_to_2_to_the_53_come_in(number: int) -> None:
 def test_what_readers_disagree_about_is_refused(data: bytes, what: str) -> None:
     """The error is one line that names the source, what is wrong, and that nothing was recorded."""
     with pytest.raises(BadInputError) as caught:
-        strict.loads(data, "payload")
+        strict_json.loads(data, "payload")
     message = str(caught.value)
     assert message.startswith(f"payload: {what}"), message
     assert message.endswith("; nothing was recorded"), message
@@ -81,18 +81,18 @@ def test_a_hundred_levels_come_in_and_no_more(opened: str, closed: str) -> None:
     value = 1
     for _ in range(100):
         value = json.loads(f"{opened}{json.dumps(value)}{closed}")
-    assert value == strict.loads((opened * 100 + "1" + closed * 100).encode(), "payload")
-    beside = strict.loads(f"[[],[],{opened * 99}1{closed * 99},[]]".encode(), "payload")
+    assert value == strict_json.loads((opened * 100 + "1" + closed * 100).encode(), "payload")
+    beside = strict_json.loads(f"[[],[],{opened * 99}1{closed * 99},[]]".encode(), "payload")
     assert [[], [], []] == [beside[0], beside[1], beside[3]]
     for data in (opened * 101 + "1" + closed * 101, f"[0,{opened * 100}1{closed * 100},2]"):
         with pytest.raises(BadInputError, match=r"^payload: is nested more than 100 deep; nothing was recorded$"):
-            strict.loads(data.encode(), "payload")
+            strict_json.loads(data.encode(), "payload")
 
 
 def test_many_brackets_beside_one_another_are_no_depth() -> None:
     """A long list of small ones is as deep as one of them."""
     value: list[Any] = [[{"a": []}] for _ in range(200)]
-    assert value == strict.loads(json.dumps(value).encode(), "payload")
+    assert value == strict_json.loads(json.dumps(value).encode(), "payload")
 
 
 @pytest.mark.parametrize(
@@ -111,12 +111,12 @@ def test_many_brackets_beside_one_another_are_no_depth() -> None:
 )
 def test_canonical_is_what_the_ledger_writes(data: bytes, canonical: bool) -> None:
     """No white space, no needless escape, nothing that readers of JSON disagree about."""
-    assert canonical == strict.is_canonical(data)
+    assert canonical == strict_json.is_canonical(data)
 
 
 def test_a_payload_has_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """A payload of the greatest size comes in, one byte more does not, and is not even parsed."""
-    monkeypatch.setattr(strict, "MAX_PAYLOAD_BYTES", 4)
-    assert [10] == strict.loads(b"[10]", "payload")
+    monkeypatch.setattr(strict_json, "MAX_PAYLOAD_BYTES", 4)
+    assert [10] == strict_json.loads(b"[10]", "payload")
     with pytest.raises(BadInputError, match=r"^payload: has more than 4 bytes; nothing was recorded$"):
-        strict.loads(b"[10] ", "payload")
+        strict_json.loads(b"[10] ", "payload")

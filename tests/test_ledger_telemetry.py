@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger import telemetry
-from ledger.loose import number
-from ledger.telemetry import GAUGES, OK, TABLE, Row, measured, row_of, stem
+from tallybook.ledger.telemetry import mapping
+from tallybook.ledger.telemetry.lenient import number
+from tallybook.ledger.telemetry.mapping import GAUGES, OK, TABLE, Row, measured, row_of, stem
 from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
@@ -328,7 +328,7 @@ def test_what_lies_too_deep_is_not_looked_for() -> None:
 
 def test_a_share_is_two_counters() -> None:
     """Each event counts once, for the measure where it went well, or never."""
-    well, never = telemetry._pair("accuracy", "a", "b"), telemetry._missed("accuracy", "c")
+    well, never = mapping._pair("accuracy", "a", "b"), mapping._missed("accuracy", "c")
     assert Row(("a", "b"), {"accuracy_count": OK, "accuracy_total": 1}) == well
     assert Row(("c",), {"accuracy_count": 0, "accuracy_total": 1}) == never
 

@@ -7,14 +7,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import head as heads
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.errors import NewerLedgerError, Problem
-from ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
-from ledger.head import Head
-from ledger.line import FREE_CHARS, START, Draft, Mark, RawBatch, chain_of, frame, head_field, lines_of, split_line
-from ledger.verify import verify
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import NewerLedgerError, Problem
+from tallybook.ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import (
+    FREE_CHARS,
+    START,
+    Draft,
+    Mark,
+    RawBatch,
+    chain_of,
+    frame,
+    head_field,
+    lines_of,
+    split_line,
+)
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import Head
+from tallybook.ledger.verify import verify
 from test_ledger_line import batches_of, forge, raw, stamp
 
 if TYPE_CHECKING:

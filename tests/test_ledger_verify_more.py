@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import head as heads
-from ledger import strict
-from ledger import verify as verifying
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.errors import NewerLedgerError, Problem
-from ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
-from ledger.head import Head
-from ledger.line import START, Draft, Mark, lines_of, split_line
-from ledger.redact import Owed, owe
-from ledger.verify import Verdict, salvage, verify
+from tallybook.ledger import verify as verifying
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import NewerLedgerError, Problem
+from tallybook.ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
+from tallybook.ledger.line import START, Draft, Mark, lines_of, split_line
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import Head
+from tallybook.ledger.storage.redaction import Owed, owe
+from tallybook.ledger.verify import Verdict, salvage, verify
 from test_ledger_line import batches_of, forge, raw
 from test_ledger_redact import begun, put, strike
 
@@ -191,7 +191,7 @@ def test_what_comes_again_is_judged_once(
         calls.append(value)
         return True
 
-    monkeypatch.setattr(strict, "is_canonical", is_canonical)
+    monkeypatch.setattr(strict_json, "is_canonical", is_canonical)
     monkeypatch.setattr(verifying, "_PROVEN_ENTRIES", entries)
     batches = batches_of(
         [encode(LedgerOpened("ledger-1", 1))], *[[RATED]] * 4, *[[encode(PlaybookUpdated(0, 0, 0))]] * 2

@@ -36,17 +36,20 @@ os._exit(0)
 def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
     """A module's own tests come whatever they cost; others follow as long as their time is within the budget."""
     durations = {OWN: 2 * BUDGET_S, MORE: 0.1, OTHER: 0.2, SLOW: BUDGET_S}
-    assert [MORE, OWN, OTHER] == chosen([SLOW, OTHER, OWN, MORE], "ledger.head", durations)
-    assert [OTHER, MORE] == chosen([SLOW, OWN, OTHER, MORE], "ledger.head_form", durations)
-    assert [SLOW, MORE, OTHER] == chosen([SLOW, OTHER, MORE], "ledger.log", durations)
+    assert [MORE, OWN, OTHER] == chosen([SLOW, OTHER, OWN, MORE], "tallybook.ledger.head", durations)
+    assert [OTHER, MORE] == chosen([SLOW, OWN, OTHER, MORE], "tallybook.ledger.head_form", durations)
+    assert [SLOW, MORE, OTHER] == chosen([SLOW, OTHER, MORE], "tallybook.ledger.log", durations)
 
 
 @pytest.mark.parametrize(
     ("mutant", "place"),
     [
-        ("ledger.names.x_point_name__mutmut_12", "ledger.names.point_name"),
-        ("ledger.names.x__private__mutmut_1", "ledger.names._private"),
-        ("ledger.backends.memory.xǁMemoryLogǁ__init____mutmut_2", "ledger.backends.memory.MemoryLog.__init__"),
+        ("tallybook.ledger.names.x_point_name__mutmut_12", "tallybook.ledger.names.point_name"),
+        ("tallybook.ledger.names.x__private__mutmut_1", "tallybook.ledger.names._private"),
+        (
+            "tallybook.ledger.backends.memory.xǁMemoryLogǁ__init____mutmut_2",
+            "tallybook.ledger.backends.memory.MemoryLog.__init__",
+        ),
     ],
 )
 def test_a_mutant_is_placed_in_its_function(mutant: str, place: str) -> None:

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.backends.memory import MemoryLog
-from ledger.clock import moment
-from ledger.codec import decode, encode
-from ledger.events import (
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import (
     EventsVoided,
     PlaybookEdited,
     PlaybookUpdated,
@@ -24,10 +24,10 @@ from ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.aging import DAY_US, aged_view
-from projections.prune import POLICIES, SPEC_POLICY, Policy
-from projections.voids import fold_history
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.playbook.aging import DAY_US, aged_view
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.undo import fold_history
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 EDIT = PlaybookEdited(None, None, "")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
     PlaybookEdited,
@@ -27,18 +27,18 @@ from ledger.events import (
     PointUnpinned,
     UnknownEvent,
 )
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.audit import Story, audit_view, story_json
-from projections.explain import deciding
-from projections.fold import fold
-from projections.playbook import playbook_view
-from projections.prune import POLICIES, SPEC_POLICY, Policy
-from projections.voids import fold_history
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.entry_history.audit import Story, audit_view, story_json
+from tallybook.projections.entry_history.explanation import deciding
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
+from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
 
 AT = "2026-11-21T20:17:03.123456Z"
 BY = By("reflector", session="s1")

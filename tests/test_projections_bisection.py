@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
     PlaybookUpdated,
@@ -21,18 +21,18 @@ from ledger.events import (
     PointRetired,
     PointUnpinned,
 )
-from projections.audit import audit_view, story_json
-from projections.bisection import Search, search, turn_json
-from projections.conditions import parse
-from projections.render import playbook_dict
-from projections.voids import fold_history
+from tallybook.projections.comparison.bisection import Search, search, turn_json
+from tallybook.projections.comparison.conditions import parse
+from tallybook.projections.entry_history.audit import audit_view, story_json
+from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.undo import fold_history
 from test_projections_laws import KNOWN, history
 from test_projections_voids import folded, then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ledger.recorded import Batch
+    from tallybook.ledger.recorded import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")

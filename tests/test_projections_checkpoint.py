@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 import msgspec
 
-from ledger.events import KeyPoint
-from projections.checkpoint import APART, BUILT, PLAIN, packed, unpacked
-from projections.fold import fold
-from projections.playbook import PLAYBOOK, Past, Playbook
+from tallybook.ledger.events import KeyPoint
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.checkpoint import APART, BUILT, PLAIN, packed, unpacked
+from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
 from test_projections_laws import HISTORIES, history, plain
 
 if TYPE_CHECKING:
-    from ledger.recorded import Batch
+    from tallybook.ledger.recorded import Batch
 
 
 def shown(state: Playbook) -> Any:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.errors import BadInputError
-from ledger.events import (
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import (
     KeyPoint,
     PlaybookUpdated,
     PointAdded,
@@ -19,11 +19,11 @@ from ledger.events import (
     PointRated,
     PointRetired,
 )
-from projections.conditions import MAX_CHARS, MAX_DEPTH, STATUSES, parse
+from tallybook.projections.comparison.conditions import MAX_CHARS, MAX_DEPTH, STATUSES, parse
 from test_projections_voids import playbook
 
 if TYPE_CHECKING:
-    from projections.playbook import Playbook
+    from tallybook.projections.playbook.view import Playbook
 
 BOOK = playbook(
     [PointAdded(f"kpt_00{number}", f"text {number}") for number in range(1, 6)],

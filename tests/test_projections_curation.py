@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from reference_model import NAMES
+from tallybook.ledger.events import (
     KeyPoint,
     PlaybookEdited,
     PlaybookUpdated,
@@ -24,7 +25,6 @@ from ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from reference_model import NAMES
 from test_projections_laws import history
 from test_projections_voids import SAID, folded, playbook, then
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventsVoided,
     KeyPoint,
     PlaybookEdited,
@@ -23,16 +23,16 @@ from ledger.events import (
     PointRestored,
     PointRetired,
 )
-from projections.diff import DEPARTURES, Came, Changed, Departures, Diff, Gone, Left, apply, diff
-from projections.playbook import PLAYBOOK
-from projections.render import playbook_dict
-from projections.voids import fold_history
+from tallybook.projections.comparison.diff import DEPARTURES, Came, Changed, Departures, Diff, Gone, Left, apply, diff
+from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.undo import fold_history
 from test_projections_laws import FUTURES, history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ledger.recorded import Batch
+    from tallybook.ledger.recorded import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 BEGIN = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("kpt_003", "c"), CLOSE]

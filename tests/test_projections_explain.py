@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventsVoided,
     PlaybookInjected,
     PlaybookUpdated,
@@ -21,18 +21,18 @@ from ledger.events import (
     PointRetired,
     PointSeeded,
 )
-from projections.audit import audit_view
-from projections.explain import explain, vanished
-from projections.playbook import PLAYBOOK
-from projections.standing import STANDING
-from projections.voids import fold_history
+from tallybook.projections.entry_history.audit import audit_view
+from tallybook.projections.entry_history.explanation import explain, vanished
+from tallybook.projections.entry_history.status import STANDING
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.undo import fold_history
 from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ledger.recorded import Batch
-    from projections.audit import Story
+    from tallybook.ledger.recorded import Batch
+    from tallybook.projections.entry_history.audit import Story
 
 CLOSED = PlaybookUpdated(0, 0, 0)
 LEARNED: list[Any] = [PointAdded("kpt_001", "Mock the clock"), CLOSED]

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
     BenchmarkRecorded,
@@ -47,8 +47,18 @@ from ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.history import QUOTE_CHARS, SUMMARIES, Wanted, about, brief, chosen, is_of_kind, row, summary
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.event_rows import (
+    QUOTE_CHARS,
+    SUMMARIES,
+    Wanted,
+    about,
+    brief,
+    chosen,
+    is_of_kind,
+    row,
+    summary,
+)
 
 AT = "2026-11-21T20:17:03.123456Z"
 EXAMPLES: list[Any] = [

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from projections.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, fill, line, lower_bound
 from reference_model import COUNTS, NAMES, TEXTS, point
+from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, fill, line, lower_bound
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
 Z_95 = 1.959964

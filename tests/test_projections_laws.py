@@ -13,9 +13,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger.clock import moment
-from ledger.codec import decode
-from ledger.events import (
+from reference_model import COUNTS, EXTRACTIONS, LEGACY_FILES, NAMES, TEXTS
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import (
     EVENT_TYPES,
     BaselineSet,
     BenchmarkRecorded,
@@ -51,26 +52,26 @@ from ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from ledger.log import BACKENDS
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.bisection import Turn
-from projections.catalog import VIEWS
-from projections.fold import State, View, fold
-from projections.playbook import PLAYBOOK
-from projections.scores.configured import overlaid, read_config
-from projections.standing import Place
-from projections.surfaces import reading, record
-from projections.surfaces.requests import Import, Request, Update
-from projections.surfaces.scores import configuration
-from projections.voids import Voided, fold_history
-from projections.voids import history as retold
-from reference_model import COUNTS, EXTRACTIONS, LEGACY_FILES, NAMES, TEXTS
+from tallybook.ledger.log import BACKENDS
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.catalog import VIEWS
+from tallybook.projections.comparison.bisection import Turn
+from tallybook.projections.entry_history.status import Place
+from tallybook.projections.fold import State, View, fold
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Import, Request, Update
+from tallybook.projections.undo import Voided, fold_history
+from tallybook.projections.undo import history as retold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ledger.clock import Now
-    from ledger.log import Log
+    from tallybook.ledger.clock import Now
+    from tallybook.ledger.log import Log
 
     Made = View[Any]
 
@@ -157,7 +158,11 @@ def fold_all(view: Made, batches: Sequence[Batch], until: int | None = None) -> 
     return fold_history(view, lambda: batches, until)
 
 
-_TOLD_BY_FIELDS = {"projections.audit", "projections.bisection", "projections.standing"}
+_TOLD_BY_FIELDS = {
+    "tallybook.projections.entry_history.audit",
+    "tallybook.projections.comparison.bisection",
+    "tallybook.projections.entry_history.status",
+}
 
 
 def plain(value: Any) -> Any:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 import pytest
 
-from ledger.events import (
+from reference_model import TEXTS
+from tallybook.ledger.events import (
     EventsVoided,
     PlaybookUpdated,
     PointAdded,
@@ -17,10 +18,9 @@ from ledger.events import (
     PointRetired,
     PointReworded,
 )
-from projections.lineage import folded, found, lineage
-from projections.standing import Standing, standing_view
-from projections.voids import fold_history
-from reference_model import TEXTS
+from tallybook.projections.entry_history.lineage import folded, found, lineage
+from tallybook.projections.entry_history.status import Standing, standing_view
+from tallybook.projections.undo import fold_history
 from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:

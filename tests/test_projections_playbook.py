@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventRedacted,
     ItemSkipped,
     KeyPoint,
@@ -22,11 +22,11 @@ from ledger.events import (
     PointRemoved,
     PointSeeded,
 )
-from ledger.recorded import Batch, Recorded, batch_of
-from projections.fold import fold
-from projections.playbook import PLAYBOOK, Playbook, playbook_view
-from projections.points import REDACTED, evolve
-from projections.prune import Policy
+from tallybook.ledger.recorded import Batch, Recorded, batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.entry_state import REDACTED, evolve
+from tallybook.projections.playbook.prune import Policy
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook, playbook_view
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 EDIT = PlaybookEdited(None, None, "")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     KeyPoint,
     PointAdded,
     PointEdited,
@@ -15,10 +15,10 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from projections.points import Points, evolve
+from tallybook.projections.playbook.entry_state import Points, evolve
 
 if TYPE_CHECKING:
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
 
 A = KeyPoint("a", "first", 3, 1)
 B = KeyPoint("b", "second")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     KeyPoint,
     PlaybookEdited,
     PointEdited,
@@ -19,9 +19,9 @@ from ledger.events import (
     PointRetired,
     PointReworded,
 )
-from projections.playbook import playbook_view
-from projections.prune import POLICIES, SPEC_POLICY, STEPS, Policy, weight
-from projections.voids import fold_history
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, STEPS, Policy, weight
+from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.undo import fold_history
 from test_projections_laws import history
 from test_projections_voids import CLOSE, A, B
 

@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     ReflectionCompleted,
     ReflectionFailed,
     ReflectionRequested,
     ReflectionStarted,
     TranscriptRead,
 )
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.fold import fold
-from projections.reflections import BROKEN_OFF, REFLECTIONS, Failure, Reached, Reflections, Try, broken_off
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.reflections import BROKEN_OFF, REFLECTIONS, Failure, Reached, Reflections, Try, broken_off
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import KeyPoint
-from projections.playbook import Playbook
-from projections.render import playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
 from reference_model import COUNTS, NAMES, TEXTS, book, point
+from tallybook.ledger.events import KeyPoint
+from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
+from tallybook.projections.playbook.view import Playbook
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)

@@ -14,22 +14,24 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger.clock import moment
-from ledger.codec import decode
-from ledger.log import BACKENDS
-from projections.fold import fold
-from projections.playbook import PLAYBOOK, Playbook
-from projections.render import playbook_bytes, playbook_dict
-from projections.surfaces import commands, reading, record
-from projections.surfaces.project import Project
-from projections.surfaces.requests import Import, Request, Update
 from reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.log import BACKENDS
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Import, Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ledger.clock import Now
-    from ledger.log import Log
+    from tallybook.ledger.clock import Now
+    from tallybook.ledger.log import Log
 
 ROOT = Path(__file__).resolve().parent.parent
 REFLECTOR = {"rater": "reflector"}
@@ -157,7 +159,14 @@ def test_the_bytes_of_a_replay_are_the_same_everywhere(project: Path) -> None:
     here.playbook.write_text(json.dumps(book(point(), "naïve", owner={"b": 1, "a": "ß"})), encoding="utf-8")
     for brought in HISTORY:
         commands.record(here, brought, REFLECTOR)
-    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "replay", "--output", "-"]
+    command = [
+        sys.executable,
+        "-c",
+        "from tallybook.projections.surfaces.entry import main; main()",
+        "replay",
+        "--output",
+        "-",
+    ]
     answers = [
         subprocess.run(command, env=os.environ | place, capture_output=True, check=True, cwd=ROOT) for place in PLACES
     ]

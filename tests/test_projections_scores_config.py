@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from projections.scores.config import Display, Grade, Level, Metric, Sensitivity
-from projections.scores.configured import overlaid
-from projections.scores.document import DocumentError
 from score_histories import config_of
+from tallybook.projections.scores.configuration.document_reader import DocumentError
+from tallybook.projections.scores.configuration.model import Display, Grade, Level, Metric, Sensitivity
+from tallybook.projections.scores.configuration.parser import overlaid
 
 if TYPE_CHECKING:
-    from projections.scores.config import Config
+    from tallybook.projections.scores.configuration.model import Config
 
 SPECIFIED = """
 enabled: true

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from projections.scores.configured import read_config
-from projections.scores.document import DocumentError
 from score_histories import config_of, document
+from tallybook.projections.scores.configuration.document_reader import DocumentError
+from tallybook.projections.scores.configuration.parser import read_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

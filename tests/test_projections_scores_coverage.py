@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import BenchmarkRecorded
-from projections.scores.measures import percent
-from projections.scores.scoring import covered
-from projections.scores.summary import standings, summary
 from score_histories import config_of, metrics, session_of
 from scored import config, folded, noon, plain
+from tallybook.ledger.events import BenchmarkRecorded
+from tallybook.projections.scores.measures import percent
+from tallybook.projections.scores.reports.summary import standings, summary
+from tallybook.projections.scores.scoring import covered
 
 if TYPE_CHECKING:
     from typing import Any

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.scores.document import DocumentError, Reader, told
+from tallybook.projections.scores.configuration.document_reader import DocumentError, Reader, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from scored import AT, config, folded, noon, plain
+from tallybook.ledger.events import (
     BenchmarkRecorded,
     FeedbackRecorded,
     MetricsRecorded,
@@ -18,14 +19,13 @@ from ledger.events import (
     PointRated,
     SessionEnded,
 )
-from ledger.recorded import By, Recorded, batch_of
-from projections.fold import fold
-from projections.scores.evidence import changes, evidence_view, explained
-from projections.scores.view import scores_view
-from scored import AT, config, folded, noon, plain
+from tallybook.ledger.recorded import By, Recorded, batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.scores.reports.evidence import changes, evidence_view, explained
+from tallybook.projections.scores.view import scores_view
 
 if TYPE_CHECKING:
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
 
 EARLIER = "2026-01-16T09:00:00.000000Z"
 

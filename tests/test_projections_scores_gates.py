@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from projections.scores.config import Level, Sensitivity
-from projections.scores.gates import Asked, Bounds, Gate, Reason, gate
-from projections.scores.judging import BLOCK
-from projections.scores.regressions import History, Scored
-from projections.scores.view import Baseline
+from tallybook.projections.scores.configuration.model import Level, Sensitivity
+from tallybook.projections.scores.grades import BLOCK
+from tallybook.projections.scores.trends.gates import Asked, Bounds, Gate, Reason, gate
+from tallybook.projections.scores.trends.regressions import History, Scored
+from tallybook.projections.scores.view import Baseline
 
 DAY = date(2026, 1, 5)
 BOUNDS = Bounds(

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from projections.scores.config import Grade, Level, Sensitivity
-from projections.scores.judging import BLOCK, Alert, alert_of, alerts, grade_of, number
-from projections.scores.regressions import (
+from tallybook.projections.scores.configuration.model import Grade, Level, Sensitivity
+from tallybook.projections.scores.grades import BLOCK, Alert, alert_of, alerts, grade_of, number
+from tallybook.projections.scores.trends.regressions import (
     History,
     Regression,
     Scored,
@@ -20,7 +20,7 @@ from projections.scores.regressions import (
     by_trend,
     regressions,
 )
-from projections.scores.view import Baseline
+from tallybook.projections.scores.view import Baseline
 
 GRADES = (
     Grade("A", 90, "Excellent", "Maintain"),

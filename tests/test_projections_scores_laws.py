@@ -13,14 +13,21 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.events import BenchmarkRecorded, EventsVoided, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded
-from ledger.recorded import By, Recorded
-from projections.fold import fold
-from projections.scores.inputs import KINDS
-from projections.scores.periods import PERIODS, grouped
-from projections.scores.view import Scores, day_of, scores_view
-from projections.voids import VOIDABLE, fold_history
 from score_histories import batches, config_of, folded
+from tallybook.ledger.events import (
+    BenchmarkRecorded,
+    EventsVoided,
+    FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
+    SessionEnded,
+)
+from tallybook.ledger.recorded import By, Recorded
+from tallybook.projections.fold import fold
+from tallybook.projections.scores.periods import PERIODS, grouped
+from tallybook.projections.scores.session_inputs import KINDS
+from tallybook.projections.scores.view import Scores, day_of, scores_view
+from tallybook.projections.undo import VOIDABLE, fold_history
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])

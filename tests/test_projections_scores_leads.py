@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
     Numbers,
@@ -26,12 +26,20 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.scores.configured import read_config
-from projections.scores.leads import Drop, Level, drop_in, lead_json, leads_view, levels, stretch
-from projections.scores.view import Scores, scores_view
-from projections.surfaces.scores import configuration
-from projections.voids import fold_history
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.scores.configuration.parser import read_config
+from tallybook.projections.scores.reports.drop_causes import (
+    Drop,
+    Level,
+    drop_in,
+    lead_json,
+    leads_view,
+    levels,
+    stretch,
+)
+from tallybook.projections.scores.view import Scores, scores_view
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.undo import fold_history
 from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.events import SessionEnded
-from projections.scores.periods import PERIODS, aggregate, grouped, month_of, series, week_of
-from projections.scores.tally import Range, Tally, together
 from score_histories import config_of, folded, line, metrics
+from tallybook.ledger.events import SessionEnded
+from tallybook.projections.scores.periods import PERIODS, aggregate, grouped, month_of, series, week_of
+from tallybook.projections.scores.tally import Range, Tally, together
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
     Numbers,
@@ -26,14 +26,14 @@ from ledger.events import (
     PointSeeded,
     SessionEnded,
 )
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.scores.configured import overlaid, read_config
-from projections.scores.document import DocumentError
-from projections.scores.scoring import component_score
-from projections.scores.view import Scores, scores_view
-from projections.surfaces.project import Project
-from projections.surfaces.scores import configuration
-from projections.voids import fold_history
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.scores.configuration.document_reader import DocumentError
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.scoring import component_score
+from tallybook.projections.scores.view import Scores, scores_view
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.undo import fold_history
 from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from ledger.events import BenchmarkRecorded, FeedbackRecorded
-from projections.scores.config import component_id, score_id
-from projections.scores.judging import grade_of
-from projections.scores.scoring import Part, component_score, composites, scores
 from score_histories import LINEAR, config_of, metrics, scored, session_of, value_of
+from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded
+from tallybook.projections.scores.configuration.model import component_id, score_id
+from tallybook.projections.scores.grades import grade_of
+from tallybook.projections.scores.scoring import Part, component_score, composites, scores
 
 EXAMPLE = dict(zip([f"ac0{n}" for n in range(1, 10)], (92, 88, 85, 95, 78, 82, 75, 90, 94), strict=True))
 

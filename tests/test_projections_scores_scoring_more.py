@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import BenchmarkRecorded, FeedbackRecorded
-from projections.scores.inputs import exact
-from projections.scores.scoring import component_score, scores
 from score_histories import LINEAR, config_of, line, metrics, session_of
+from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded
+from tallybook.projections.scores.scoring import component_score, scores
+from tallybook.projections.scores.session_inputs import exact
 
 if TYPE_CHECKING:
-    from projections.scores.config import Config
+    from tallybook.projections.scores.configuration.model import Config
 
 # Counters and gauges
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from projections.scores import storage
 from scored import AT, EXAMPLE, MEASURED, config, example, folded, handoffs, noon, plain
+from tallybook.projections.scores.reports import score_files
 
 SESSION_FILE = """{
   "session_id": "session_2026-01-16_001",
@@ -41,21 +41,21 @@ SESSION_FILE = """{
 
 def test_the_documents_session_is_a_file_to_the_byte() -> None:
     """What gives 92, 88, 85, 95, 78, 82, 75, 90 and 94 is stored as "Per-Session Scores" has it."""
-    found = dict(storage.files(example(config())))
-    assert SESSION_FILE.encode() == storage.document_bytes(found[f"sessions/{EXAMPLE}.json"])
+    found = dict(score_files.files(example(config())))
+    assert SESSION_FILE.encode() == score_files.document_bytes(found[f"sessions/{EXAMPLE}.json"])
 
 
 def test_a_session_is_in_a_day_a_week_a_month_and_a_version() -> None:
     """The folders of "Storage Locations", and one for versions."""
     periods = ["daily/2026-01-16.json", "weekly/2026-W03.json", "monthly/2026-01.json", "versions/2.0.0.json"]
-    assert [f"sessions/{EXAMPLE}.json", *periods] == [place for place, _ in storage.files(example(config()))]
+    assert [f"sessions/{EXAMPLE}.json", *periods] == [place for place, _ in score_files.files(example(config()))]
 
 
 def test_a_day_is_stored_as_the_document_has_it() -> None:
     """Three sessions of 80, 90 and 95: average 88.33, and 7 days before of 86 → improving; keys in the order there."""
     sessions = [(f"b{day}", noon(f"2026-01-{day:02}"), plain(86), "") for day in range(9, 16)]
     day = [(f"s{value}", noon("2026-01-16"), plain(value), "") for value in (80, 90, 95)]
-    found = dict(storage.files(folded(config(), *sessions, *day)))["daily/2026-01-16.json"]
+    found = dict(score_files.files(folded(config(), *sessions, *day)))["daily/2026-01-16.json"]
     assert {
         "date": "2026-01-16",
         "sessions_count": 3,
@@ -71,29 +71,29 @@ def test_a_day_is_stored_as_the_document_has_it() -> None:
 def test_a_trend_needs_days_before() -> None:
     """Seven days with data have nothing before them: null; the eighth has one day, of 80, against 81 to 87 at 84."""
     state = handoffs(config(), {f"2026-01-{day:02}": 79 + day for day in range(1, 9)})
-    trends = [day["trend"] for day in storage.periods(state, "daily")]
+    trends = [day["trend"] for day in score_files.periods(state, "daily")]
     assert [None] * 7 + [{"direction": "improving", "delta": 4.0}] == trends
 
 
 def test_weeks_show_the_short_trend_and_months_the_long_one() -> None:
     """Eight days with data: the week has a trend at its end, the month, which compares 30 days, none."""
     state = handoffs(config(), {f"2026-01-{day:02}": 90 - day for day in range(1, 9)})
-    weeks = {week["week"]: week["trend"] for week in storage.periods(state, "weekly")}
+    weeks = {week["week"]: week["trend"] for week in score_files.periods(state, "weekly")}
     assert {"2026-W01": None, "2026-W02": {"direction": "declining", "delta": -4.0}} == weeks
-    assert [("2026-01", None)] == [(month["month"], month["trend"]) for month in storage.periods(state, "monthly")]
+    assert [("2026-01", None)] == [(month["month"], month["trend"]) for month in score_files.periods(state, "monthly")]
 
 
 def test_a_version_compares_with_the_one_before_by_their_numbers() -> None:
     """2.10 follows 2.9, whichever was seen first: 90 after 80."""
     sessions = [("b", AT, plain(90), "2.10"), ("a", AT, plain(80), "2.9"), ("c", AT, plain(70), "")]
-    found = [(one["version"], one["trend"]) for one in storage.version_documents(folded(config(), *sessions))]
+    found = [(one["version"], one["trend"]) for one in score_files.version_documents(folded(config(), *sessions))]
     assert [("2.9", None), ("2.10", {"direction": "improving", "delta": 10.0})] == found
 
 
 def test_what_has_no_data_is_left_out() -> None:
     """A session with one component has no other, and one without any composite has no grade."""
     own = config(sessions={"improvement": ["ac05", "ac06", "ac07"]})
-    (place, found), *_ = storage.files(folded(own, ("s1", AT, plain(80, "ac08"), "")))
+    (place, found), *_ = score_files.files(folded(own, ("s1", AT, plain(80, "ac08"), "")))
     assert "sessions/s1.json" == place
     assert ({"ac08": 80}, {}, None, None) == (
         found["component_scores"],
@@ -107,7 +107,7 @@ def test_files_are_kept_for_so_many_days_back_from_the_last_event() -> None:
     """Of 2 days behind the 10th, the 9th and the 10th; their week and version whole, with what lies before."""
     days = {"01": "1", "08": "2", "09": "2", "10": "2"}
     sessions = [(f"s{day}", noon(f"2026-01-{day}"), plain(80), version) for day, version in days.items()]
-    found = dict(storage.files(folded(config(storage={"retention_days": 2}), *sessions)))
+    found = dict(score_files.files(folded(config(storage={"retention_days": 2}), *sessions)))
     periods = ["daily/2026-01-09.json", "daily/2026-01-10.json", "weekly/2026-W02.json", "monthly/2026-01.json"]
     assert ["sessions/s10.json", "sessions/s09.json", *periods, "versions/2.json"] == list(found)
     assert (3, 4) == (found["weekly/2026-W02.json"]["sessions_count"], found["monthly/2026-01.json"]["sessions_count"])
@@ -115,14 +115,14 @@ def test_files_are_kept_for_so_many_days_back_from_the_last_event() -> None:
 
 def test_days_are_those_of_the_configured_zone() -> None:
     """Ten in the evening in London is the next morning in Tokyo."""
-    found = dict(storage.files(example(config(timezone="Asia/Tokyo"))))
+    found = dict(score_files.files(example(config(timezone="Asia/Tokyo"))))
     assert "daily/2026-01-17.json" in found
 
 
 @pytest.mark.parametrize("id_", ["session_2026-01-16_001", "2.0.0", "5f1c2f0e-7a3b-4c44-9d0e-1b2c3d4e5f60", "x" * 100])
 def test_a_plain_id_is_its_own_file_name(id_: str) -> None:
     """Small letters, digits, dots, underscores and dashes, at most 100."""
-    assert f"{id_}.json" == storage.file_name(id_)
+    assert f"{id_}.json" == score_files.file_name(id_)
 
 
 @pytest.mark.parametrize(
@@ -143,13 +143,13 @@ def test_a_plain_id_is_its_own_file_name(id_: str) -> None:
 )
 def test_an_odd_id_is_spelled_with_its_digest(id_: str, shown: str) -> None:
     """What some file system takes for something else is written small and plain, and told apart by 32 hex digits."""
-    assert re.fullmatch(re.escape(shown) + r"~[0-9a-f]{32}\.json", storage.file_name(id_))
+    assert re.fullmatch(re.escape(shown) + r"~[0-9a-f]{32}\.json", score_files.file_name(id_))
 
 
 @given(st.text(max_size=150), st.text(max_size=150))
 def test_no_two_ids_have_one_file(one: str, other: str) -> None:
     """Not on a file system that ignores case either; and every name is a name, of at most 255 bytes."""
-    names = [storage.file_name(id_) for id_ in (one, other, one.upper(), other.casefold())]
+    names = [score_files.file_name(id_) for id_ in (one, other, one.upper(), other.casefold())]
     assert len({one, other, one.upper(), other.casefold()}) == len({name.casefold() for name in names})
     assert [] == [name for name in names if not re.fullmatch(r"[a-z0-9_~-][a-z0-9._~-]{0,120}", name)]
 
@@ -159,7 +159,7 @@ def test_versions_have_one_order(versions: list[str]) -> None:
     """Whatever they are called, the same ones stand in the same order."""
     sessions = [(f"s{n}", AT, plain(80), version) for n, version in enumerate(versions)]
     states = (folded(config(), *sessions), folded(config(), *reversed(sessions)))
-    there, back = ([one["version"] for one in storage.version_documents(state)] for state in states)
+    there, back = ([one["version"] for one in score_files.version_documents(state)] for state in states)
     assert there == back
     assert set(versions) - {""} == set(there)
 
@@ -168,7 +168,7 @@ def test_only_what_was_written_here_is_known_by_name_and_shape() -> None:
     """Another key, another order, or another name than its own makes a file somebody else's."""
     document = json.loads(SESSION_FILE)
     name = f"{EXAMPLE}.json"
-    assert storage.named_as("sessions", name, document)
+    assert score_files.named_as("sessions", name, document)
     others = [
         {**document, "note": ""},
         dict(reversed(document.items())),
@@ -176,15 +176,15 @@ def test_only_what_was_written_here_is_known_by_name_and_shape() -> None:
         None,
         {**document, "session_id": 3},
     ]
-    assert [False] * 5 == [storage.named_as("sessions", name, other) for other in others]
-    assert not storage.named_as("sessions", "copy.json", document)
-    assert not storage.named_as("daily", name, document)
-    assert not storage.named_as("reports", name, {})
+    assert [False] * 5 == [score_files.named_as("sessions", name, other) for other in others]
+    assert not score_files.named_as("sessions", "copy.json", document)
+    assert not score_files.named_as("daily", name, document)
+    assert not score_files.named_as("reports", name, {})
 
 
 def test_every_file_is_known_again() -> None:
     """Also one of an odd id, of an odd version, and of every period."""
     sessions = [("../x", AT, MEASURED, "V 1"), ("s", AT, plain(3), "1.0")]
-    for place, document in storage.files(folded(config(), *sessions)):
+    for place, document in score_files.files(folded(config(), *sessions)):
         folder, _, name = place.partition("/")
-        assert storage.named_as(folder, name, json.loads(storage.document_bytes(document)))
+        assert score_files.named_as(folder, name, json.loads(score_files.document_bytes(document)))

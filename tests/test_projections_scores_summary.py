@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.scores.summary import Focus, feed, focus, standings, summary
 from scored import AT, MEASURED, config, example, folded, handoffs, noon, plain
+from tallybook.projections.scores.reports.summary import Focus, feed, focus, standings, summary
 
 if TYPE_CHECKING:
-    from projections.scores.view import Scores
+    from tallybook.projections.scores.view import Scores
 
 
 def declining(first: int, drop: int) -> Scores:

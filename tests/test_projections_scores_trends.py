@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from projections.scores.forecast import Forecast
-from projections.scores.trends import Trend, tenths, trend, trend_json
+from tallybook.projections.scores.trends.forecast import Forecast
+from tallybook.projections.scores.trends.trend import Trend, tenths, trend, trend_json
 
 WEEK = [82, 84, 83, 85, 87, 86, 88]
 """The data of the document's example: 595 in all, 85 on average."""

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.events import (
+from score_histories import batches, config_of, folded, line, metrics
+from tallybook.ledger.events import (
     BaselineSet,
     BenchmarkRecorded,
     EventRedacted,
@@ -20,19 +21,18 @@ from ledger.events import (
     SessionEnded,
     TelemetryKept,
 )
-from ledger.recorded import batch_of
-from projections.fold import fold
-from projections.scores import view as module
-from projections.scores.tally import Range, Tally
-from projections.scores.view import Baseline, Scores, Sessions, day_of, scores_view
-from projections.voids import fold_history
-from score_histories import batches, config_of, folded, line, metrics
+from tallybook.ledger.recorded import batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.scores import view as module
+from tallybook.projections.scores.tally import Range, Tally
+from tallybook.projections.scores.view import Baseline, Scores, Sessions, day_of, scores_view
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ledger.recorded import Recorded
-    from projections.scores.inputs import Session
+    from tallybook.ledger.recorded import Recorded
+    from tallybook.projections.scores.session_inputs import Session
 
 BERLIN = "timezone: Europe/Berlin"
 DAYS_LATER = "2026-01-18T09:00:00"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import (
+from tallybook.ledger.events import (
     EventsVoided,
     KeyPoint,
     PlaybookEdited,
@@ -22,15 +22,15 @@ from ledger.events import (
     PointRetired,
     PointReworded,
 )
-from projections.confidence import interval, needs_ratings
-from projections.fold import fold
-from projections.inject import lower_bound
-from projections.playbook import PLAYBOOK
-from projections.points import REDACTED
-from projections.prune import Policy
-from projections.standing import Standing, blame, graveyard, standing_view
-from projections.voids import fold_history
-from projections.voids import history as retold
+from tallybook.projections.entry_history.status import Standing, blame, graveyard, standing_view
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.confidence import interval, needs_ratings
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.inject import lower_bound
+from tallybook.projections.playbook.prune import Policy
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.undo import fold_history
+from tallybook.projections.undo import history as retold
 from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:

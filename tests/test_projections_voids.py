@@ -8,10 +8,11 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.backends.memory import MemoryLog
-from ledger.clock import moment
-from ledger.codec import decode, encode
-from ledger.events import (
+from reference_model import EXTRACTIONS, Model, book
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
     KeyPoint,
@@ -22,15 +23,15 @@ from ledger.events import (
     PointAdded,
     PointRated,
 )
-from ledger.recorded import Batch, By, Recorded, batch_of
-from projections.fold import fold
-from projections.playbook import PLAYBOOK, Playbook
-from projections.render import playbook_dict
-from projections.surfaces import reading, record
-from projections.surfaces.requests import Request, Undo, Update
-from projections.voids import VOIDABLE, Voided, fold_history, voids_of
-from projections.voids import history as retold
-from reference_model import EXTRACTIONS, Model, book
+from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
+from tallybook.projections.undo import VOIDABLE, Voided, fold_history, voids_of
+from tallybook.projections.undo import history as retold
 from test_projections_laws import KNOWN, history, plain, ticking
 
 if TYPE_CHECKING:

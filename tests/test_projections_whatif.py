@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ledger.events import (
+from reference_model import NAMES
+from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
     PlaybookUpdated,
@@ -16,20 +17,19 @@ from ledger.events import (
     PointRated,
     PointRestored,
 )
-from projections.audit import audit_view
-from projections.playbook import playbook_view
-from projections.prune import POLICIES, Policy
-from projections.render import playbook_dict
-from projections.voids import VOIDABLE, fold_history
-from projections.whatif import Without, difference, difference_json, suppose
-from reference_model import NAMES
+from tallybook.projections.comparison.whatif import Without, difference, difference_json, suppose
+from tallybook.projections.entry_history.audit import audit_view
+from tallybook.projections.playbook.prune import POLICIES, Policy
+from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.playbook.view import playbook_view
+from tallybook.projections.undo import VOIDABLE, fold_history
 from test_projections_laws import HISTORIES, history, plain
 from test_projections_voids import SAID, folded, ids_of, shown, then, without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ledger.recorded import Batch
+    from tallybook.ledger.recorded import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")

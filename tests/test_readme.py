@@ -12,16 +12,16 @@ import tomllib
 import pytest
 
 from command_line import verbs
-from ledger import errors
-from ledger.events import EVENT_TYPES
-from ledger.line import CONTINUED
-from ledger.telemetry import GAUGES, MARK, OK, SAID, TABLE, Row
-from projections.conditions import COMPARED, FIELDS, STATUSES
-from projections.prune import POLICIES
-from projections.surfaces import commands
-from projections.surfaces.project import Project
-from projections.surfaces.settings import SETTINGS, Settings
 from reference_model import extraction
+from tallybook.ledger import errors
+from tallybook.ledger.events import EVENT_TYPES
+from tallybook.ledger.line import CONTINUED
+from tallybook.ledger.telemetry.mapping import GAUGES, MARK, OK, SAID, TABLE, Row
+from tallybook.projections.comparison.conditions import COMPARED, FIELDS, STATUSES
+from tallybook.projections.playbook.prune import POLICIES
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
 from transcripts import run
 
 ROOT = Path(__file__).parents[1]

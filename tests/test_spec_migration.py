@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from projections.surfaces import compat
 from reference_model import LEGACY_FILES, LEGACY_ITEMS, book, extraction, migrate, point
+from tallybook import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

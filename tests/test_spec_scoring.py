@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from projections.surfaces import compat
 from reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, Model, book, extraction, point
+from tallybook import compat
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.codec import decode
-from projections.surfaces import answers, commands, entry
-from projections.surfaces.project import Project
-from projections.surfaces.reading import open_log
+from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.surfaces import commands, entry
+from tallybook.projections.surfaces.console import output
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 FULL = Path("/dev/full")
 HUMAN = {"rater": "human"}
-NOTE = f"note: the answer could not be written: No space left on device; {answers.RECORDED}\n"
+NOTE = f"note: the answer could not be written: No space left on device; {output.RECORDED}\n"
 UPDATE = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "helpful"}]})
 METRICS = json.dumps({"session_id": "s1", "component": "ac01", "metrics": {"accuracy": 90}})
 WRITING = {

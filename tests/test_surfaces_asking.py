@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.curate import Wish
-from projections.surfaces import cli, commands, curate
-from projections.surfaces.project import Project
-from projections.surfaces.telling import SeveralPointsError
 from reference_model import extraction
+from tallybook.ledger.decisions.curation import Wish
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.history.entry_story import SeveralPointsError
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,14 +31,14 @@ def here(project: Path) -> Project:
     commands.record(place, extraction(new=["Use type hints", "Mock the clock"]), HUMAN)
     commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), HUMAN)
     commands.add(place, "use TYPE hints!", HUMAN)
-    curate.wish(place, Wish("retire", "kpt_002", "stale"), HUMAN)
+    curation.wish(place, Wish("retire", "kpt_002", "stale"), HUMAN)
     return place
 
 
 def asked(capsys: pytest.CaptureFixture[str], *words: str, code: int = 0) -> str:
     """Return what the command prints, and see to its exit code."""
     capsys.readouterr()
-    assert code == cli.run(list(words))
+    assert code == main.run(list(words))
     return capsys.readouterr().out
 
 
@@ -60,7 +62,7 @@ def test_words_that_fit_several_find_none_of_them(here: Project) -> None:
 def test_why_lists_what_words_fit_and_ends_with_one(capsys: pytest.CaptureFixture[str]) -> None:
     """Name, status and text on standard output, and one line how to go on; quoted or not."""
     for words in (["type hints"], ["type", "hints"]):
-        assert 1 == cli.run(["why", *words])
+        assert 1 == main.run(["why", *words])
         printed = capsys.readouterr()
         assert "kpt_001  pruned  Use type hints\nkpt_003  kept  use TYPE hints!\n" == printed.out
         hint = "2 entries have these words; give the name of one, or more words"
@@ -100,7 +102,7 @@ def test_why_tells_people_a_story_in_a_few_lines(capsys: pytest.CaptureFixture[s
 def test_why_draws_nothing_in_json(capsys: pytest.CaptureFixture[str], option: str) -> None:
     """The answer has every count; a drawing would spoil it."""
     assert "" == asked(capsys, "why", "kpt_001", "--json", option, code=2)
-    assert 1 == cli.run(["why", "zebra", option])
+    assert 1 == main.run(["why", "zebra", option])
 
 
 @pytest.mark.usefixtures("here")
@@ -142,7 +144,7 @@ def test_a_hands_change_that_no_command_has_taken_in_is_told(here: Project, caps
     assert (None, None, {"rater": "human"}) == tuple(row["event"][key] for key in ("seq", "id", "by"))
     grave = json.loads(asked(capsys, "graveyard", "--json"))[-1]
     assert ("kpt_003", "retired", None) == (grave["name"], grave["status"], grave["event"]["seq"])
-    assert 0 == cli.run(["blame"])
+    assert 0 == main.run(["blame"])
     printed = capsys.readouterr()
     assert printed.out.startswith("kpt_009  +2 -0          -  ")
     told = "this is now, with what was changed in playbook.json and no command has taken in yet"
@@ -169,7 +171,7 @@ def test_what_a_when_came_to_is_a_note_beside_other_answers(
 ) -> None:
     """Number and what was named, where it was not a number that was typed."""
     for when, told in (("session:s1+", "note: session:s1+ is event 11, after session s1\n"), ("11", "")):
-        assert 0 == cli.run([*words, "--at", when])
+        assert 0 == main.run([*words, "--at", when])
         assert told == capsys.readouterr().err
 
 
@@ -188,7 +190,7 @@ def test_needs_ratings_answers_the_widest_first(here: Project, capsys: pytest.Ca
 def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Return what the command prints beside its answer."""
     capsys.readouterr()
-    cli.run(list(words))
+    main.run(list(words))
     return capsys.readouterr().err
 
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
-MAIN = "from projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 HUMAN = {"rater": "human"}
 BY_HAND = "learned by hand"
 

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of, make_caches
-from ledger import caches
-from projections.surfaces import cache_cleaning, commands, redact
-from projections.surfaces.project import Project
+from tallybook.ledger.storage import caches
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace import cache_cleaning
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import pytest
 from rich.console import Console
 
-from projections.surfaces.chart import MAX_COLUMNS, ROWS, chart
 from screens import KEPT, LEARNED, shown
+from tallybook.projections.surfaces.console.chart import MAX_COLUMNS, ROWS, chart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -15,28 +15,31 @@ import pytest
 
 from cache_damages import DAMAGES
 from cache_places import caches_of, make_caches
-from ledger import clock, disk
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode, encode
-from ledger.errors import DamagedLedgerError
-from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointPinned, PointRated, PointRetired
-from ledger.redact import Owed, owe
-from projections.checkpoint import PLAYBOOK_FORM
-from projections.diff import DEPARTURES_FORM
-from projections.playbook import PLAYBOOK, Playbook
-from projections.points import REDACTED
-from projections.standing import STANDING, blame, graveyard
-from projections.surfaces import checkpoints, commands, redact
-from projections.surfaces.project import Project
-from projections.surfaces.standing_kept import STANDING_FORM
-from projections.voids import fold_history
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointPinned, PointRated, PointRetired
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.redaction import Owed, owe
+from tallybook.projections.comparison.diff import DEPARTURES_FORM
+from tallybook.projections.entry_history.status import STANDING, blame, graveyard
+from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ledger.events import Event
-    from projections.checkpoint import Form
+    from tallybook.ledger.events import Event
+    from tallybook.projections.playbook.checkpoint import Form
 
 HUMAN = {"rater": "human"}
 BATCHES = 45
@@ -206,20 +209,29 @@ def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest
 @pytest.mark.parametrize(
     ("module", "form"),
     [
-        ("projections.checkpoint", PLAYBOOK_FORM),
-        ("projections.diff", DEPARTURES_FORM),
-        ("projections.surfaces.standing_kept", STANDING_FORM),
+        ("tallybook.projections.playbook.checkpoint", PLAYBOOK_FORM),
+        ("tallybook.projections.comparison.diff", DEPARTURES_FORM),
+        ("tallybook.projections.surfaces.history.checkpoint_standing", STANDING_FORM),
     ],
     ids=lambda one: getattr(one, "name", ""),
 )
 def test_all_code_that_a_state_comes_from_is_named(module: str, form: Form[Any]) -> None:
     """Every module of ours that is loaded along with the fold stands in the list, but those that only read bytes."""
-    probe = f"import sys, ledger.codec, {module}; print(*sys.modules)"
+    probe = f"import sys, tallybook.ledger.encoding.codec, {module}; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
-    bytes_alone = {"ledger.errors", "ledger.light", "ledger.line", "ledger.strict"}
-    packages = {"ledger", "ledger.kinds", "projections", "projections.surfaces"}
-    shown = {"projections.history", "projections.render", "projections.inject"}
-    others = {"ledger.kinds.reflection", "ledger.kinds.scores"}
+    bytes_alone = {
+        "tallybook.ledger.errors",
+        "tallybook.ledger.fast_stdlib",
+        "tallybook.ledger.line",
+        "tallybook.ledger.encoding.strict_json",
+    }
+    packages = {"ledger", "tallybook.ledger.kinds", "projections", "tallybook.projections.surfaces"}
+    shown = {
+        "tallybook.projections.event_rows",
+        "tallybook.projections.playbook.render",
+        "tallybook.projections.playbook.inject",
+    }
+    others = {"tallybook.ledger.kinds.reflection", "tallybook.ledger.kinds.scores"}
     ours = {name for name in loaded if name.startswith(("ledger", "projections"))}
     assert set() == ours - packages - bytes_alone - shown - others - {*checkpoints.SOURCES, *form.sources}
 

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command_line import Answer, verbs
-from projections.surfaces import cli, commands
-from projections.surfaces.project import Project
 from reference_model import book, extraction, point
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from command_line import Run
 
 ROOT = Path(__file__).resolve().parent.parent
-MAIN = "from projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated"]
 STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]
 BESIDE = ["origin", "original", "notes", "told", "cited", "stood", "vanished_by", "deciding", "lineage"]
@@ -232,11 +233,11 @@ def test_help_shows_an_example(run: Run, verb: str) -> None:
     assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
 
 
-@pytest.mark.parametrize("module", cli.ELSEWHERE)
+@pytest.mark.parametrize("module", main.ELSEWHERE)
 def test_every_verb_of_a_module_is_listed(module: str) -> None:
     """A verb that is added beside others is found by its name."""
-    found = import_module(f"projections.surfaces.{module}").VERBS
-    assert {*cli.ELSEWHERE[module]} == {verb.name for verb in found}
+    found = import_module(f"tallybook.projections.surfaces.{module}").VERBS
+    assert {*main.ELSEWHERE[module]} == {verb.name for verb in found}
 
 
 def test_help_lists_every_verb(run: Run) -> None:

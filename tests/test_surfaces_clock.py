@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:

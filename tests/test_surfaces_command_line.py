@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.names import find_name
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.ledger.names import find_name
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from command_line import Run
 
 HUMAN = {"rater": "human"}
 ROOT = Path(__file__).parent.parent
-COMMAND = [sys.executable, "-c", "from projections.surfaces.entry import main; main()"]
+COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()"]
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.errors import BadInputError, UnknownPointError
-from projections.surfaces import commands
-from projections.surfaces.cli import run
-from projections.surfaces.commands import DriftError
-from projections.surfaces.project import Project
 from reference_model import book, extraction, point
+from tallybook.ledger.errors import BadInputError, UnknownPointError
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run
+from tallybook.projections.surfaces.commands import DriftError
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path

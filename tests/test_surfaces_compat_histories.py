@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from projections.surfaces import commands, compat
-from projections.surfaces.project import Project
 from reference_model import Model, extraction, next_name, point
+from tallybook import compat
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

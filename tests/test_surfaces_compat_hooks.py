@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.errors import BadInputError
-from ledger.events import ReflectionCompleted
-from projections.surfaces import commands, compat
-from projections.surfaces.project import Project
 from reference_model import book, point
+from tallybook import compat
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import ReflectionCompleted
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_hook import events
 from test_surfaces_reflect import choose
 from transcripts import ROOT, Script, answer, kept
@@ -81,7 +82,7 @@ def hook(tmp_path: Path) -> Callable[..., Any]:
 
     def run(name: str, **payload: Any) -> Any:
         script = tmp_path / f"{name}.py"
-        script.write_text(SCRIPTS[name].replace("from common import", "from projections.surfaces.compat import"))
+        script.write_text(SCRIPTS[name].replace("from common import", "from tallybook.compat import"))
         environment = os.environ | {"PYTHONPATH": str(ROOT)}
         words, given = [sys.executable, str(script)], json.dumps(payload).encode()
         done = subprocess.run(words, input=given, capture_output=True, env=environment, check=False)

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import clock, disk, redact
-from projections.surfaces import cli, commands, doctor, findings
-from projections.surfaces.findings import Finding
-from projections.surfaces.project import Project
+from tallybook.ledger import clock
+from tallybook.ledger.storage import disk, redaction
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.doctor import finding
+from tallybook.projections.surfaces.doctor import run as doctor
+from tallybook.projections.surfaces.doctor.finding import Finding
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_bad_disk import Answer, as_somebody, run
 
 if TYPE_CHECKING:
@@ -101,7 +105,7 @@ def test_an_end_that_is_cut_off_is_told_by_one_check(here: Project, capsys: pyte
     """Damage is told by the check of the ledger alone; those that cannot read on say that they did not look."""
     path = here.ledger / "events.jsonl"
     path.write_bytes(path.read_bytes()[:-10])
-    assert 3 == cli.run(["--project", str(here.root), "doctor"])
+    assert 3 == main.run(["--project", str(here.root), "doctor"])
     lines = capsys.readouterr().out.splitlines()
     bad = [line for line in lines if line.startswith("bad ")]
     assert all(line.startswith("bad   ledger: events.jsonl:") for line in bad)
@@ -119,7 +123,7 @@ def test_something_bad_that_is_no_damage_costs_exit_code_1(here: Project) -> Non
 
 def test_nothing_is_changed(here: Project) -> None:
     """Neither a byte nor a time of any file changes, whatever ails the project."""
-    redact.owe(here.ledger, redact.Owed(("019a",), ("hunter2",), "secret", HUMAN))
+    redaction.owe(here.ledger, redaction.Owed(("019a",), ("hunter2",), "secret", HUMAN))
     (here.ledger / "head").write_bytes(b"torn")
     with (here.ledger / "events.jsonl").open("ab") as log:
         log.write(b'{"crc":"')
@@ -161,7 +165,8 @@ def test_a_project_that_may_not_be_entered_says_so(here: Project) -> None:
 
 def test_writers_at_work_are_no_fault(here: Project) -> None:
     """While others append, nothing that is found is bad."""
-    script = "import sys; from projections.surfaces import commands; from projections.surfaces.project import Project\n"
+    script = "import sys\nfrom tallybook.projections.surfaces import commands\n"
+    script += "from tallybook.projections.surfaces.workspace.project import Project\n"
     script += "while not sys.stdin.closed and not __import__('select').select([sys.stdin], [], [], 0)[0]:\n"
     script += (
         "    commands.rate(Project(__import__('pathlib').Path(sys.argv[1])), 'kpt_001', 'helpful', {'rater': 'test'})"
@@ -233,7 +238,7 @@ def test_what_is_told_stands_before_what_is_merely_fine() -> None:
 def test_an_age_is_told_in_its_largest_unit(passed_s: int, told: str) -> None:
     """An age is rounded down to the largest unit that it fills; a later moment has none."""
     now = clock.moment(1_800_000_000 * clock.MICROSECONDS)
-    assert told == findings.age(now.unix_us - passed_s * clock.MICROSECONDS, now)
+    assert told == finding.age(now.unix_us - passed_s * clock.MICROSECONDS, now)
 
 
 @pytest.mark.parametrize(
@@ -241,9 +246,9 @@ def test_an_age_is_told_in_its_largest_unit(passed_s: int, told: str) -> None:
 )
 def test_a_size_is_told_in_its_largest_unit(number: int, told: str) -> None:
     """A size is rounded down to the largest unit that it fills."""
-    assert told == findings.size(number)
+    assert told == finding.size(number)
 
 
 def test_many_names_are_cut() -> None:
     """Three names are told, and how many more there are."""
-    assert ("a, b, c", "a, b, c and 2 more") == (findings.named("abc"), findings.named("abcde"))
+    assert ("a, b, c", "a, b, c and 2 more") == (finding.named("abc"), finding.named("abcde"))

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.events import PlaybookEdited, PointEdited, PointRemoved
-from projections.surfaces import commands, playbook_file, reading
-from projections.surfaces.project import Project
+from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,11 +24,11 @@ HUMAN = {"rater": "human"}
 RATE = """
 import sys
 from pathlib import Path
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 print(commands.rate(Project(Path(sys.argv[1])), "kpt_001", "helpful", {"rater": "human"}).seq_from)
 """
-DIE = "import os\nfrom projections.surfaces import record\nrecord._render = lambda *_: os._exit(9)\n"
+DIE = "import os\nfrom tallybook.projections.surfaces.writing import record\nrecord._render = lambda *_: os._exit(9)\n"
 EDITS = (PlaybookEdited, PointEdited, PointRemoved)
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.surfaces import commands, doctor, ground
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.doctor import run, system
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_doctor import HUMAN, levels, posix, seen, traces
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def held(path: Path) -> Iterator[int]:
 def test_a_held_lock_is_told_with_its_holder(here: Project, name: str) -> None:
     """A lock that is held for longer than a writer waits is told with the id and name of the process that has it."""
     with held(here.ledger / name) as pid:
-        assert pid == ground.holder(here.ledger / name)
+        assert pid == system.holder(here.ledger / name)
         ((level, message),) = seen(here, "lock")
     assert "note" == level
     assert message.startswith(f"process {pid} (")
@@ -75,7 +76,7 @@ def test_a_stopped_holder_is_bad(here: Project) -> None:
     with held(here.ledger / "lock") as pid:
         os.kill(pid, signal.SIGSTOP)
         os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
-        found = [one for one in doctor.examine(here) if one.check == "lock"]
+        found = [one for one in run.examine(here) if one.check == "lock"]
     assert [("bad", f"`kill -CONT {pid}` lets it go on")] == [(one.level, one.hint) for one in found]
 
 
@@ -113,7 +114,7 @@ def test_a_link_in_place_of_a_file_is_bad(here: Project, tmp_path_factory: pytes
 def test_a_ledger_that_leads_elsewhere_is_told_once(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where the ledger's folder itself is a link, that is all that is said."""
     (project / ".claude" / "ledger").symlink_to(tmp_path_factory.mktemp("elsewhere"))
-    (found,) = doctor.examine(Project(project))
+    (found,) = run.examine(Project(project))
     assert ("project", "bad") == (found.check, found.level)
 
 
@@ -122,7 +123,7 @@ def test_a_file_in_place_of_a_folder_is_told_once(tmp_path: Path, place: str) ->
     """Where a file stands in place of a folder that holds everything, that is all that is said."""
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).write_bytes(b"")
-    (found,) = doctor.examine(Project(tmp_path))
+    (found,) = run.examine(Project(tmp_path))
     assert ("project", f"{tmp_path / place} is no folder") == (found.check, found.message)
 
 
@@ -168,13 +169,13 @@ MOUNTS = """\
 @posix
 def test_the_file_system_is_the_one_mounted_nearest(path: str, found: tuple[str, str]) -> None:
     """The nearest mount above a path counts, of two at one place the later."""
-    assert found == ground.file_system(Path(path), MOUNTS)
+    assert found == system.file_system(Path(path), MOUNTS)
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "fuse.sshfs", "tmpfs"])
 def test_a_file_system_that_keeps_less_is_named(here: Project, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Where locks and flushes may not hold, or nothing outlives a restart, the file system is named."""
-    monkeypatch.setattr(ground, "file_system", lambda _: (kind, "/mnt"))
+    monkeypatch.setattr(system, "file_system", lambda _: (kind, "/mnt"))
     ((level, message),) = seen(here, "file system")
     assert ("note", True) == (level, message.startswith(f"{kind} at /mnt: "))
 

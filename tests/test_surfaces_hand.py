@@ -7,14 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.codec import encode
-from ledger.curate import Wish
-from ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
-from ledger.events import EventsVoided
-from projections.points import REDACTED
-from projections.surfaces import commands, compat, curate, entry, reading, record
-from projections.surfaces.project import Project
 from reference_model import book, extraction, point
+from tallybook import compat
+from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
+from tallybook.ledger.events import EventsVoided
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.surfaces import commands, entry
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation, record
 from test_projections_laws import told
 
 if TYPE_CHECKING:
@@ -38,7 +41,7 @@ def here(project: Path) -> Project:
 
 def wish(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
     """Let somebody decide something about an entry."""
-    curate.wish(here, Wish(verb, name, "", text, merged), HUMAN)
+    curation.wish(here, Wish(verb, name, "", text, merged), HUMAN)
 
 
 def counts(here: Project) -> dict[str, tuple[int, int]]:
@@ -123,7 +126,7 @@ def test_what_cannot_be_done_is_refused(
     here: Project, run: Run, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
     """One line says why, and nothing is recorded."""
-    curate.undo(here, *NOBODY)
+    curation.undo(here, *NOBODY)
     before = (here.ledger / "events.jsonl").read_bytes()
     answer = run(*arguments)
     assert (code, "", 1) == (answer.code, answer.out, answer.err.count("\n"))
@@ -136,7 +139,7 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
     here = Project(project)
     edit(here, book({"name": "kpt_001", "text": "old advice"}))
     with pytest.raises(NothingToDoError, match="the ledger: has nothing to undo"):
-        curate.undo(here, *NOBODY)
+        curation.undo(here, *NOBODY)
     assert not here.ledger.exists()
 
 
@@ -145,27 +148,27 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
 
 def test_undo_steps_back_by_the_numbers_that_it_names(here: Project) -> None:
     """Each plain undo after the first one names the next change; once all are undone, nothing is left to name."""
-    undone = [curate.undo(here, *NOBODY)]
+    undone = [curation.undo(here, *NOBODY)]
     for number in ("7", "5", "3"):
         with pytest.raises(NothingToDoError, match=f"run: tallybook undo {number}$"):
-            curate.undo(here, *NOBODY)
-        undone.append(curate.undo(here, number, None, "", HUMAN))
+            curation.undo(here, *NOBODY)
+        undone.append(curation.undo(here, number, None, "", HUMAN))
     assert [[8, 9], [6, 7], [4, 5], [2, 3]] == [[seq for seq, _ in one.events] for one in undone]
     assert {} == counts(here)
     with pytest.raises(NothingToDoError, match="nothing before it can be undone"):
-        curate.undo(here, *NOBODY)
+        curation.undo(here, *NOBODY)
     assert "kpt_004" == commands.add(here, "four", HUMAN).added[0]
 
 
 def test_an_undoing_is_undone_by_its_number_or_its_id(here: Project) -> None:
     """The same bytes come back but for the stamp and the date."""
     before = read(here)["key_points"]
-    undone = curate.undo(here, None, "s1", "", HUMAN)
+    undone = curation.undo(here, None, "s1", "", HUMAN)
     assert (0, 0) == counts(here)["kpt_002"]
-    curate.undo(here, str(undone.outcome.seq_from), None, "", HUMAN)
+    curation.undo(here, str(undone.outcome.seq_from), None, "", HUMAN)
     assert before == read(here)["key_points"]
     rows = {row["seq"]: row["id"] for row in commands.log(here)}
-    curate.undo(here, rows[11], None, "", HUMAN)
+    curation.undo(here, rows[11], None, "", HUMAN)
     assert (0, 0) == counts(here)["kpt_002"]
 
 
@@ -179,14 +182,14 @@ def test_a_session_is_undone_by_the_beginning_of_its_id(here: Project, run: Run)
 def test_what_a_hand_changed_is_the_last_thing_that_happened(here: Project) -> None:
     """An edit that no command has taken in yet is recorded, and then taken back."""
     edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})
-    assert ["edited kpt_001", "edit closed, o"] == [what[:14] for _, what in curate.undo(here, *NOBODY).events]
+    assert ["edited kpt_001", "edit closed, o"] == [what[:14] for _, what in curation.undo(here, *NOBODY).events]
     assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
 
 
 def test_an_undone_session_can_speak_again(here: Project) -> None:
     """What it says behind the undoing counts, and its names go on from where they were."""
     commands.record(here, extraction(("kpt_001", "harmful"), new=["four"]), {"rater": "reflector", "session": "s1"})
-    curate.undo(here, None, "s1", "", HUMAN)
+    curation.undo(here, None, "s1", "", HUMAN)
     came = commands.record(here, extraction(("kpt_001", "helpful"), new=["four"]), {"rater": "agent", "session": "s1"})
     assert ("kpt_005",) == came.added
     assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0), "kpt_005": (0, 0)} == counts(here)
@@ -196,9 +199,9 @@ def test_a_state_of_before_is_caught_up(here: Project) -> None:
     """A process that had folded what another one undid goes on without it, and with what was brought back."""
     log = reading.open_log(here)
     before = reading.current(log)
-    curate.undo(here, *NOBODY)
-    curate.undo(here, "10", None, "", HUMAN)
-    curate.undo(here, "11", None, "", HUMAN)
+    curation.undo(here, *NOBODY)
+    curation.undo(here, "10", None, "", HUMAN)
+    curation.undo(here, "11", None, "", HUMAN)
     rate(here, ("kpt_001", "helpful"))
     assert told(reading.current(log)) == told(reading.caught_up(log.read, before))
     assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
@@ -220,7 +223,7 @@ def test_a_merge_that_was_undone_leaves_two(here: Project) -> None:
     """Ratings that came in under the old name meanwhile are that entry's again."""
     wish(here, "merge", "kpt_001", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
-    curate.undo(here, "10", None, "", HUMAN)
+    curation.undo(here, "10", None, "", HUMAN)
     assert {"kpt_001": (1, 0), "kpt_002": (1, 1), "kpt_003": (0, 0)} == counts(here)
 
 
@@ -231,7 +234,7 @@ def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
     assert [] == [path for path in here.claude.rglob("*") if path.is_file() and b"Jane Roe" in path.read_bytes()]
     assert point("kpt_002", REDACTED, 1) == read(here)["key_points"][1]
     assert {"kpt_001": (0, 0), "kpt_002": (1, 0), "kpt_003": (0, 0)} == counts(here)
-    curate.undo(here, "10", None, "", HUMAN)
+    curation.undo(here, "10", None, "", HUMAN)
     assert point("kpt_002", "two", 1) == read(here)["key_points"][1]
     assert 0 == run("verify").code
 
@@ -241,7 +244,7 @@ def test_an_old_file_brings_no_redacted_text_back_whatever_was_undone(here: Proj
     for name in ("kpt_001", "kpt_003"):
         wish(here, "pin", name)
     for target in ("11", "10"):
-        curate.undo(here, target, None, "", HUMAN)
+        curation.undo(here, target, None, "", HUMAN)
     old = read(here)
     undoings = tuple(row["id"] for row in commands.log(here) if row["kind"] == "events.voided")
     with reading.open_log(here).transaction() as tx:
@@ -275,8 +278,8 @@ def test_a_file_from_before_a_merge_undoes_no_rating(here: Project) -> None:
 def test_a_file_from_before_an_undoing_brings_nothing_back_but_what_it_changes(here: Project) -> None:
     """Left as it was, it says nothing; a new text keeps the counts that are left, and lets an undone entry stand."""
     old = read(here)
-    curate.undo(here, *NOBODY)
-    curate.undo(here, "6", None, "", HUMAN)
+    curation.undo(here, *NOBODY)
+    curation.undo(here, "6", None, "", HUMAN)
     edit(here, old)
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == counts_after(here)
     edit(here, old, kpt_002={"text": "2"}, kpt_003={"text": "3"})
@@ -293,8 +296,8 @@ def counts_after(here: Project) -> dict[str, tuple[int, int]]:
 def test_a_dict_that_was_loaded_before_an_undoing_saves_its_own_alone(here: Project) -> None:
     """Neither the undone rating nor the undone entry comes back with it, and its ratings count."""
     playbook = compat.load_playbook()
-    curate.undo(here, *NOBODY)
-    curate.undo(here, "6", None, "", HUMAN)
+    curation.undo(here, *NOBODY)
+    curation.undo(here, "6", None, "", HUMAN)
     compat.update_playbook_data(playbook, extraction(("kpt_001", "helpful"), ("kpt_002", "harmful")))
     compat.save_playbook(playbook)
     assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == counts(here)

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ledger.errors import BadInputError, NothingToDoError, UnknownPointError
-from projections.surfaces import commands, compat, curate, reading
-from projections.surfaces.project import Project
 from reference_model import extraction
+from tallybook import compat
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownPointError
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 from test_surfaces_hand import HUMAN, edit, rate, read, wish
 
 if TYPE_CHECKING:
@@ -61,7 +64,7 @@ STEPS: Any = st.one_of(
         NAMES,
     ),
     st.builds(
-        lambda target, session: lambda here: curate.undo(here, target, session, "", HUMAN),
+        lambda target, session: lambda here: curation.undo(here, target, session, "", HUMAN),
         st.none() | SEQS,
         st.sampled_from([None, None, "s2", "s3"]),
     ),

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import clock, disk, redact
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.errors import OutcomeUnknownError
-from ledger.events import PlaybookUpdated
-from ledger.line import Draft
-from projections.surfaces import commands, doctor, reading
-from projections.surfaces import redact as redacting
-from projections.surfaces.project import Project
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.events import PlaybookUpdated
+from tallybook.ledger.line import Draft
+from tallybook.ledger.storage import disk, redaction
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.doctor import run as doctor
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact as redacting
 from test_surfaces_bad_disk import run
 from test_surfaces_doctor import HUMAN, assert_calm, levels, posix, seen
 from test_surfaces_spool import held
@@ -163,7 +166,7 @@ def test_a_spool_file_that_holds_no_request_is_named(here: Project) -> None:
 def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None:
     """A redaction that was cut short is bad, and the next command that writes finishes it."""
     added = next(one for batch in reading.batches(here) for one in batch.records if one.seq == 2)
-    redact.owe(here.ledger, redact.Owed((added.id,), ("Use type hints",), "wrong", HUMAN))
+    redaction.owe(here.ledger, redaction.Owed((added.id,), ("Use type hints",), "wrong", HUMAN))
     assert [("bad", "the text of 1 event has to go and may still stand on disk")] == seen(here, "redaction")
     commands.replay(here)
     assert [("ok", "the text of 1 event is gone")] == seen(here, "redaction")
@@ -171,16 +174,16 @@ def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None
 
 def test_a_redaction_that_cannot_be_read_ends_no_other_check(here: Project) -> None:
     """A note of what has to go that is torn is told once, and every check that needs it not is made."""
-    disk.store(here.ledger / redact.OWED, b"{")
+    disk.store(here.ledger / redaction.OWED, b"{")
     findings = doctor.examine(here)
     (told,) = [one for one in findings if one.level == "bad"]
-    assert told.message.startswith(f"could not be looked at: {here.ledger / redact.OWED}: cannot be read")
+    assert told.message.startswith(f"could not be looked at: {here.ledger / redaction.OWED}: cannot be read")
     assert {"lock", "spool", "files", "modes"} <= {one.check for one in findings if one.level == "ok"}
 
 
 def test_what_a_killed_redaction_left_is_bad(here: Project) -> None:
     """The note under its last name may hold the text that had to go, until the next command that writes removes it."""
-    disk.store(here.ledger / redact.PAID, b"hunter2")
+    disk.store(here.ledger / redaction.PAID, b"hunter2")
     assert [("bad", "a text has to go and may still stand on disk")] == seen(here, "redaction")
     commands.replay(here)
     assert [("ok", "none is owed")] == seen(here, "redaction")

@@ -14,17 +14,17 @@ import attrs
 import pytest
 
 from cache_places import caches_of
-from ledger import disk
-from ledger.codec import decode
-from ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
-from projections.playbook import CHANGES
-from projections.surfaces import commands
-from projections.surfaces.hook_record import BESIDE, BODIES
-from projections.surfaces.project import Project
-from projections.surfaces.reading import open_log
-from projections.surfaces.reflection import worker
-from projections.surfaces.settings import Settings
 from reference_model import extraction
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
+from tallybook.ledger.storage import disk
+from tallybook.projections.playbook.view import CHANGES
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.hooks.append import BESIDE, BODIES
+from tallybook.projections.surfaces.reflection import worker
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import Settings
 from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
@@ -32,12 +32,18 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 HUMAN = {"rater": "human"}
-HOOK = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "hook"]
+HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "anthropic")
-HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "os", "site", "collections")
+HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "site", "collections")
 # Of ours, what is for a ledger that is not as it should be.
-MENDING = ("ledger.scan", "ledger.reader", "ledger.recover", "ledger.redact", "ledger.spool")
+MENDING = (
+    "tallybook.ledger.reading.scan",
+    "tallybook.ledger.reading.reader",
+    "tallybook.ledger.reading.recover",
+    "tallybook.ledger.storage.redaction",
+    "tallybook.ledger.storage.spool",
+)
 
 
 def call(payload: Mapping[str, Any] | bytes, session: str = "s1") -> str:
@@ -271,13 +277,13 @@ def test_a_hostile_entry_is_told_as_data(here: Project, text: str) -> None:
     assert len("\n".join(lines)) <= Settings().budget_chars
 
 
-def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project) -> None:
+def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project, installed_in: Path) -> None:
     """Where the file is current, and settings and keys were read before, nothing installed, slow or idle is loaded."""
     set_to(here, "[playbook]\nbudget_chars = 9000\n[reflection]\non_stop = false\n")
     call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_002]"}, "s0")
     code = (
         "import sys; sys.argv[1:] = ['hook']\n"
-        "from projections.surfaces.hook import run\n"
+        "from tallybook.projections.surfaces.hooks.handler import run\n"
         "run([]); sys.stderr.write(' '.join(sorted(sys.modules)))"
     )
     environment = {**os.environ, "PYTHONNOUSERSITE": "1"}
@@ -289,7 +295,7 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project) 
         data = json.dumps({"session_id": "s1", "cwd": str(here.root), **payload}).encode()
         # Without site: an editable installation may load more than a hook does.
         done = subprocess.run(
-            [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + code],
+            [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(installed_in)!r})\n" + code],
             input=data,
             capture_output=True,
             env=environment,

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import clock
-from projections.reflections import Session
-from projections.surfaces import commands, hook_health, hook_start
-from projections.surfaces.findings import Patient
-from projections.surfaces.install import settings
-from projections.surfaces.install.command import hook_command
-from projections.surfaces.project import Project
-from projections.surfaces.reflection import bootstrap
+from tallybook.ledger import clock
+from tallybook.projections.reflections import Session
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.doctor import hooks
+from tallybook.projections.surfaces.doctor.finding import Patient
+from tallybook.projections.surfaces.install import hook_entries
+from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.reflection import backfill
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_bad_disk import run
 from test_surfaces_doctor import HUMAN, posix, seen, traces
 from test_surfaces_hook import START, call
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 NOW = clock.moment(clock.unix_us("2026-11-21T12:00:00.000000Z"))
-EVERYWHERE = settings.install(None, "tallybook hook", "settings")
+EVERYWHERE = hook_entries.install(None, "tallybook hook", "settings")
 LONG_AGO_S = 1_700_000_000
 
 
@@ -81,7 +82,7 @@ def ran(script: Script, event: str, kind: str = "hook_success", at: str = "11:00
 
 def found(here: Project) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds at NOW."""
-    return [(one.level, one.message, one.hint) for one in hook_health.hooks(Patient(here, NOW))]
+    return [(one.level, one.message, one.hint) for one in hooks.hooks(Patient(here, NOW))]
 
 
 def said(here: Project) -> list[tuple[str, str]]:
@@ -117,7 +118,7 @@ def test_what_is_installed_and_trusted_is_fine(here: Project) -> None:
 
 def test_events_that_are_missing_are_named(here: Project) -> None:
     """Settings for some events only are named with the others, and with what adds them."""
-    path = install(here.root, {"hooks": {"Stop": [settings.group("tallybook hook")]}})
+    path = install(here.root, {"hooks": {"Stop": [hook_entries.group("tallybook hook")]}})
     trust(here.root)
     missing = "SessionStart, UserPromptSubmit, PostToolUse, SubagentStop, PreCompact, SessionEnd"
     first = ("note", f"{path}: nothing is called at {missing}", "`tallybook init` adds what is missing")
@@ -126,7 +127,7 @@ def test_events_that_are_missing_are_named(here: Project) -> None:
 
 def test_an_installation_for_the_user_counts(here: Project) -> None:
     """The user's own settings hold in every project; what is missing there is added there."""
-    path = install(Path.home(), {"hooks": {"Stop": [settings.group("tallybook hook")]}})
+    path = install(Path.home(), {"hooks": {"Stop": [hook_entries.group("tallybook hook")]}})
     level, message, hint = found(here)[0]
     assert ("note", True) == (level, message.startswith(f"{path}: nothing is called at SessionStart, "))
     assert "`tallybook init --user` adds what is missing" == hint
@@ -170,16 +171,20 @@ def test_a_program_that_is_not_there_is_bad(here: Project, on_path: Path) -> Non
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
-@pytest.mark.parametrize("gone", ["python3", "hook_start.py"])
-def test_a_python_that_is_not_there_is_named(here: Project, on_path: Path, tmp_path: Path, gone: str) -> None:
+@pytest.mark.parametrize("gone", ["python3", "tallybook/hook.py"])
+@pytest.mark.usefixtures("_installed")
+def test_a_python_that_is_not_there_is_named(
+    here: Project, on_path: Path, tmp_path: Path, installed_in: Path, gone: str
+) -> None:
     """With what is called in its place; where that is gone as well, hooks do nothing."""
-    python, start = tmp_path / "python3", tmp_path / "hook_start.py"
+    python, start = tmp_path / "python3", tmp_path / "tallybook" / "hook.py"
+    start.parent.mkdir()
     for path in (python, start):
         path.write_text("")
     trust(here.root)
     line = hook_command().replace(sys.executable, str(python))
-    line = line.replace(str(Path(hook_start.__file__).parent), str(tmp_path))
-    path = install(here.root, settings.install(None, line, "settings"))
+    line = line.replace(str(installed_in), str(tmp_path))
+    path = install(here.root, hook_entries.install(None, line, "settings"))
     assert ["ok", "ok"] == [level for level, _ in said(here)]
     (tmp_path / gone).unlink()
     note = f"{path}: {tmp_path / gone}, which the hooks start, is gone; they call `tallybook`, which is slower"
@@ -195,7 +200,7 @@ def test_a_python_that_is_not_there_is_named(here: Project, on_path: Path, tmp_p
 def test_a_program_is_looked_for_as_a_shell_does(here: Project, on_path: Path, program: str, bad: bool) -> None:
     """The home folder counts, and what only the agent's own variables lead to is believed."""
     on_path.rename(Path.home() / "tallybook")
-    install(here.root, settings.install(None, f"{program} hook", "settings"))
+    install(here.root, hook_entries.install(None, f"{program} hook", "settings"))
     assert bad == ("bad" in [level for level, _ in said(here)])
 
 
@@ -303,7 +308,7 @@ def test_sessions_without_a_trace_are_said(here: Project, trusted: bool, more: s
 def test_what_hooks_recorded_is_told(here: Project) -> None:
     """By what was done at an event; what a person asked for is no hook's."""
     script = session(here.root)
-    bootstrap.request(here, {"old": Session(str(script.path), script.path.stat().st_size)})
+    backfill.request(here, {"old": Session(str(script.path), script.path.stat().st_size)})
     assert ["note"] == [level for level, _ in seen(here, "hooks")]
     call(START)
     call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"})

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import clock
-from ledger.events import PlaybookInjected
-from projections.surfaces import hook
-from projections.surfaces.hook_payload import AGENTS
+from tallybook.ledger import clock
+from tallybook.ledger.events import PlaybookInjected
+from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks.payload import AGENTS
 from test_surfaces_hook import START, call, events, here, set_to, told
 from test_surfaces_spool import spooled
 
 if TYPE_CHECKING:
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 __all__ = ["here"]
 
@@ -31,8 +31,8 @@ def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: p
     payload = AGENTS["claude"]({"session_id": "s1", "cwd": str(here.root), **compacted})
     now_us = clock.utc_now().unix_us
     monkeypatch.setattr(clock, "utc_now", lambda: clock.moment(now_us + 11 * clock.MICROSECONDS))
-    assert "Use type hints" in told(hook.handle(payload))
-    assert "" == hook.handle(payload)
+    assert "Use type hints" in told(handler.handle(payload))
+    assert "" == handler.handle(payload)
     assert 4 == len(events(here, PlaybookInjected))
 
 

@@ -11,7 +11,7 @@ import pytest
 from test_surfaces_hook_health import here, install, on_path, said
 
 if TYPE_CHECKING:
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 __all__ = ["here", "on_path"]
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces import doctor, hook_health, hook_runs
-from projections.surfaces.findings import Patient
+from tallybook.projections.surfaces.doctor import hook_runs, hooks
+from tallybook.projections.surfaces.doctor import run as doctor
+from tallybook.projections.surfaces.doctor.finding import Patient
 from test_surfaces_bad_disk import run
 from test_surfaces_hook_health import LONG_AGO_S, NOW, found, here, install, on_path, ran, said, session
 
 if TYPE_CHECKING:
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 __all__ = ["here", "on_path"]
 
@@ -31,7 +32,7 @@ def test_how_often_and_how_long_hooks_ran_is_told(here: Project) -> None:
         ("ok", "Stop: called 4 times, last 59 min ago, median 46 ms, longest 100 ms"),
     ]
     assert told == said(here)[2:]
-    assert 2 == sum(": called " in line for line in doctor.lines(list(hook_health.hooks(Patient(here, NOW)))))
+    assert 2 == sum(": called " in line for line in doctor.lines(list(hooks.hooks(Patient(here, NOW)))))
 
 
 def test_a_line_that_stands_in_two_transcripts_counts_once(here: Project) -> None:

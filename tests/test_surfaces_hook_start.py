@@ -1,4 +1,4 @@
-"""How the settings start a hook: what Python compiled is taken where it fits, and all else is left to Python."""
+"""How the settings of an agent start a hook: from the installed package, and from nothing else."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.surfaces import commands, hook_start
-from projections.surfaces.install import command
-from projections.surfaces.project import MARKS, Project
+from installed import lay_out
+import tallybook
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.install import hook_command
+from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from test_surfaces_hook import HUMAN, START, told
 
 if TYPE_CHECKING:
@@ -24,30 +26,12 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there the insta
 
 ROOT = Path(__file__).resolve().parent.parent
 CITED = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"}
-TELL = """
-import sys, posix; sys.path.append(sys.argv[1]); import hook_start
-asked, find, leave = [], hook_start.find_spec, posix._exit
-def watched(name, *rest):
-    asked.append(name)
-    return find(name, *rest)
-def tell(code):
-    said = [asked, sorted(sys.path_importer_cache), sorted(sys.modules)]
-    import json
-    sys.stderr.write(json.dumps(said))
-    sys.stderr.flush()
-    leave(code)
-hook_start.find_spec, posix._exit = watched, tell
-hook_start.main()
-"""
-"""What the settings have started, and before it ends it tells which modules Python asked for, and which folders."""
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a copy of our packages that a hook has been started from once."""
-    root = tmp_path_factory.mktemp("installed")
-    for package in ("ledger", "projections", "prompts"):
-        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    root = lay_out(tmp_path_factory.mktemp("installed"))
     folder = tmp_path_factory.mktemp("work")
     (folder / ".claude").mkdir()
     commands.add(Project(folder), "Write tests", HUMAN)
@@ -73,11 +57,11 @@ def here(project: Path) -> Project:
 
 
 def start(
-    root: Path, payload: Mapping[str, str] = START, code: str = command._CODE, folder: Path | None = None
+    root: Path, payload: Mapping[str, str] = START, code: str = hook_command._CODE, folder: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Start a hook as the settings do, in a session of its own."""
     said = json.dumps({"session_id": os.urandom(4).hex(), **payload})
-    words = [sys.executable, *command._OPTIONS, code, str(root / "projections" / "surfaces")]
+    words = [sys.executable, *hook_command._OPTIONS, code, str(root)]
     done = subprocess.run(words, input=said, capture_output=True, text=True, check=False, cwd=folder)
     assert 0 == done.returncode, done.stderr
     return done
@@ -92,43 +76,25 @@ def answered(root: Path) -> str:
 
 def compiled(root: Path, name: str) -> Path:
     """Return what Python keeps of a module."""
-    path = root / name
+    path = root / "tallybook" / name
     return path.parent / "__pycache__" / f"{path.name}.{sys.implementation.cache_tag}.pyc"
-
-
-def test_the_first_start_has_python_keep_what_it_compiles(original: Path) -> None:
-    """An installer may have kept nothing."""
-    names = [name for group in hook_start.BEFORE.values() for name in group if name not in hook_start.PACKAGES]
-    assert [] == [name for name in names if not compiled(original, name.replace(".", "/")).exists()]
-
-
-@pytest.mark.parametrize("payload", [START, CITED], ids=["told", "cited"])
-def test_nothing_is_searched_for(here: Project, installed: Path, payload: Mapping[str, str]) -> None:
-    """Each module stands in the table behind those that it loads; Python looks into no folder of ours but the first."""
-    for _ in range(2):
-        start(installed, payload)
-    asked, folders, loaded = json.loads(start(installed, payload, TELL).stderr)
-    assert here.ledger.exists()
-    # The first of them is at hand before anybody asks for it.
-    along = [names for name, names in hook_start.BEFORE.items() if name in {"projections.surfaces.hook", *asked}]
-    ready = {name for names in along for name in names}
-    assert set() == ready & set(asked)
-    assert ready <= set(loaded)
-    mine = [folder for folder in folders if folder.startswith(str(installed))]
-    assert [str(installed / "projections" / "surfaces")] == mine
 
 
 def test_an_upgrade_counts_at_once(here: Project, installed: Path) -> None:
     """What was compiled of another source is not taken."""
     assert "Use type hints" in answered(installed)
-    source = installed / "projections" / "inject.py"
+    source = installed / "tallybook" / "projections" / "playbook" / "inject.py"
     source.write_text(source.read_text().replace(":: {", ":: new {"))
     assert ":: new Use type hints" in answered(installed)
     assert ":: new Use type hints" in answered(installed)
     assert 3 == len([row for row in commands.log(here) if row["kind"] == "playbook.injected"])
 
 
-@pytest.mark.parametrize("name", ["ledger/__init__", "ledger/light", "ledger/line", "projections/surfaces/hook"])
+SPOILT = ["ledger/__init__", "ledger/fast_stdlib", "ledger/line", "projections/surfaces/hooks/handler"]
+"""Modules whose compiled files are spoilt."""
+
+
+@pytest.mark.parametrize("name", SPOILT)
 @pytest.mark.parametrize("spoil", [lambda _: b"", lambda data: data[:7], lambda _: b"\0" * 99])
 def test_what_python_kept_may_be_spoilt(here: Project, installed: Path, name: str, spoil: object) -> None:
     """Then it is compiled anew."""
@@ -153,7 +119,7 @@ def test_a_folder_that_the_agent_works_in_is_no_place_for_modules(
     """Nor is one that a variable names: whoever wrote there runs nothing."""
     planted = tmp_path / "planted"
     planted.mkdir()
-    for name in ("ledger", "hook_start", "gc", "posix", "errno", "fcntl", "_json", "sitecustomize"):
+    for name in ("ledger", "tallybook", "gc", "posix", "errno", "fcntl", "_json", "sitecustomize"):
         (planted / f"{name}.py").write_text("print('planted')")
     monkeypatch.setenv("PYTHONPATH", str(planted))
     done = start(installed, folder=planted)
@@ -173,15 +139,16 @@ def test_a_file_that_is_not_current_is_brought_up_to_date(here: Project, install
 @pytest.mark.parametrize("gone", ["python", "folder"])
 def test_without_it_the_installed_command_is_called(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
     """It gets the payload whole; and where there is none either the hook ends with 0 and no answer."""
-    for name in ("bin/tallybook", "bin/python3", "lib/hook_start.py"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+    for name in ("bin/tallybook", "bin/python3", "lib/tallybook/hook.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text('#!/bin/sh\necho "$1 $(cat)"\n')
         (tmp_path / name).chmod(0o755)
+    (tmp_path / "lib" / "tallybook" / "ledger").mkdir()
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
-    monkeypatch.setattr(hook_start, "__file__", str(tmp_path / "lib" / "hook_start.py"))
+    monkeypatch.setattr(tallybook, "__file__", str(tmp_path / "lib" / "tallybook" / "__init__.py"))
     if gone == "python":
         monkeypatch.setattr(sys, "executable", str(tmp_path / "bin" / "python3"))
-    line = command.hook_command()
+    line = hook_command.hook_command()
     shutil.rmtree(tmp_path / "lib")
     (tmp_path / "bin" / "python3").unlink()
     for expected in ("hook {}\n", ""):

@@ -15,10 +15,11 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 import pytest
 
-from projections.surfaces import cli, commands
-from projections.surfaces.install import plan, settings
-from projections.surfaces.install.command import hook_command
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.install import hook_entries, plan
+from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_hook import START, call, told
 from test_surfaces_install_settings import files, odd, parsed
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from command_line import Answer
 
 THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
+pytestmark = pytest.mark.usefixtures("_installed")
 OURS = ["commands/playbook.md", "commands/score.md", "config/tallybook.toml", "settings.json"]
 
 
@@ -60,7 +62,7 @@ def test_an_empty_project_is_ready_for_the_next_session(claude: Path, run: Calla
     assert (0, "") == (answer.code, answer.err)
     assert OURS == list(tree(claude))
     group = {"hooks": [{"type": "command", "command": hook_command(), "timeout": 10}]}
-    assert {"hooks": {event: [group] for event in settings.EVENTS}} == json.loads(
+    assert {"hooks": {event: [group] for event in hook_entries.EVENTS}} == json.loads(
         (claude / "settings.json").read_bytes()
     )
     assert [] == commands.show(Project(claude.parent))["key_points"]
@@ -140,12 +142,12 @@ def test_settings_of_any_layout_come_back(new_project: Callable[[], Path], data:
     """Byte for byte, also where they had empty lists; hooks of ours that somebody wrote by hand go as well."""
     claude = new_project() / ".claude"
     (claude / "settings.json").write_bytes(data)
-    assert [0, 0] == [cli.run(["init", "--json"]), cli.run(["init", "--json"])]
-    assert 0 == cli.run(["uninstall", "--json"])
-    if data == settings.remove(data, "settings.json"):
+    assert [0, 0] == [main.run(["init", "--json"]), main.run(["init", "--json"])]
+    assert 0 == main.run(["uninstall", "--json"])
+    if data == hook_entries.remove(data, "settings.json"):
         assert {"settings.json": data} == tree(claude)
     else:
-        assert [] == settings.own_commands((claude / "settings.json").read_bytes(), "settings.json")
+        assert [] == hook_entries.own_commands((claude / "settings.json").read_bytes(), "settings.json")
 
 
 @pytest.mark.parametrize("before", [None, THEIRS])
@@ -194,7 +196,7 @@ def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., An
 
 def test_a_hook_behind_somebody_elses_command_is_left(claude: Path, run: Callable[..., Answer]) -> None:
     """Which command line it is, is said."""
-    mixed = {"hooks": {event: [settings.group("mine && tallybook hook")] for event in settings.EVENTS}}
+    mixed = {"hooks": {event: [hook_entries.group("mine && tallybook hook")] for event in hook_entries.EVENTS}}
     (claude / "settings.json").write_text(json.dumps(mixed))
     assert "has the hooks already" in run("init").out
     assert "`mine && tallybook hook` does more than call Tallybook, take it out by hand" in run("uninstall").out
@@ -212,11 +214,11 @@ def test_without_the_command_on_path_its_own_path_is_written(
     answer = run("init")
     assert "note: `tallybook` is not on PATH: slash commands work once it is\n" == answer.err
     installed = (claude / "settings.json").read_bytes()
-    (line,) = set(settings.own_commands(installed, ""))
+    (line,) = set(hook_entries.own_commands(installed, ""))
     assert line.endswith(f" || {shlex.quote(str(program))} hook || :")
     program.rename(on_path)
     assert "changed" in run("init").out
-    (line,) = set(settings.own_commands((claude / "settings.json").read_bytes(), ""))
+    (line,) = set(hook_entries.own_commands((claude / "settings.json").read_bytes(), ""))
     assert line.endswith(" || tallybook hook || :")
     run("uninstall")
     assert {} == tree(claude)
@@ -231,7 +233,7 @@ def test_without_any_program_the_plain_name_is_written(
     monkeypatch.setattr(sys, "argv", ["-c"])
     assert "note: `tallybook` is not on PATH: hooks and slash commands work once it is\n" == run("init").err
     installed = (claude / "settings.json").read_bytes()
-    assert {"tallybook hook"} == set(settings.own_commands(installed, ""))
+    assert {"tallybook hook"} == set(hook_entries.own_commands(installed, ""))
 
 
 def test_a_slash_command_comes_with_its_verb(
@@ -245,7 +247,7 @@ def test_a_slash_command_comes_with_its_verb(
     monkeypatch.setattr(plan, "PACKAGED", packaged)
     run("init")
     assert OURS[2:] == list(tree(claude))
-    monkeypatch.setitem(cli.tallybook.commands, "gauge", click.Command("gauge"))
+    monkeypatch.setitem(main.tallybook.commands, "gauge", click.Command("gauge"))
     run("init")
     assert ["commands/gauge.md", *OURS[2:]] == list(tree(claude))
 
@@ -255,7 +257,7 @@ def test_what_slash_commands_run_exists() -> None:
     for path in (plan.PACKAGED / "commands").glob("*.md"):
         verbs = plan._runs(path.read_bytes())
         assert verbs
-        assert verbs <= set(cli.tallybook.list_commands(click.Context(cli.tallybook)))
+        assert verbs <= set(main.tallybook.list_commands(click.Context(main.tallybook)))
 
 
 def answered(run: Callable[..., Answer], *arguments: str) -> dict[str, Any]:
@@ -282,7 +284,7 @@ def test_a_reader_who_has_seen_enough_ends_nothing_half_way(claude: Path, on_pat
     reader, writer = os.pipe()
     os.close(reader)
     environment = {**os.environ, "PATH": str(on_path.parent), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "init"]
+    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "init"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False, env=environment)
     os.close(writer)
     assert (0, b"") == (done.returncode, done.stderr)

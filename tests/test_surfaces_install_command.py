@@ -9,11 +9,14 @@ import sys
 
 import pytest
 
-from projections.surfaces import hook_start
-from projections.surfaces.install.command import Call, call_of, hook_command, remark
+import tallybook
+from tallybook.projections.surfaces.install.hook_command import Call, call_of, hook_command, remark
 
-FOLDER = str(Path(hook_start.__file__).parent)
-DIRECT = f"/x/python3 -I -S -X utf8 -c '{shlex.split(hook_command())[6]}' '/my lib/surfaces' || tallybook hook || :"
+pytestmark = pytest.mark.usefixtures("_installed")
+
+CODE = "import sys; sys.path.append(sys.argv[1]); from tallybook.hook import main; main()"
+EARLIER = "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()"
+DIRECT = f"/x/python3 -I -S -X utf8 -c '{CODE}' '/my lib' || tallybook hook || :"
 CALLS = {
     "tallybook hook": Call("tallybook", is_plain=True),
     "'/my bin/tallybook' hook": Call("/my bin/tallybook", is_plain=True),
@@ -22,14 +25,17 @@ CALLS = {
     "nice -n 5 tallybook hook": Call("tallybook"),
     "mine && tallybook hook": Call("tallybook", does_more=True),
     "mine\ntallybook hook": Call("tallybook", does_more=True),
-    DIRECT: Call("tallybook", "/x/python3", "/my lib/surfaces", is_plain=True),
-    f"nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib/surfaces"),
-    f"mine; nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib/surfaces", does_more=True),
+    DIRECT: Call("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True),
+    f"nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib", "tallybook/hook.py"),
+    f"mine; nice {DIRECT}": Call("tallybook", "/x/python3", "/my lib", "tallybook/hook.py", does_more=True),
     DIRECT.replace("tallybook hook", "'/my bin/tallybook' hook"): Call(
-        "/my bin/tallybook", "/x/python3", "/my lib/surfaces", is_plain=True
+        "/my bin/tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True
     ),
-    DIRECT.replace(" -I -S -X utf8", ""): Call("tallybook", "/x/python3", "/my lib/surfaces", is_plain=True),
-    DIRECT.replace("hook_start.main()", "mine()"): Call("tallybook", does_more=True),
+    DIRECT.replace(" -I -S -X utf8", ""): Call(
+        "tallybook", "/x/python3", "/my lib", "tallybook/hook.py", is_plain=True
+    ),
+    DIRECT.replace(CODE, EARLIER): Call("tallybook", "/x/python3", "/my lib", "hook_start.py", is_plain=True),
+    DIRECT.replace("main()", "mine()"): Call("tallybook", does_more=True),
 }
 """Command line → how it calls our hook."""
 
@@ -49,13 +55,30 @@ def test_what_calls_something_else_is_no_call(line: str) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
-def test_what_is_written_is_known_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It starts this interpreter on this very module, whatever their paths have in them."""
+def test_what_is_written_is_known_again(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, installed_in: Path) -> None:
+    """It starts this interpreter on the installed package, whatever their paths have in them."""
     python = tmp_path / 'it\'s $HOME `x` \\ "py"' / "python3"
     monkeypatch.setattr(sys, "executable", str(python))
     call = call_of(hook_command())
     assert call is not None
-    assert (str(python), FOLDER, True) == (call.python, call.folder, call.is_plain)
+    assert (str(python), str(installed_in), True) == (call.python, call.folder, call.is_plain)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
+def test_the_line_never_changes(monkeypatch: pytest.MonkeyPatch, installed_in: Path) -> None:
+    """Agents ask people to trust a hook by its exact command line, so an upgrade must not change it."""
+    monkeypatch.setattr(sys, "executable", "/x/python3")
+    line = f"/x/python3 -I -S -X utf8 -c '{CODE}' {installed_in} || tallybook hook || :"
+    program = str(Path(sys.argv[0]).absolute())
+    assert line in {hook_command(), hook_command().replace(f"{shlex.quote(program)} hook", "tallybook hook")}
+
+
+def test_a_clone_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the package is imported from a clone only the installer's finder knows where it is."""
+    monkeypatch.setattr(tallybook, "__file__", str(tmp_path / "projections" / "surfaces" / "library" / "__init__.py"))
+    call = call_of(hook_command())
+    assert call is not None
+    assert ("", True) == (call.python, call.is_plain)
 
 
 def test_a_program_that_has_python_within_is_called_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

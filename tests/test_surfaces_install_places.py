@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.surfaces.install import plan, settings
+from tallybook.projections.surfaces.install import hook_entries, plan
 from test_surfaces_install import OURS, THEIRS, claude, on_path, tree
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ def test_settings_may_be_a_link_to_a_file_of_the_user(
     target.write_bytes(THEIRS)
     (claude / "settings.json").symlink_to(target)
     assert 0 == run("init").code
-    assert settings.own_commands(target.read_bytes(), "")
+    assert hook_entries.own_commands(target.read_bytes(), "")
     assert THEIRS == (claude / plan.BACKUP).read_bytes()
     assert 0 == run("uninstall").code
     assert (target, THEIRS) == ((claude / "settings.json").readlink(), target.read_bytes())
@@ -233,7 +233,7 @@ def test_a_file_that_changes_under_way_is_not_written_over(
     assert (4, b"{}") == (answer.code, (claude / "settings.json").read_bytes())
     assert "settings.json: was changed at this very moment" in answer.err
     assert 0 == run("init").code
-    assert settings.own_commands((claude / "settings.json").read_bytes(), "")
+    assert hook_entries.own_commands((claude / "settings.json").read_bytes(), "")
 
 
 def test_files_are_as_private_as_the_folder(claude: Path, run: Callable[..., Answer]) -> None:

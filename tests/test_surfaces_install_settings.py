@@ -13,21 +13,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.errors import BadInputError
-from projections.surfaces.install import command, json_text, settings
-from projections.surfaces.install.command import hook_command
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.surfaces.install import hook_command, hook_entries, json_editor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-COMMAND = hook_command()
+COMMAND = f"/x/python3 -I -S -X utf8 -c '{hook_command._CODE}' /lib || tallybook hook || :"
 PLAIN = (
     "tallybook hook",
     "'/opt/my tools/tallybook' hook",
-    shlex.join(["/gone/bin/python3", *command._OPTIONS, command._CODE, "/gone/my lib"]) + " || tallybook hook || :",
+    shlex.join(["/gone/bin/python3", *hook_command._OPTIONS, hook_command._CODE, "/gone/my lib"])
+    + " || tallybook hook || :",
 )
 """What earlier versions and other installations wrote."""
-EVENTS = (*settings.EVENTS, "PreToolUse", "Notification")
+EVENTS = (*hook_entries.EVENTS, "PreToolUse", "Notification")
 KEPT = (COMMAND, "PYTHONUTF8=1 nice tallybook hook", f"nice {COMMAND}")
 OURS = (*KEPT, *PLAIN)
 OTHERS = (
@@ -113,12 +113,12 @@ def files(document: st.SearchStrategy[dict[str, Any]]) -> st.SearchStrategy[byte
 
 def install(data: bytes | None) -> bytes:
     """Return what an installation makes of a file."""
-    return settings.install(data, COMMAND, "settings.json")
+    return hook_entries.install(data, COMMAND, "settings.json")
 
 
 def remove(data: bytes) -> bytes:
     """Return a file without our hooks."""
-    return settings.remove(data, "settings.json")
+    return hook_entries.remove(data, "settings.json")
 
 
 def parsed(data: bytes) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def test_an_installation_adds_what_is_missing_and_nothing_else(data: bytes) -> N
     """One group of ours for each event that does not call us yet, and this line for an older; then nothing more."""
     expected = copy.deepcopy(parsed(data))
     hooks = expected.setdefault("hooks", {})
-    for event in settings.EVENTS:
+    for event in hook_entries.EVENTS:
         for one in commands_in(hooks.get(event, [])):
             if one["command"] in PLAIN:
                 one["command"] = COMMAND
@@ -177,11 +177,11 @@ def test_what_was_put_in_is_taken_out_to_the_byte(data: bytes) -> None:
 def test_nothing_of_ours_is_left(data: bytes) -> None:
     """Whoever put it there, and whatever stands around it; taking out again takes nothing."""
     done = remove(data)
-    assert [] == settings.own_commands(done, "settings.json")
+    assert [] == hook_entries.own_commands(done, "settings.json")
     assert done == remove(done)
 
 
-@given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(settings.EVENTS), st.booleans())
+@given(others, st.sampled_from([None, 2, "\t"]), st.sampled_from(hook_entries.EVENTS), st.booleans())
 def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, event: str, shared: bool) -> None:
     """A program that writes the whole file anew, a key of its own, a hook beside ours: our hooks alone go."""
     entry = {"type": "command", "command": "theirs"}
@@ -205,7 +205,7 @@ def test_what_others_wrote_meanwhile_stays(before: dict[str, Any], indent: Any, 
 )
 def test_a_command_line_that_does_more_is_not_taken_out(line: str) -> None:
     """It counts as installed, and taking it out would take somebody else's command."""
-    data = json.dumps({"hooks": {event: [settings.group(line)] for event in settings.EVENTS}}).encode()
+    data = json.dumps({"hooks": {event: [hook_entries.group(line)] for event in hook_entries.EVENTS}}).encode()
     assert data == install(data)
     assert data == remove(data)
 
@@ -246,10 +246,10 @@ def test_an_item_is_put_in_and_taken_out_anywhere(data: bytes, value: Any) -> No
         if not isinstance(found, dict | list):
             continue
         key = "".join(found) + "new" if isinstance(found, dict) else None
-        more = json_text.insert(text, path, key, value)
+        more = json_editor.insert(text, path, key, value)
         node = json.loads(more)
         for step in path:
             node = node[step]
         assert json.dumps(value) == json.dumps(list(node.values())[-1] if isinstance(node, dict) else node[-1])
-        less = json_text.remove(more, (*path, len(found) if key is None else key))
+        less = json_editor.remove(more, (*path, len(found) if key is None else key))
         assert less == text if found else json.loads(less) == json.loads(text)

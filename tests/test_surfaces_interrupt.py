@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.surfaces import answers, commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console import output
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +28,7 @@ class Finder:
 _, wanted, *words = sys.argv
 sys.meta_path.insert(0, Finder())
 sys.argv = ["tallybook", *words]
-from projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry import main
 main()
 """
 
@@ -44,10 +45,10 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("projections.surfaces.plain", ["show"]),
-        ("projections.surfaces.everyday", ["show"]),
+        ("tallybook.projections.surfaces.cli.plain", ["show"]),
+        ("tallybook.projections.surfaces.cli.everyday", ["show"]),
         ("attrs", ["show"]),
-        ("projections.surfaces.cli", ["log"]),
+        ("tallybook.projections.surfaces.cli.main", ["log"]),
         ("click", ["log"]),
     ],
 )
@@ -60,14 +61,15 @@ def test_a_command_interrupted_while_it_is_loaded_says_so(module: str, words: li
 @pytest.mark.usefixtures("project")
 def test_a_hook_interrupted_while_it_is_loaded_ends_with_0() -> None:
     """A hook ends with 0 and says nothing, whatever ends it."""
-    assert (0, "", "") == interrupted_at("projections.surfaces.hook_start", "hook")
+    assert (0, "", "") == interrupted_at("tallybook.hook", "hook")
 
 
 @pytest.mark.usefixtures("project")
 def test_a_hook_interrupted_while_it_works_ends_with_0() -> None:
     """So does one that has begun to handle its payload."""
-    program = "import os; from projections.surfaces import hook; hook.handle = lambda _: os.kill(os.getpid(), 2); "
-    command = [sys.executable, "-c", program + "hook.main(['claude'])"]
+    program = "import os\nfrom tallybook.projections.surfaces.hooks import handler\n"
+    program += "handler.handle = lambda _: os.kill(os.getpid(), 2)\nhandler.main(['claude'])"
+    command = [sys.executable, "-c", program]
     done = subprocess.run(command, input="{}", capture_output=True, text=True, check=False)
     assert (0, "", "") == (done.returncode, done.stdout, done.stderr)
 
@@ -76,6 +78,6 @@ def test_a_command_interrupted_after_it_recorded_says_so(project: Path) -> None:
     """What is recorded then is not to be sent again."""
     file = project / "legacy.json"
     file.write_text('{"key_points": ["Quote ids.", 5]}', encoding="utf-8")
-    code, _, said = interrupted_at("projections.surfaces.terminal", "import", str(file))
-    assert (130, f"tallybook: interrupted; {answers.RECORDED}\n") == (code, said)
+    code, _, said = interrupted_at("tallybook.projections.surfaces.console.terminal", "import", str(file))
+    assert (130, f"tallybook: interrupted; {output.RECORDED}\n") == (code, said)
     assert ["Quote ids."] == [one["text"] for one in commands.show(Project(project))["key_points"]]

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of
-from projections.surfaces import commands, entry
-from projections.surfaces.project import Project, find_project
+from tallybook.projections.surfaces import commands, entry
+from tallybook.projections.surfaces.workspace.project import Project, find_project
 from test_surfaces_bad_disk import BY_HAND, HUMAN, ROOT, Answer, assert_refused, texts
 from test_surfaces_permissions import IS_ROOT, held
 

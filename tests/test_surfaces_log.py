@@ -13,14 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger.backends.memory import MemoryLog
-from ledger.codec import decode, encode
-from ledger.errors import UnknownPointError
-from ledger.events import PointAdded, PointRated
-from projections.history import Wanted
-from projections.surfaces import commands, curate, listing, reading
-from projections.surfaces.project import Project
 from reference_model import extraction
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import UnknownPointError
+from tallybook.ledger.events import PointAdded, PointRated
+from tallybook.projections.event_rows import Wanted
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import events as listing
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 from test_projections_laws import KNOWN
 from transcripts import COMMAND, ROOT
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from command_line import Answer, Run
-    from ledger.recorded import Recorded
+    from tallybook.ledger.recorded import Recorded
 
 HUMAN = {"rater": "human"}
 IDS = ["s1", "s2", "s\"'é"]
@@ -173,8 +176,8 @@ def test_what_an_option_cannot_mean_is_told(run: Run, words: list[str], code: in
 
 def test_a_person_sees_what_was_undone(here: Project, run: Run) -> None:
     """An event that was taken back is marked with what did it, and that names it by its number."""
-    curate.undo(here, "6", None, "misread", HUMAN)
-    curate.undo(here, None, "s-one", "", HUMAN)
+    curation.undo(here, "6", None, "misread", HUMAN)
+    curation.undo(here, None, "s-one", "", HUMAN)
     lines = [line.split("  ", 3)[3] for line in run("log", "--since", "5").out.splitlines()]
     assert [
         "kpt_001 rated harmful (undone by event 9)",
@@ -183,7 +186,7 @@ def test_a_person_sees_what_was_undone(here: Project, run: Run) -> None:
         'event 6 undone: "misread"',
         "session s-one undone",
     ] == [line.split("  ")[-1] for line in lines]
-    curate.undo(here, "9", None, "", HUMAN)
+    curation.undo(here, "9", None, "", HUMAN)
     assert "kpt_001 rated harmful (undone by event 10)" in run("log", "--session", "s-one").out
     assert "event 9 undone\n" in run("log", "--since", "10").out
 
@@ -197,7 +200,7 @@ def test_without_an_undoing_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPat
 
 def test_a_script_sees_what_was_undone(here: Project, run: Run) -> None:
     """In JSON an event that was taken back has the number of what did it, and no other event has the key."""
-    curate.undo(here, "6", None, "", HUMAN)
+    curation.undo(here, "6", None, "", HUMAN)
     rows = [json.loads(line) for line in run("log", "--json").out.splitlines()]
     assert {6: 9} == {row["seq"]: row["undone_by"] for row in rows if "undone_by" in row}
 
@@ -279,7 +282,7 @@ def test_following_shows_what_comes_and_ends_at_an_interrupt(here: Project, word
         commands.rate(here, "kpt_001", "helpful", HUMAN)
         assert "helpful" in line_of(process)
         line_of(process)
-        curate.undo(here, "9", None, "", HUMAN)
+        curation.undo(here, "9", None, "", HUMAN)
         told = line_of(process)
         assert ("events.voided" if words else "event 9 undone") in told
         process.send_signal(signal.SIGINT)

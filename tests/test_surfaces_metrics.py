@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from example_secrets import GITHUB
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.errors import LockHeldError, TallybookError
-from projections.surfaces import commands
-from projections.surfaces.project import Project
-from projections.surfaces.scores import recording
-from projections.surfaces.scores.recording import Defaults, feed, files
+from tallybook.ledger.errors import LockHeldError, TallybookError
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.scores import ingest
+from tallybook.projections.surfaces.scores.ingest import Defaults, feed, files
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_metrics import TELEMETRY, bodies, event, rows, written
 from test_surfaces_parallel import ROOT
 from test_surfaces_spool import held, spooled
@@ -31,8 +31,8 @@ OBJECTS += [{"metrics": {"errors": n % 3}, "component": "ac02", "session_id": "s
 WORKER = """
 import os, signal, sys
 from pathlib import Path
-from projections.surfaces.project import Project
-from projections.surfaces.scores import recording
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.scores import ingest as recording
 
 recording.STRETCH = 7
 recording.SPOOLED = 0
@@ -65,7 +65,7 @@ def here(project: Path) -> Project:
     return begun
 
 
-def feed_file(project: Project, file: Path) -> recording.Fed:
+def feed_file(project: Project, file: Path) -> ingest.Fed:
     """Record a file in this process."""
     return feed(project, files([str(file)]), Defaults(), lambda _: None)
 
@@ -152,9 +152,9 @@ def test_a_long_call_waits_for_the_lock_and_then_refuses(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int
 ) -> None:
     """It is too long for the spool, and nothing of it is recorded by half."""
-    monkeypatch.setattr(recording, "SPOOLED", 20)
-    monkeypatch.setattr(recording, "STRETCH", stretch)
-    monkeypatch.setattr(recording, "PATIENCE_MS", 30)
+    monkeypatch.setattr(ingest, "SPOOLED", 20)
+    monkeypatch.setattr(ingest, "STRETCH", stretch)
+    monkeypatch.setattr(ingest, "PATIENCE_MS", 30)
     file = written(tmp_path / "events.jsonl", OBJECTS)
     with held(here), pytest.raises(LockHeldError, match="held by another process for 30 ms; nothing was recorded"):
         feed_file(here, file)
@@ -167,8 +167,8 @@ def test_a_call_that_is_stopped_says_what_it_did(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the lock is taken away in its middle, it names what was recorded; the next time brings the rest."""
-    monkeypatch.setattr(recording, "STRETCH", 50)
-    monkeypatch.setattr(recording, "PATIENCE_MS", 30)
+    monkeypatch.setattr(ingest, "STRETCH", 50)
+    monkeypatch.setattr(ingest, "PATIENCE_MS", 30)
     file = written(tmp_path / "events.jsonl", OBJECTS)
     holding = held(here)
 

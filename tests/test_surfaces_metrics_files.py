@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger.errors import Problem
-from projections.surfaces.scores import feed
-from projections.surfaces.scores.feed import Item, items
+from tallybook.ledger.errors import Problem
+from tallybook.projections.surfaces.scores import ingest_files
+from tallybook.projections.surfaces.scores.ingest_files import Item, items
 from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
@@ -66,8 +66,8 @@ def test_what_has_an_object_a_line_may_be_of_any_length(
 ) -> None:
     """It is never taken as a whole, and lines are cut nowhere, however they lie in what is read at once."""
     text = FORMS[form](OBJECTS)
-    monkeypatch.setattr(feed, "_CHUNK_BYTES", 7)
-    monkeypatch.setattr(feed, "MAX_DOCUMENT_BYTES", max(map(len, text.encode().split(b"\n"))) + bound)
+    monkeypatch.setattr(ingest_files, "_CHUNK_BYTES", 7)
+    monkeypatch.setattr(ingest_files, "MAX_DOCUMENT_BYTES", max(map(len, text.encode().split(b"\n"))) + bound)
     file = tmp_path / "events.jsonl"
     file.write_bytes(text.encode())
     assert OBJECTS == found(file)
@@ -202,8 +202,8 @@ def test_a_file_that_cannot_be_read_is_a_problem(tmp_path: Path, name: str) -> N
 
 def test_a_line_that_is_too_long_costs_itself_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It goes by without being held, and the next is read."""
-    monkeypatch.setattr(feed, "MAX_DOCUMENT_BYTES", 100)
-    monkeypatch.setattr(feed, "_CHUNK_BYTES", 30)
+    monkeypatch.setattr(ingest_files, "MAX_DOCUMENT_BYTES", 100)
+    monkeypatch.setattr(ingest_files, "_CHUNK_BYTES", 30)
     file = tmp_path / "f"
     file.write_text('{"n": 1}\n{"n": "' + "x" * 5_000 + '"}\n{"n": 2}\n', encoding="utf-8")
     assert ["./f:1", "./f:2: has more than 100 bytes; it is kept nowhere", "./f:3"] == told(file)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from projections.surfaces import commands
-from projections.surfaces.project import Project
-from projections.surfaces.scores import recording
-from projections.surfaces.scores.metrics import told_json
-from projections.surfaces.scores.recording import PROBLEMS_SHOWN, Defaults, feed, files
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.scores import ingest
+from tallybook.projections.surfaces.scores.cli.metrics import told_json
+from tallybook.projections.surfaces.scores.ingest import PROBLEMS_SHOWN, Defaults, feed, files
+from tallybook.projections.surfaces.workspace.project import Project
 from test_ledger_loose import JSON
 from test_surfaces_metrics import AT, TELEMETRY, bodies, rows, written
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from projections.surfaces.scores.feed import Item
+    from tallybook.projections.surfaces.scores.ingest_files import Item
 
 
 def taken(project: Path, lines: list[Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
 
 def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than two stretches are held at once, whatever the file's length, and all of them are recorded."""
-    monkeypatch.setattr(recording, "STRETCH", 10)
+    monkeypatch.setattr(ingest, "STRETCH", 10)
     file = written(project / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)])
     read: list[int] = []
     ahead: list[int] = []
@@ -68,7 +68,7 @@ def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.Mo
 
 def test_large_objects_make_short_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stretch ends by its bytes as well."""
-    monkeypatch.setattr(recording, "_STRETCH_BYTES", 300)
+    monkeypatch.setattr(ingest, "_STRETCH_BYTES", 300)
     said = [
         {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
     ]

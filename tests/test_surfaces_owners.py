@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_bad_disk import HUMAN, ROOT
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root has such rights")
 
 USER, GROUP = 54_321, 54_322
-COMMAND = [sys.executable, "-c", "from projections.surfaces.entry import main; main()"]
+COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()"]
 RATING = ("rate", "kpt_001", "helpful")
 TELLING = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"}
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from projections.surfaces import packages
-from projections.surfaces.packages import install_command
+from tallybook.projections.surfaces.workspace import installation
+from tallybook.projections.surfaces.workspace.installation import install_command
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +26,7 @@ def test_pip_adds_it_to_this_environment() -> None:
 
 def test_uv_adds_it_where_there_is_no_pip(monkeypatch: pytest.MonkeyPatch) -> None:
     """As in an environment that uv made."""
-    monkeypatch.setattr(packages, "find_spec", lambda _: None)
+    monkeypatch.setattr(installation, "find_spec", lambda _: None)
     assert f"uv pip install --python {shlex.quote(sys.executable)} duckdb" == install_command("duckdb")
 
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces import commands, reading
-from projections.surfaces.project import Project
 from reference_model import book, point
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,8 +32,8 @@ START = book(*(point(name, f"guidance {name}", helpful=100) for name in NAMES))
 WORKER = """
 import os, signal, sys
 from pathlib import Path
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 worker, count, kill_at = int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 project = Project(Path(sys.argv[1]))
@@ -162,7 +163,7 @@ def test_killing_a_writer_loses_nothing_that_was_acknowledged(started: Project, 
 
 def test_the_command_itself_may_run_many_times_at_once(started: Project) -> None:
     """Ratings given at once through the installed command are all in the log."""
-    command = "from projections.surfaces.entry import main; main()"
+    command = "from tallybook.projections.surfaces.entry import main; main()"
     arguments = [sys.executable, "-c", command, "--project", str(started.root), "rate", "kpt_001", "helpful"]
     running = [
         subprocess.Popen([*arguments, "--session", str(number), "--json"], stdout=subprocess.PIPE, cwd=ROOT)

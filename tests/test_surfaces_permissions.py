@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from ledger import disk
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_bad_disk import HUMAN, ROOT
 
 if TYPE_CHECKING:
@@ -139,7 +139,9 @@ ANN, BEN, STRANGER = User(54_001, GROUP), User(54_002, GROUP), User(54_003)
 # Others may not reach this interpreter's files: all that is needed is loaded before root becomes one of them.
 AS_USER = """
 import os, sys
-from projections.surfaces import cli, commands, plain, terminal
+from tallybook.projections.surfaces.cli import main as cli, plain
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console import terminal
 uid, group = int(sys.argv[1]), int(sys.argv[2])
 os.setgroups([group] if group else [])
 os.setgid(uid)

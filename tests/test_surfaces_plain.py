@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 import pytest
 
 from cache_places import caches_of
-from projections.surfaces import cli, commands, plain
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main, plain
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +23,7 @@ HUMAN = {"rater": "human"}
 RATING = '{"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}'
 LOAD = """
 import sys
-from projections.surfaces.entry import run
+from tallybook.projections.surfaces.entry import run
 code = run(sys.argv[1:])
 print(*sorted(sys.modules))
 sys.exit(code)
@@ -31,8 +32,15 @@ INSTALLED = ("click", "rich", "yaml")
 # Each takes a process about as long to load as a day's ratings to fold, and none of these commands needs it.
 SLOW = ("asyncio", "email", "hashlib", "logging", "subprocess", "tempfile", "zoneinfo")
 # Of ours, what is for other commands: what writes, what finds a moment, what a legacy file or a redaction takes.
-WRITING = ("ledger.decide", *(f"projections.surfaces.{name}" for name in ("record", "requests", "screen")))
-OTHERS = ("ledger.seeds", "projections.surfaces.blot", "projections.surfaces.erase")
+WRITING = (
+    "tallybook.ledger.decisions.update",
+    *(f"tallybook.projections.surfaces.{name}" for name in ("record", "requests", "screen")),
+)
+OTHERS = (
+    "tallybook.ledger.decisions.legacy_import",
+    "tallybook.projections.surfaces.writing.overwrite_text",
+    "tallybook.projections.surfaces.writing.redaction_finish",
+)
 WORDS = (
     "--project",
     "--key",
@@ -56,14 +64,14 @@ def by_click(arguments: list[str]) -> plain.Read:
     folders: dict[str, str | None] = {}
     read: list[tuple[str, dict[str, Any]]] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli.tallybook, "callback", folders.update)
+        patch.setattr(main.tallybook, "callback", folders.update)
         # The folders that are drawn are not there.
-        patch.setattr(cli, "find_project", lambda *_, **__: None)
+        patch.setattr(main, "find_project", lambda *_, **__: None)
         for verb in plain.VERBS:
             patch.setattr(
-                cli.tallybook.commands[verb], "callback", lambda verb=verb, **options: read.append((verb, options))
+                main.tallybook.commands[verb], "callback", lambda verb=verb, **options: read.append((verb, options))
             )
-        cli.tallybook.main(list(arguments), standalone_mode=False)
+        main.tallybook.main(list(arguments), standalone_mode=False)
     ((verb, options),) = read
     return plain.Read(folders["folder"], verb, options)
 
@@ -144,7 +152,7 @@ def test_showing_the_playbook_loads_nothing_that_writes(here: Project) -> None:
     assert (caches_of(here.ledger) / "playbook" / "latest").is_file()
     answer, modules = loaded(here, "show", "--json")
     assert 31 == len(answer["key_points"])
-    assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS, "projections.surfaces.when"}
+    assert set() == modules & {*INSTALLED, *SLOW, *WRITING, *OTHERS, "tallybook.projections.surfaces.history.moments"}
 
 
 def test_showing_a_moment_loads_what_finds_it(here: Project) -> None:
@@ -163,7 +171,7 @@ def test_writing_and_verifying_load_no_library_but_those_of_the_codec(here: Proj
     assert answer.get("ok", True)
     assert set() == modules & {*INSTALLED, *SLOW, *OTHERS}
     # What a model said is searched for secrets, and nothing else.
-    assert ("record" in words) == ("projections.surfaces.screen" in modules)
+    assert ("record" in words) == ("tallybook.projections.surfaces.writing.secrets" in modules)
 
 
 def test_what_does_not_fit_is_explained_all_the_same(here: Project) -> None:

@@ -10,9 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from projections.surfaces import commands, compat, playbook_file, record
-from projections.surfaces.project import Project
 from reference_model import COUNTS, TEXTS, book, extraction, migrate, point
+from tallybook import compat
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import playbook_file
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.backends.jsonl import JsonlLog
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from command_line import Run
@@ -23,9 +23,9 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a term
 HUMAN = {"rater": "human"}
 ROOT = Path(__file__).parent.parent
 AT_ONCE = """
-from projections.surfaces import progress
+from tallybook.projections.surfaces.console import progress
 progress.DELAY_S = 0.0
-from projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry import main
 main()
 """
 CLEARED = "\x1b[2K"
@@ -73,7 +73,7 @@ def on_terminal(project: Project, words: list[str], pager: str) -> str:
     """Run a command whose output is a terminal, with a pager; return what the terminal got."""
     ours, theirs = os.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "CLAUDE_PROJECT_DIR": str(project.root)}
-    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", *words]
+    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", *words]
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment | {"PAGER": pager}
     ) as process:
@@ -121,7 +121,7 @@ def test_a_short_command_shows_no_progress(here: Project, verb: str) -> None:
 
 def test_no_progress_is_shown_where_nobody_looks(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the error output is no terminal, nothing is shown."""
-    monkeypatch.setattr("projections.surfaces.progress.DELAY_S", 0.0)
+    monkeypatch.setattr("tallybook.projections.surfaces.console.progress.DELAY_S", 0.0)
     assert here
     assert (0, "") == run("log")[::2]
 

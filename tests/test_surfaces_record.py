@@ -7,18 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import disk
-from ledger.codec import decode
-from ledger.errors import BadInputError, CannotWriteError
-from projections.surfaces import commands, compat, playbook_file, reading, record
-from projections.surfaces.project import Project
-from projections.surfaces.requests import Import, Request, Update
 from reference_model import book, extraction, point
+from tallybook import compat
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Import, Request, Update
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from projections.surfaces.record import Outcome, Report
+    from tallybook.projections.surfaces.writing.record import Outcome, Report
 
 HUMAN = {"rater": "human"}
 

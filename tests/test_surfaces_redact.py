@@ -13,15 +13,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger import disk, redact
-from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, LockHeldError
-from ledger.events import PointRated
-from ledger.redact import OWED, Owed
-from projections.points import REDACTED
-from projections.surfaces import blot, cli, commands, compat, erase, reading
-from projections.surfaces.project import Project
-from projections.surfaces.reading import open_log
-from projections.surfaces.redact import NothingToRedactError, Redacted, Target, apply
+from tallybook import compat
+from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, LockHeldError
+from tallybook.ledger.events import PointRated
+from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage.redaction import OWED, Owed
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import overwrite_text, redaction_finish
+from tallybook.projections.surfaces.writing.redact import NothingToRedactError, Redacted, Target, apply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +121,7 @@ def test_no_moment_shows_a_redacted_text(here: Project, capsys: pytest.CaptureFi
         assert b"hunter2" not in commands.replay_bytes(here, str(seq))
     for words in (["why", "kpt_002"], ["log"], ["log", "kpt_002"], ["show"], ["show", "--at", "5"], ["verify"]):
         for flags in ([], ["--json"]):
-            assert 0 == cli.run(["--project", str(here.root), *words, *flags])
+            assert 0 == main.run(["--project", str(here.root), *words, *flags])
     loaded = compat.load_playbook()
     told = capsys.readouterr().out + compat.format_playbook(loaded) + json.dumps(loaded)
     assert "hunter2" not in told
@@ -184,7 +188,7 @@ def test_what_cannot_be_redacted_changes_nothing(
 ) -> None:
     """One line says why, and every file is as it was."""
     before = content(here)
-    assert code == cli.run(["--project", str(here.root), "redact", "--yes", *words])
+    assert code == main.run(["--project", str(here.root), "redact", "--yes", *words])
     out, err = capsys.readouterr()
     assert ("", 1) == (out, err.count("\n"))
     assert message in err
@@ -197,7 +201,7 @@ def test_a_dry_run_says_the_same_and_writes_nothing(here: Project, capsys: pytes
     with held(here):
         assert commands.add(here, f"spooled {PRIVATE}", HUMAN).spooled
     before = content(here)
-    assert 0 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--dry-run"])
+    assert 0 == main.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--dry-run"])
     out = capsys.readouterr().out
     assert before == content(here)
     for named in ("would be redacted: event 4, point.added kpt_002", "/spool/", "playbook.json", "settings.json"):
@@ -218,21 +222,21 @@ def test_a_damaged_ledger_is_left_as_it_is(here: Project, capsys: pytest.Capture
     log.write_bytes(log.read_bytes().replace(b'"kpt_002","rating"', b'"kpt_003","rating"', 1))
     before = content(here)
     for more in ("--yes", "--dry-run"):
-        assert 3 == cli.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", more])
+        assert 3 == main.run(["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", more])
     assert before == content(here)
     assert "events.jsonl:10: " in capsys.readouterr().err
 
 
 def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it is noted a redaction counts: the answer says what stands, readers do not show it, a writer finishes."""
-    finish = erase.finish
+    finish = redaction_finish.finish
 
     def busy(*_: object) -> None:
         raise LockHeldError("ledger/lock", disk.LOCK_WAIT_MS)
 
-    monkeypatch.setattr(erase, "finish", busy)
+    monkeypatch.setattr(redaction_finish, "finish", busy)
     done = strike(here)
-    monkeypatch.setattr(erase, "finish", finish)
+    monkeypatch.setattr(redaction_finish, "finish", finish)
     assert any("begun, and the next command that writes goes on" in line for line in done.erased.stands)
     assert REDACTED == texts(here)[1]
     assert "events.jsonl" in holding(here)
@@ -242,21 +246,21 @@ def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monk
 
 def test_one_who_finishes_late_pays_no_other_redaction(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that read a note long ago leaves the one that another put in its place."""
-    redact.owe(here.ledger, Owed((), ("Use type",), "gone", HUMAN))
+    redaction.owe(here.ledger, Owed((), ("Use type",), "gone", HUMAN))
     more = Owed((commands_id(here, 4),), (PRIVATE,), "gone", HUMAN)
-    search = erase.search
+    search = redaction_finish.search
 
     def late(*args: Any, **named: Any) -> Any:
-        monkeypatch.setattr(erase, "search", search)
-        redact.owe(here.ledger, more)
+        monkeypatch.setattr(redaction_finish, "search", search)
+        redaction.owe(here.ledger, more)
         return search(*args, **named)
 
-    monkeypatch.setattr(erase, "search", late)
+    monkeypatch.setattr(redaction_finish, "search", late)
     with closing(open_log(here)) as log:
-        erase.finish(here, log)
-    assert more == redact.owed(here.ledger)
+        redaction_finish.finish(here, log)
+    assert more == redaction.owed(here.ledger)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert ([], None) == (holding(here), redact.owed(here.ledger))
+    assert ([], None) == (holding(here), redaction.owed(here.ledger))
 
 
 def commands_id(here: Project, seq: int) -> str:
@@ -267,9 +271,9 @@ def commands_id(here: Project, seq: int) -> str:
 
 def test_a_note_forged_beside_the_ledger_stops_no_writer_for_ever(here: Project) -> None:
     """A note that names nothing of this ledger is done and taken back by the next writer."""
-    redact.owe(here.ledger, Owed(("nobody",), ("nothing at all",), "gone", HUMAN))
+    redaction.owe(here.ledger, Owed(("nobody",), ("nothing at all",), "gone", HUMAN))
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is redact.owed(here.ledger)
+    assert None is redaction.owed(here.ledger)
     assert () == commands.verify(here).problems
     (here.ledger / OWED).write_bytes(b"{")
     with pytest.raises(CannotWriteError, match="put it back, or delete it"):
@@ -320,7 +324,7 @@ def test_what_is_damaged_by_hand_stops_every_command(here: Project) -> None:
 
 # None that ids and digests have: there a text would stand by chance.
 LETTERS = st.text(st.sampled_from(list('xyXY"\\/{}é🔑\n\t\x01\u2028 ,:')), min_size=4, max_size=12)
-SECRETS = LETTERS.filter(lambda text: len(text.strip()) >= blot.MIN_TEXT_CHARS)
+SECRETS = LETTERS.filter(lambda text: len(text.strip()) >= overwrite_text.MIN_TEXT_CHARS)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

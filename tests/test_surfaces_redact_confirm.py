@@ -9,16 +9,17 @@ import sys
 
 import pytest
 
-from ledger.errors import EXIT_BAD_INPUT, EXIT_NO
-from projections.points import REDACTED
-from projections.surfaces import cli, commands
-from projections.surfaces.project import Project
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_redact import content, texts
 
 ROOT = Path(__file__).resolve().parent.parent
 HUMAN = {"rater": "human"}
 TEXTS = ["Work with type hints", "Test with real files", "Quote ids"]
-MAIN = "from projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 
 
 @pytest.fixture
@@ -40,12 +41,12 @@ def test_a_text_is_not_redacted_without_yes_where_nobody_can_answer(
 ) -> None:
     """In a pipe the command names how many events hold the text, changes nothing, and exits 2; `--yes` redacts."""
     before = content(here)
-    assert EXIT_BAD_INPUT == cli.run(words(here))
+    assert EXIT_BAD_INPUT == main.run(words(here))
     out, err = capsys.readouterr()
     assert ("", before) == (out, content(here))
     assert "--text: is in 2 events" in err
     assert "--yes" in err
-    assert 0 == cli.run(words(here, "--yes"))
+    assert 0 == main.run(words(here, "--yes"))
     assert [REDACTED, REDACTED, TEXTS[2]] == texts(here)
 
 

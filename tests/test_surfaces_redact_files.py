@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import disk, redact
-from projections.points import REDACTED
-from projections.surfaces import blot, cli, commands, compat
-from projections.surfaces.project import Project
-from projections.surfaces.redact import Target, look
+from tallybook import compat
+from tallybook.ledger.storage import disk, redaction
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import overwrite_text
+from tallybook.projections.surfaces.writing.redact import Target, look
 from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, counts, held, holding, strike, strike_nothing, texts
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ def test_every_file_of_ours_loses_the_text(here: Project) -> None:
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert sizes == {path: path.stat().st_size for path in sizes}
     assert "the key is" in (here.claude / "diagnostic" / f"{STAMP}_playbook_pruning.txt").read_text()
-    assert None is redact.owed(here.ledger)
+    assert None is redaction.owed(here.ledger)
 
 
 def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None:
@@ -94,9 +97,9 @@ def test_redaction_reaches_the_score_files(here: Project) -> None:
 def test_a_planted_note_of_a_redaction_makes_nothing_happen(here: Project, tmp_path: Path, name: str) -> None:
     """A note that came with an archive hides no text and erases none, and `verify` says that it is ignored."""
     (event,) = (row for row in commands.log(here) if row["seq"] == 4)
-    redact.owe(here.ledger, redact.Owed((event["id"],), (PRIVATE,), "planted", HUMAN))
+    redaction.owe(here.ledger, redaction.Owed((event["id"],), (PRIVATE,), "planted", HUMAN))
     note = json.loads((here.ledger / "erasing").read_bytes())
-    redact.paid(here.ledger)
+    redaction.paid(here.ledger)
     note["proof"] |= {"boot": "another machine's", "made": note["proof"]["made"] - 3600 * 10**9}
     (tmp_path / "archived").write_text(json.dumps(note))
     shutil.copy2(tmp_path / "archived", here.ledger / name)
@@ -119,7 +122,7 @@ def test_a_hard_link_in_place_of_a_note_keeps_its_other_name_intact(here: Projec
         (here.ledger / place).parent.mkdir(exist_ok=True)
         (here.ledger / place).hardlink_to(other)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    redact._erase_copies(here.ledger / "quarantine", 7)
+    redaction._erase_copies(here.ledger / "quarantine", 7)
     assert TOLD == other.read_text()
     assert [False, False] == [(here.ledger / place).exists() for place in (".erased", "quarantine/7-99.bin")]
 
@@ -127,10 +130,10 @@ def test_a_hard_link_in_place_of_a_note_keeps_its_other_name_intact(here: Projec
 def test_a_needle_across_two_windows_is_found(here: Project) -> None:
     """A text that lies across the stretches in which a file is read is found and blotted out like any other."""
     path = here.ledger / "big.txt"
-    window = blot._WINDOW_BYTES
+    window = overwrite_text._WINDOW_BYTES
     for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
         path.write_bytes(b"-" * begin + PRIVATE.encode() + b"-")
-        assert blot.blot(path, blot.forms([PRIVATE]))
+        assert overwrite_text.blot(path, overwrite_text.forms([PRIVATE]))
         assert b"-" * begin + b"*" * len(PRIVATE.encode()) + b"-" == path.read_bytes()
 
 
@@ -171,10 +174,10 @@ def test_a_spelling_that_cannot_be_blotted_out_is_told(here: Project) -> None:
     assert str(path) in done.erased.stands[0]
     assert "not finished" in commands.verify(here).notes[0]
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is not redact.owed(here.ledger)
+    assert None is not redaction.owed(here.ledger)
     path.unlink()
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is redact.owed(here.ledger)
+    assert None is redaction.owed(here.ledger)
     assert ((), [], 1) == (commands.verify(here).notes, holding(here, "hunter2"), len(commands.verify(here).redacted))
 
 
@@ -184,7 +187,7 @@ def test_what_is_not_ours_is_listed_and_left(here: Project, capsys: pytest.Captu
     for place, text in others.items():
         (here.claude / place).parent.mkdir(exist_ok=True)
         (here.claude / place).write_text(text)
-    assert 0 == cli.run(
+    assert 0 == main.run(
         ["--project", str(here.root), "redact", "--text", PRIVATE, "--reason", "private", "--yes", "--json"]
     )
     answer = json.loads(capsys.readouterr().out)
@@ -222,7 +225,7 @@ def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
     )
     assert ((), ()) == (done.erased.stands, done.erased.foreign)
     assert TOLD == (out / "note.txt").read_text()
-    assert ([], None) == (holding(here), redact.owed(here.ledger))
+    assert ([], None) == (holding(here), redaction.owed(here.ledger))
 
 
 def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
@@ -343,8 +346,8 @@ def test_a_rendering_at_work_is_waited_for(here: Project) -> None:
     try:
         assert disk.try_lock(fd)
         assert "begun" in strike(here).erased.stands[0]
-        assert None is not redact.owed(here.ledger)
+        assert None is not redaction.owed(here.ledger)
     finally:
         os.close(fd)
     commands.replay(here)
-    assert ([], None) == (holding(here), redact.owed(here.ledger))
+    assert ([], None) == (holding(here), redaction.owed(here.ledger))

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import redactions
-from ledger.curate import Wish
-from ledger.errors import BadInputError, CannotWriteError
-from ledger.redactions import FOLDER, NAME, RedactedTextError
-from projections.points import REDACTED
-from projections.surfaces import commands, compat, curate
+from tallybook import compat
+from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.storage import redacted_digests
+from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.writing import curation
 from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, held, holding, strike, texts
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from command_line import Run
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 NAMED = "the text was redacted by event 14; a person can add it with `tallybook add --again`"
 FIRST, LAST = "Use type hints", "Test the edges"
@@ -168,7 +170,7 @@ def test_reword_refuses_a_redacted_text(here: Project) -> None:
     """An entry cannot be given the text back."""
     strike(here)
     with pytest.raises(RedactedTextError):
-        curate.wish(here, Wish("reword", "kpt_001", text=TOLD), HUMAN)
+        curation.wish(here, Wish("reword", "kpt_001", text=TOLD), HUMAN)
     assert_gone(here)
 
 
@@ -232,8 +234,8 @@ def test_again_is_for_a_person_alone(here: Project) -> None:
 
 def test_a_redacted_text_within_json_is_recognised() -> None:
     """However a JSON document spells it, a text in any of its strings is refused."""
-    found = redactions.Redactions(b"key")
-    found.parts[7] = {found.digest("hunter2"): redactions.Redaction("2026-11-23", "", 19)}
+    found = redacted_digests.Redactions(b"key")
+    found.parts[7] = {found.digest("hunter2"): redacted_digests.Redaction("2026-11-23", "", 19)}
     for data in ('{"a": ["\\u0068unter2"]}', '{"hunter2": 1}', "hunter2", '"say \\"hunter2\\""'):
         assert "the text was redacted by event 19" in (found.refusal_in_json(data) or "")
     assert None is found.refusal_in_json('{"a": ["hunter3", 2, null]}')

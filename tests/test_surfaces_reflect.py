@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.codec import decode
-from ledger.events import (
+from tallybook import compat
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import (
     PointNoted,
     PointRated,
     ReflectionCompleted,
@@ -24,18 +25,18 @@ from ledger.events import (
     ReflectionStarted,
     TranscriptRead,
 )
-from projections.surfaces import commands, compat
-from projections.surfaces.cli import run as run_here
-from projections.surfaces.project import MARKS
-from projections.surfaces.reading import open_log
-from projections.surfaces.reflection import worker
-from projections.surfaces.reflection.raters import RaterError
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.reflection import worker
+from tallybook.projections.surfaces.reflection.raters import RaterError
+from tallybook.projections.surfaces.workspace.project import MARKS
 from transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
     from transcripts import Client
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")

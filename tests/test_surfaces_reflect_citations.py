@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.events import PointCited
-from projections.surfaces import commands
-from projections.surfaces.cli import run as run_here
+from tallybook.ledger.events import PointCited
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run as run_here
 from test_surfaces_hook import call, events
 from transcripts import Script, answer, asked_for, kept
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.codec import decode
-from ledger.events import (
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import (
     PlaybookInjected,
     PointCited,
     PointNoted,
@@ -24,9 +24,9 @@ from ledger.events import (
     ReflectionRequested,
     TranscriptRead,
 )
-from projections.surfaces import commands
-from projections.surfaces.project import Project
-from projections.surfaces.reading import open_log
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.workspace.project import Project
 from transcripts import COMMAND, RECORDED, ROOT, Script, answer, run
 
 if TYPE_CHECKING:

@@ -8,26 +8,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import clock
-from ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
-from projections.surfaces import doctor, record, reflection_health, settings
-from projections.surfaces.cli import run as run_here
-from projections.surfaces.findings import Patient
-from projections.surfaces.packages import install_command
-from projections.surfaces.project import Project
-from projections.surfaces.reflection import due
-from projections.surfaces.requests import Facts, Request
+from tallybook.ledger import clock
+from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
+from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.doctor import reflection, run
+from tallybook.projections.surfaces.doctor.finding import Patient
+from tallybook.projections.surfaces.reflection import schedule
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.installation import install_command
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Facts, Request
 from test_surfaces_doctor import seen, traces
 from test_surfaces_reflect import choose
 from transcripts import Script, answer, ask_again, asked_for, kept
 
 if TYPE_CHECKING:
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
     from transcripts import Client
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 HOUR_US = 3600 * clock.MICROSECONDS
-KEYS = reflection_health.KEYS
+KEYS = reflection.KEYS
 
 
 @pytest.fixture
@@ -50,9 +52,9 @@ def written(project: Project, *events: Event, model: str = "haiku", session: str
 
 def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
-    latest = due.look(project).latest_batch
+    latest = schedule.look(project).latest_batch
     now = clock.moment(clock.unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
-    return [(one.level, one.message, one.hint) for one in reflection_health.reflection(Patient(project, now))]
+    return [(one.level, one.message, one.hint) for one in reflection.reflection(Patient(project, now))]
 
 
 # What is owed
@@ -128,7 +130,7 @@ def test_a_try_that_may_have_been_killed_promises_no_more_than_happens(owed: Pro
         "; a process began one 1 min ago; if it was killed, it is tried again in 4 min at the earliest"
     )
     assert "`tallybook reflect` tries at once" == hint
-    assert [] == list(due.due(due.look(owed), due.Plan("claude", patient=True), ()))
+    assert [] == list(schedule.due(schedule.look(owed), schedule.Plan("claude", patient=True), ()))
 
 
 @pytest.mark.parametrize("rater", ["none", "claude"])
@@ -190,7 +192,7 @@ def test_what_was_spent_is_told_by_day_month_and_model(owed: Project) -> None:
     assert "0 tokens today, 0 in 30 days; in all opus 2,000, haiku 1,050" == found(owed, 30 * 24 * HOUR_US)[-1][1]
     choose(rater="claude")
     assert found(owed)[-1][1].startswith("3,050 of 500,000 tokens today, ")
-    assert 1 == sum("3,050 in 30 days" in line for line in doctor.lines(doctor.examine(owed)))
+    assert 1 == sum("3,050 in 30 days" in line for line in run.lines(run.examine(owed)))
 
 
 def test_what_is_under_way_counts_as_it_is_expected(owed: Project) -> None:
@@ -219,11 +221,11 @@ def test_the_sdk_asks_for_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, 
         monkeypatch.delenv(name, raising=False)
     if key is not None:
         monkeypatch.setenv(key, "k")
-    monkeypatch.setattr(reflection_health, "find_spec", lambda name: name)
+    monkeypatch.setattr(reflection, "find_spec", lambda name: name)
     bad = [message for level, message, _ in found(owed) if level == "bad"]
     names = "AGENTIC_CONTEXT_API_KEY, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
     assert ([] if key else [f"the rater is anthropic, and no key stands in {names}"]) == bad
-    monkeypatch.setattr(reflection_health, "find_spec", lambda _: None)
+    monkeypatch.setattr(reflection, "find_spec", lambda _: None)
     assert ("bad", "the rater is anthropic, and the package anthropic is not installed") == found(owed)[0][:2]
     assert found(owed)[0][2].startswith(f"run: {install_command('anthropic')}; or ")
 
@@ -234,7 +236,7 @@ def test_the_sdk_asks_for_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, 
 def test_a_folder_without_a_ledger_owes_nothing(project: Path) -> None:
     """Not a word of reflection is said where nothing was ever recorded."""
     choose(rater="claude")
-    assert [] == list(reflection_health.reflection(Patient(Project(project), clock.moment(0))))
+    assert [] == list(reflection.reflection(Patient(Project(project), clock.moment(0))))
 
 
 def test_damage_is_told_by_the_check_of_the_ledger(owed: Project) -> None:

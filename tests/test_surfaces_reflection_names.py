@@ -7,11 +7,11 @@ from pathlib import Path
 import re
 from typing import TYPE_CHECKING
 
-from ledger.events import PointNoted
-from projections.surfaces import commands
-from projections.surfaces.cli import run as run_here
-from projections.surfaces.reflection import prompt as prompts
 from reference_model import point
+from tallybook.ledger.events import PointNoted
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli.main import run as run_here
+from tallybook.projections.surfaces.reflection import prompt as prompts
 from test_surfaces_hook import events
 from transcripts import Script, answer, asked_for, kept
 

@@ -9,9 +9,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger.events import TranscriptRead
-from projections.reflections import NO_RATER, Reached
-from projections.surfaces.reflection.pieces import QUOTES_A_POINT, Asked, Piece, all_pieces, citations, next_piece
+from tallybook.ledger.events import TranscriptRead
+from tallybook.projections.reflections import NO_RATER, Reached
+from tallybook.projections.surfaces.reflection.chunks import (
+    QUOTES_A_POINT,
+    Asked,
+    Piece,
+    all_pieces,
+    citations,
+    next_piece,
+)
 from transcripts import Script
 
 if TYPE_CHECKING:

@@ -8,9 +8,16 @@ from typing import Any
 
 import pytest
 
-from ledger.errors import BadInputError
-from ledger.events import PointNoted
-from projections.surfaces.reflection.prompt import PLAYBOOK_CHARS, PRUNED_SHOWN, UnusableError, ask, read, tokens
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import PointNoted
+from tallybook.projections.surfaces.reflection.prompt import (
+    PLAYBOOK_CHARS,
+    PRUNED_SHOWN,
+    UnusableError,
+    ask,
+    read,
+    tokens,
+)
 
 TEMPLATE = (Path(__file__).parents[1] / "prompts" / "reflection.txt").read_text(encoding="utf-8")
 ENTRY = {"name": "kpt_001", "text": "Use type hints", "helpful": 2, "harmful": 1}

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.codec import decode
-from projections.history import row
-from projections.surfaces.reading import open_log
-from projections.surfaces.reflection import prompt as prompts
-from projections.surfaces.reflection.due import Plan
-from projections.surfaces.reflection.worker import DONE, Came, work
+from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.event_rows import row
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.reflection import prompt as prompts
+from tallybook.projections.surfaces.reflection.schedule import Plan
+from tallybook.projections.surfaces.reflection.worker import DONE, Came, work
 from transcripts import Script, answer, asked_for, kept, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
     from transcripts import Client
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")

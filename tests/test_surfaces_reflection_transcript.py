@@ -7,8 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces.compat import load_transcript
-from projections.surfaces.reflection.transcript import CUT, SAID_CHARS, TOOL_CHARS, files_of, lines, shortened, told
+from tallybook.compat import load_transcript
+from tallybook.projections.surfaces.reflection.transcript import (
+    CUT,
+    SAID_CHARS,
+    TOOL_CHARS,
+    files_of,
+    lines,
+    shortened,
+    told,
+)
 from transcripts import RECORDED, Script
 
 if TYPE_CHECKING:

@@ -13,16 +13,6 @@ import pytest
 
 from cache_damages import DAMAGES
 from cache_places import caches_of, make_caches
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode
-from ledger.errors import DamagedLedgerError
-from ledger.events import (
-    EventsVoided,
-    PointMerged,
-    PointRated,
-    PointRestored,
-)
-from ledger.redact import Owed, owe
 from long_ledgers import (
     CLOSED,
     CLOSING,
@@ -37,12 +27,19 @@ from long_ledgers import (
     opened,
     project_of,
 )
-from projections.audit import audit_view
-from projections.explain import explain
-from projections.standing import STANDING
-from projections.surfaces import checkpoints, commands, redact, register
-from projections.surfaces.project import Project
-from projections.voids import fold_history
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, PointRestored
+from tallybook.ledger.storage.redaction import Owed, owe
+from tallybook.projections.entry_history.audit import audit_view
+from tallybook.projections.entry_history.explanation import explain
+from tallybook.projections.entry_history.status import STANDING
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import checkpoints, index
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -107,7 +104,7 @@ def files(log: JsonlLog) -> list[Path]:
 
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     """Return the last events of the batches of which a story is told."""
-    found = register.register_of(log)
+    found = index.register_of(log)
     assert found is not None
     monkeypatch.setattr(log, "read", None)
     return [batch.last for batch in found.speaking_of({name})]
@@ -120,7 +117,7 @@ def test_a_story_takes_what_names_the_entry(log: JsonlLog, monkeypatch: pytest.M
 
 def test_what_is_due_is_followed_to_the_update_that_drops_it(log: JsonlLog) -> None:
     """Ratings without an update are followed by what lies between, and by the update of somebody else."""
-    found = register.register_of(log)
+    found = index.register_of(log)
     assert found is not None
     assert [5, 10, 11, 13, 15] == [batch.last for batch in found.speaking_of({"kpt_002"})]
     assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]

@@ -11,15 +11,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger import clock
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError
-from ledger.picks import picked
 from long_ledgers import CLOSED, HUMAN, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
-from projections.bisection import search, turn_json
-from projections.conditions import parse
-from projections.surfaces import bisecting, checkpoints, register, when
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.reading.by_offset import picked
+from tallybook.projections.comparison.bisection import search, turn_json
+from tallybook.projections.comparison.conditions import parse
+from tallybook.projections.surfaces.cli import bisect
+from tallybook.projections.surfaces.history import checkpoints, moments
+from tallybook.projections.surfaces.history import index as register
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -47,7 +49,7 @@ def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
     found: list[Any] = []
     for one in whens:
         try:
-            moment = when.find(project_of(log), one)
+            moment = moments.find(project_of(log), one)
             found.append((moment.seq, moment.named, moment.notes))
         except BadInputError as error:
             found.append(str(error))
@@ -107,7 +109,7 @@ def test_a_condition_turns_where_all_of_history_turns_it(
     for text in CONDITIONS:
         for last in (False, True):
             expected = search(parse(text), lambda: decode(log.read()), (begin, None), last=last)
-            found = bisecting.find(project_of(log), text, (str(begin), None), last=last)
+            found = bisect.find(project_of(log), text, (str(begin), None), last=last)
             assert turn_json(expected) == turn_json(found)
     log.close()
 
@@ -126,5 +128,5 @@ def test_a_moment_reads_what_can_decide(log: JsonlLog, monkeypatch: pytest.Monke
     end = log.head().offset
     monkeypatch.setattr(register, "picked", noted)
     monkeypatch.setattr(JsonlLog, "read", lambda _log, after: iter(()) if after.offset == end else None)
-    assert (10, []) == (when.resolve(log, times[3], log.now()), seen[1:])
-    assert (10, [11]) == (when.resolve(log, "session:s3", log.now()), seen[2:])
+    assert (10, []) == (moments.resolve(log, times[3], log.now()), seen[1:])
+    assert (10, [11]) == (moments.resolve(log, "session:s3", log.now()), seen[2:])

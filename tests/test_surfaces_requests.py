@@ -11,14 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger import spool
-from ledger.errors import BadInputError
-from ledger.events import KeyPoint
-from ledger.line import BY_FIELDS
-from projections.surfaces import commands, compat
-from projections.surfaces.project import Project
-from projections.surfaces.requests import Change, Import, Request, Update, check, from_wait, to_wait
 from reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, extraction, point
+from tallybook import compat
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import KeyPoint
+from tallybook.ledger.line import BY_FIELDS
+from tallybook.ledger.storage import spool
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.requests import Change, Import, Request, Update, check, from_wait, to_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.scores.summary import logged, standings, values
-from projections.surfaces.scores.box import FRAMED
-from projections.surfaces.scores.pages import alert_lines
 from scored import MEASURED, config, events, folded, noon, plain, say
+from tallybook.projections.scores.reports.summary import logged, standings, values
+from tallybook.projections.surfaces.scores.render.box import FRAMED
+from tallybook.projections.surfaces.scores.render.page import alert_lines
 
 if TYPE_CHECKING:
     from pathlib import Path

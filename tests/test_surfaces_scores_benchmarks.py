@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces.project import Project
-from projections.surfaces.scores.configuration import load
-from projections.surfaces.scores.state import state_of
 from scored import MEASURED, events, noon, plain, say
+from tallybook.projections.surfaces.scores.configuration import load
+from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path

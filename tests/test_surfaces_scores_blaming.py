@@ -6,18 +6,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger import clock
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.errors import BadInputError
-from ledger.events import EventsVoided, MetricsRecorded, Numbers, PlaybookUpdated, PointAdded, PointRated, SessionEnded
-from projections.scores.view import scores_view
-from projections.surfaces import commands
-from projections.surfaces import when as moments
-from projections.surfaces.project import Project
-from projections.surfaces.scores import configuration
-from projections.surfaces.scores.blaming import CAUTION, LAST, SHOWN, Asked, blame, lines
-from projections.voids import fold_history
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import (
+    EventsVoided,
+    MetricsRecorded,
+    Numbers,
+    PlaybookUpdated,
+    PointAdded,
+    PointRated,
+    SessionEnded,
+)
+from tallybook.projections.scores.view import scores_view
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.drop_report import CAUTION, LAST, SHOWN, Asked, blame, lines
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from pathlib import Path

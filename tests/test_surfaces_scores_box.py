@@ -12,16 +12,24 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from projections.scores import summary as scoring
-from projections.surfaces.scores import box
-from projections.surfaces.scores.markdown import markdown
-from projections.surfaces.scores.pages import UNSCORED, Bar, Page, Table, component_page, nothing_page, summary_page
-from projections.surfaces.scores.plot import plot
 from scored import config, example, folded, handoffs, noon, plain
 from screens import shown, words
+from tallybook.projections.scores.reports import summary as scoring
+from tallybook.projections.surfaces.scores.render import box
+from tallybook.projections.surfaces.scores.render.markdown import markdown
+from tallybook.projections.surfaces.scores.render.page import (
+    UNSCORED,
+    Bar,
+    Page,
+    Table,
+    component_page,
+    nothing_page,
+    summary_page,
+)
+from tallybook.projections.surfaces.scores.render.plot import plot
 
 if TYPE_CHECKING:
-    from projections.scores.view import Scores
+    from tallybook.projections.scores.view import Scores
 
 SUMMARY = """
 ┌─────────────────────────────────────────────────────────────────────┐

@@ -9,11 +9,11 @@ import sys
 
 import pytest
 
-from ledger.errors import BadInputError
-from projections.scores.configured import read_config
-from projections.surfaces.project import Project
-from projections.surfaces.scores.configuration import MAX_BYTES, PLACE, default, load
-from projections.surfaces.scores.strict_yaml import MAX_DEPTH, parsed
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.scores.configuration.parser import read_config
+from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, PLACE, default, load
+from tallybook.projections.surfaces.scores.strict_yaml import MAX_DEPTH, parsed
+from tallybook.projections.surfaces.workspace.project import Project
 
 HINT = "; `tallybook score --config` shows every key with its default"
 NO_YAML = f"{PLACE}: is no YAML that can be taken: "
@@ -191,7 +191,7 @@ def test_nesting_is_read_up_to_its_bound() -> None:
 
 def test_the_library_is_loaded_late() -> None:
     """Only what reads a configuration loads PyYAML."""
-    asked = "import sys, projections.surfaces.scores.configuration; print('yaml' in sys.modules)"
+    asked = "import sys, tallybook.projections.surfaces.scores.configuration; print('yaml' in sys.modules)"
     root = Path(__file__).resolve().parent.parent
     done = subprocess.run([sys.executable, "-c", asked], cwd=root, capture_output=True, text=True, check=True)
     assert "False" == done.stdout.strip()

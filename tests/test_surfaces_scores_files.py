@@ -11,22 +11,22 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of
-from ledger import disk
-from ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from ledger.events import PointAdded, SessionEnded
-from projections.scores.inputs import KINDS
-from projections.surfaces import curate
-from projections.surfaces.project import Project
-from projections.surfaces.scores import configuration, files
-from projections.surfaces.scores.score import SCORED, ever_scored
-from projections.surfaces.scores.state import state_of
 from scored import EXAMPLE, MEASURED, events, noon, plain, record_example, say
+from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from tallybook.ledger.events import PointAdded, SessionEnded
+from tallybook.ledger.storage import disk
+from tallybook.projections.scores.session_inputs import KINDS
+from tallybook.projections.surfaces.scores import configuration, files
+from tallybook.projections.surfaces.scores.cli.score import SCORED, ever_scored
+from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from command_line import Run
-    from projections.surfaces.scores.files import Written
+    from tallybook.projections.surfaces.scores.files import Written
 
 SCORES = Path(".claude/metrics/scores")
 
@@ -173,7 +173,7 @@ def test_what_is_no_longer_wanted_is_deleted(project: Path, change: str) -> None
     say(project, "s2", events(plain(80)), noon("2026-02-16"))
     bring(project)
     if change == "undo":
-        curate.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
+        curation.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
     elif change == "retention":
         configure(project, "scoring: {storage: {retention_days: 7}}")
     else:
@@ -188,7 +188,7 @@ def test_all_undone_leaves_no_file(project: Path) -> None:
     """Nothing is scored any more."""
     record_example(project)
     bring(project)
-    curate.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
+    curation.undo(Project(project), None, EXAMPLE, "", {"rater": "human"})
     bring(project)
     assert {} == there(project)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.errors import EXIT_BAD_INPUT, EXIT_NO
-from projections.scores.histories import LOOKED_AT, SESSIONS, histories
 from scored import config, events, folded, noon, plain, say
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
+from tallybook.projections.scores.trends.score_history import LOOKED_AT, SESSIONS, histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of
-from ledger.events import MetricsRecorded, Numbers
-from projections.surfaces.scores.state import state_of
+from tallybook.ledger.events import MetricsRecorded, Numbers
+from tallybook.projections.surfaces.scores.score_state import state_of
 from test_surfaces_scores_state import CONFIG, folded, project_in, say, told
 
 if TYPE_CHECKING:
-    from projections.scores.view import Scores
-    from projections.surfaces.project import Project
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.workspace.project import Project
 
 resource = pytest.importorskip("resource", reason="this system sets no limits to a process")
 
@@ -28,9 +28,9 @@ ASK = """
 import json, resource, signal, sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/tests"]
 from pathlib import Path
-from projections.surfaces.project import Project
-from projections.surfaces.scores import configuration
-from projections.surfaces.scores.state import state_of
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.score_state import state_of
 from test_surfaces_scores_processes import shown
 project, limit, times = Project(Path(sys.argv[2])), int(sys.argv[3]), int(sys.argv[5])
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL if sys.argv[4] == "kill" else signal.SIG_IGN)

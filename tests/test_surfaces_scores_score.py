@@ -13,15 +13,24 @@ from hypothesis import strategies as st
 import pytest
 import yaml
 
-from ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded, TelemetryKept
-from projections.surfaces.project import Project
-from projections.surfaces.scores import box, configuration, views
-from projections.surfaces.scores.files import bring_up_to_date, rebuild
-from projections.surfaces.scores.markdown import markdown
-from projections.surfaces.scores.score import CURRENT
-from projections.surfaces.scores.state import state_of
 from scored import AT, EXAMPLE, config, events, folded, noon, plain, record_example, say
 from screens import shown, words
+from tallybook.ledger.events import (
+    BenchmarkRecorded,
+    FeedbackRecorded,
+    MetricsRecorded,
+    Numbers,
+    SessionEnded,
+    TelemetryKept,
+)
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.cli import score_answers
+from tallybook.projections.surfaces.scores.cli.score import CURRENT
+from tallybook.projections.surfaces.scores.files import bring_up_to_date, rebuild
+from tallybook.projections.surfaces.scores.render import box
+from tallybook.projections.surfaces.scores.render.markdown import markdown
+from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.workspace.project import Project
 from test_projections_scores_storage import SESSION_FILE
 
 if TYPE_CHECKING:
@@ -338,7 +347,7 @@ def test_without_any_score_nothing_fails(
 def test_the_latest_session_is_the_one_that_has_a_score() -> None:
     """One that ended later and brought nothing is passed over."""
     state = folded(config(), ("s1", AT, plain(80), ""), ("s2", noon("2026-02-01"), {}, ""))
-    found = views.find_session(state, CURRENT)
+    found = score_answers.find_session(state, CURRENT)
     assert found is not None
     assert "s1" == found.id
 
@@ -378,7 +387,7 @@ def test_whatever_was_recorded_every_question_has_an_answer(
     state = state_of(project, own)
     for period, name, detail in ASKED:
         component = None if name is None else own.components[name]
-        answer, page = views.look(views.Asked(project, state, None, detail, component, None), period)
+        answer, page = score_answers.look(score_answers.Asked(project, state, None, detail, component, None), period)
         json.dumps(answer, allow_nan=False)
         assert shown(partial(box.show, page=page), 40).strip()
         assert markdown(page)

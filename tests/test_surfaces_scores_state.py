@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import pytest
 
 from cache_places import caches_of
-from ledger.clock import moment
-from ledger.codec import decode, encode
-from ledger.events import (
+from reference_model import NAMES, TEXTS
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import (
     BaselineSet,
     BenchmarkRecorded,
     EventRedacted,
@@ -30,20 +31,20 @@ from ledger.events import (
     SessionEnded,
     TelemetryKept,
 )
-from projections.scores import view
-from projections.scores.configured import overlaid, read_config
-from projections.scores.inputs import Session
-from projections.surfaces.project import Project
-from projections.surfaces.reading import open_log
-from projections.surfaces.scores import configuration, kept, store
-from projections.surfaces.scores.state import state_of
-from projections.voids import fold_history
-from reference_model import NAMES, TEXTS
+from tallybook.projections.scores import view
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.session_inputs import Session
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.cache import periods, store
+from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
-    from ledger.recorded import Recorded
-    from projections.scores.config import Config
-    from projections.scores.view import Scores
+    from tallybook.ledger.recorded import Recorded
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.view import Scores
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", "Sitzung ü", "s'4\"", "s5"])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "ac06", "", "ac99"])
@@ -136,7 +137,7 @@ STEPS = st.lists(SAYINGS | SAYINGS | ASKS | ASKS | LOSSES, max_size=20)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions and periods leave memory as soon as there are a few."""
     monkeypatch.setattr(view, "FRESH", 2)
-    monkeypatch.setattr(kept, "OPEN", 1)
+    monkeypatch.setattr(periods, "OPEN", 1)
 
 
 @pytest.mark.usefixtures("small")
@@ -266,7 +267,7 @@ def test_a_moment_never_shows_what_came_behind_it(project_: Project) -> None:
 
 def test_sessions_whose_ids_fall_together_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An index in which every id has the same hash finds each session, and changes each alone."""
-    monkeypatch.setattr("projections.surfaces.scores.shelf._hash", lambda _: 7)
+    monkeypatch.setattr("tallybook.projections.surfaces.scores.cache.sessions._hash", lambda _: 7)
     project = project_in(tmp_path)
     for number, session in enumerate(("s1", "s2", "s3", "s1")):
         say(project, session, [MetricsRecorded("ac02", Numbers({"completed": number, "total": 10}), "")])
@@ -282,6 +283,6 @@ def test_any_id_can_be_asked_for(project_: Project, text: str) -> None:
 
 def test_a_python_without_sqlite_folds(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the library is missing there is no cache, and an answer."""
-    monkeypatch.setitem(__import__("sys").modules, "projections.surfaces.scores.store", None)
-    monkeypatch.delattr("projections.surfaces.scores.store")
+    monkeypatch.setitem(__import__("sys").modules, "tallybook.projections.surfaces.scores.cache.store", None)
+    monkeypatch.delattr("tallybook.projections.surfaces.scores.cache.store")
     assert told(folded(project_)) == told(state_of(project_, CONFIG))

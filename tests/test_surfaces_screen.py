@@ -17,11 +17,13 @@ from hypothesis import strategies as st
 import pytest
 
 from example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, Example, key_block, part
-from ledger.errors import BadInputError, LockHeldError
-from projections.surfaces import commands, compat, record, screen
-from projections.surfaces.project import Project
-from projections.surfaces.requests import UNSCREENED, Change, Import, Request, Update
 from reference_model import book, extraction
+from tallybook import compat
+from tallybook.ledger.errors import BadInputError, LockHeldError
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record, secrets
+from tallybook.projections.surfaces.writing.requests import UNSCREENED, Change, Import, Request, Update
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,7 +49,7 @@ INNOCENT = [
 def test_a_secret_is_masked_wherever_it_stands(example: Example) -> None:
     """Alone, at the beginning, in the middle and at the end, beside signs of several bytes, only it is replaced."""
     for before, after in itertools.product(("", "Never print ", "密钥: 🔑 "), ("", " in a log.", " é密")):
-        masked = screen.mask(f"{before}{example.text}{after}")
+        masked = secrets.mask(f"{before}{example.text}{after}")
         assert f"{before}{example.masked}{after}" == masked.text
         assert (example.name,) == masked.names
 
@@ -55,7 +57,7 @@ def test_a_secret_is_masked_wherever_it_stands(example: Example) -> None:
 @EACH
 def test_a_secret_that_stands_twice_is_masked_twice(example: Example) -> None:
     """Every occurrence is replaced, and counted."""
-    masked = screen.mask(f"{example.text} | {example.text}\n{example.text} ")
+    masked = secrets.mask(f"{example.text} | {example.text}\n{example.text} ")
     assert f"{example.masked} | {example.masked}\n{example.masked} " == masked.text
     assert (example.name,) * 3 == masked.names
 
@@ -63,8 +65,8 @@ def test_a_secret_that_stands_twice_is_masked_twice(example: Example) -> None:
 @EACH
 def test_what_is_found_is_named_without_its_value(example: Example) -> None:
     """For a text that is not to be changed, the formats are named, and nothing else is said."""
-    assert (example.name,) == screen.found(f"see {example.text}")
-    assert () == screen.found(screen.mask(example.text).text)
+    assert (example.name,) == secrets.found(f"see {example.text}")
+    assert () == secrets.found(secrets.mask(example.text).text)
 
 
 @pytest.mark.parametrize("lines", [2, 4])
@@ -72,12 +74,12 @@ def test_a_private_key_that_was_cut_off_is_masked_to_its_last_line(lines: int) -
     """Without an end line, what looks like a key's lines goes; what is said behind them stays."""
     cut = "\n".join(key_block("RSA PRIVATE " + "KEY").splitlines()[: lines + 1])
     expected = "[masked: Private Key]" + "\nProc-Type: 4,ENCRYPTED\n" * (lines == 2)
-    assert f"See {expected}\nand so on." == screen.mask(f"See {cut}\nand so on.").text
+    assert f"See {expected}\nand so on." == secrets.mask(f"See {cut}\nand so on.").text
 
 
 def test_every_format_has_an_example() -> None:
     """A format that a later detect-secrets brings is noticed here, and gets one."""
-    names = {one.name for one in screen._formats()[0]}
+    names = {one.name for one in secrets._formats()[0]}
     assert {example.name for example in EXAMPLES} == names
     assert not names & {"Base64 High Entropy String", "Hex High Entropy String", "Secret Keyword", "Public IP (ipv4)"}
 
@@ -85,25 +87,25 @@ def test_every_format_has_an_example() -> None:
 @pytest.mark.parametrize("text", INNOCENT)
 def test_a_text_without_secrets_is_the_same_object(text: str) -> None:
     """Names, paths, digests, placeholders and masks are no secrets."""
-    masked = screen.mask(text)
+    masked = secrets.mask(text)
     assert text is masked.text
-    assert ((), ()) == (masked.names, screen.found(text))
+    assert ((), ()) == (masked.names, secrets.found(text))
 
 
 def test_what_stands_behind_a_mask_is_judged_by_itself() -> None:
     """The words of a mask are no keyword: ``Key] name`` masks no name."""
     text = f"[masked: AWS Access Key] {MIXED[:44]} and [masked: GitHub Token]: {MIXED[:44]}"
-    assert text is screen.mask(text).text
+    assert text is secrets.mask(text).text
 
 
 def test_two_formats_in_one_place_are_one_mask() -> None:
     """A token that is the password of an address is named as the token it is."""
-    assert f"https://me:{GITHUB.masked}@git.local/" == screen.mask(f"https://me:{GITHUB.secret}@git.local/").text
+    assert f"https://me:{GITHUB.masked}@git.local/" == secrets.mask(f"https://me:{GITHUB.secret}@git.local/").text
 
 
 def test_a_text_that_goes_on_uncovering_secrets_is_masked_whole() -> None:
     """What was made to take a round for each secret ends after a few, with nothing of it left."""
-    masked = screen.mask("GR" + "1348941" * 200 + ("GR" + "1348941") * 200)
+    masked = secrets.mask("GR" + "1348941" * 200 + ("GR" + "1348941") * 200)
     assert ("[masked: whole text]", "whole text") == (masked.text, masked.names[-1])
 
 
@@ -121,16 +123,16 @@ PIECES = st.one_of(
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_masking_leaves_no_match_and_changes_nothing_the_second_time(text: str) -> None:
     """Whatever stands beside whatever, what was masked once holds no secret and is its own masking."""
-    once = screen.mask(text)
-    assert () == screen.found(once.text)
-    assert screen.Masked(once.text) == screen.mask(once.text)
+    once = secrets.mask(text)
+    assert () == secrets.found(once.text)
+    assert secrets.Masked(once.text) == secrets.mask(once.text)
     assert bool(once.names) == (once.text != text)
 
 
 SQUARE = "Square OAuth Secret"
 SOUGHT = [
-    *((name, pattern) for name, pattern in screen._detectors() if name not in screen._LEFT_OUT | {SQUARE}),
-    *((one.name, one.pattern) for one in screen._formats()[0] if one.name == SQUARE),
+    *((name, pattern) for name, pattern in secrets._detectors() if name not in secrets._LEFT_OUT | {SQUARE}),
+    *((one.name, one.pattern) for one in secrets._formats()[0] if one.name == SQUARE),
 ]
 
 
@@ -141,28 +143,28 @@ SOUGHT = [
 @given(data=st.data())
 def test_the_cheap_look_is_wider_than_every_format(pattern: Any, data: st.DataObject) -> None:
     """No text that a format fits, in the words of detect-secrets where ours are no narrower, is excused."""
-    assert screen._HINT.search(data.draw(st.from_regex(pattern)))
+    assert secrets._HINT.search(data.draw(st.from_regex(pattern)))
 
 
 def test_no_backslash_stands_in_a_square_secret() -> None:
     """Square's secrets are URL-safe base64; what detect-secrets takes for one with backslashes in it, is none."""
     text = "sq0" + "csp-" + "0" * 12 + "\\" + "0" * 19 + "\\" + "0" * 10
-    (theirs,) = (pattern for name, pattern in screen._detectors() if name == SQUARE)
+    (theirs,) = (pattern for name, pattern in secrets._detectors() if name == SQUARE)
     assert theirs.fullmatch(text)
-    assert text is screen.mask(text).text
-    assert (SQUARE,) == screen.found(text.replace("\\", "_"))
+    assert text is secrets.mask(text).text
+    assert (SQUARE,) == secrets.found(text.replace("\\", "_"))
 
 
 @pytest.mark.parametrize("name", ["OpenAI Token", "NPM tokens"])
 @given(data=st.data())
 def test_a_format_in_our_words_finds_what_theirs_does(name: str, data: st.DataObject) -> None:
     """What the replaced expressions of detect-secrets fit, is found; a quote or a blank is no part of a token."""
-    pattern = next(pattern for theirs, pattern in screen._detectors() if theirs == name)
+    pattern = next(pattern for theirs, pattern in secrets._detectors() if theirs == name)
     text = data.draw(st.from_regex(pattern))
     found = pattern.search(text)
     assert found is not None
     assume(name != "NPM tokens" or not found[2] or re.match(r"npm_[^\s\"']", found[2]))
-    assert name in screen.found(text)
+    assert name in secrets.found(text)
 
 
 JSON_OBJECTS = st.dictionaries(st.text("abcdefgh", min_size=1), st.integers() | st.text(), min_size=1, max_size=3)
@@ -171,13 +173,13 @@ JSON_OBJECTS = st.dictionaries(st.text("abcdefgh", min_size=1), st.integers() | 
 @given(JSON_OBJECTS, JSON_OBJECTS, st.sampled_from(["", "surveyJson.", "keyJwt=", "密", "Bearer "]))
 def test_a_json_web_token_is_found_whatever_it_says(head: Any, body: Any, before: str) -> None:
     """Header and payload of any content are found behind names that look like their beginning, with no signature."""
-    assert f"{before}[masked: JSON Web Token]" == screen.mask(f"{before}{part(head)}.{part(body)}").text
+    assert f"{before}[masked: JSON Web Token]" == secrets.mask(f"{before}{part(head)}.{part(body)}").text
 
 
 def test_a_token_nested_too_deeply_to_read_is_a_token() -> None:
     """A payload that ends the reader's patience is masked, not kept, and raises nothing."""
     deep = base64.urlsafe_b64encode(b'{"a":' + b"[" * 60_000).decode().rstrip("=")
-    assert "[masked: JSON Web Token]" == screen.mask(f"{deep}.{deep}").text
+    assert "[masked: JSON Web Token]" == secrets.mask(f"{deep}.{deep}").text
 
 
 @pytest.mark.parametrize(
@@ -198,13 +200,13 @@ def test_a_token_nested_too_deeply_to_read_is_a_token() -> None:
 )
 def test_a_hostile_text_is_looked_through(text: str) -> None:
     """A text on which the expressions of detect-secrets would stand still for minutes or for ever is done with."""
-    assert text is screen.mask(text).text
+    assert text is secrets.mask(text).text
 
 
 WARNINGS = """
 import logging, warnings
 shown = warnings.showwarning
-from projections.surfaces import screen
+from tallybook.projections.surfaces.writing import secrets as screen
 screen.mask("something_like_a_token")
 print(shown is warnings.showwarning, logging._warnings_showwarning)
 """
@@ -221,7 +223,7 @@ def test_a_process_that_logs_its_warnings_goes_on_logging_them() -> None:
     logging.captureWarnings(capture=True)
     try:
         shown = warnings.showwarning
-        screen._detectors()
+        secrets._detectors()
         assert shown is warnings.showwarning
     finally:
         logging.captureWarnings(capture=False)
@@ -271,14 +273,14 @@ def test_what_a_file_or_a_program_held_is_not_touched() -> None:
         Request(Import(json.dumps(book(GITHUB.text)).encode(), "old.json"), {"rater": "import"}),
         Request(Change((), (), json.dumps({"note": GITHUB.text})), {"rater": "agent"}),
     )
-    assert (requests, ()) == screen.screened(requests)
+    assert (requests, ()) == secrets.screened(requests)
 
 
 def test_the_name_that_a_program_gave_follows_the_masked_text() -> None:
     """Names are looked up by text, so the text there is masked too; of two that become one the first name stays."""
     texts = [f"Use {GITHUB.text}", f"Use {GITHUB.text[:-1]}Z", "plain"]
     names = dict(zip(texts, ["kpt_001", "kpt_002", "kpt_003"], strict=True))
-    (request,), _ = screen.screened([Request(Update(extraction(new=texts), names), REFLECTOR)])
+    (request,), _ = secrets.screened([Request(Update(extraction(new=texts), names), REFLECTOR)])
     assert isinstance(request.what, Update)
     assert {f"Use {GITHUB.masked}": "kpt_001", "plain": "kpt_003"} == request.what.names
 
@@ -314,13 +316,13 @@ def test_a_payload_too_deep_to_look_through_is_refused() -> None:
     for _ in range(10_000):
         deep = [deep]
     with pytest.raises(BadInputError, match="nested too deeply"):
-        screen.masked_payload({"new_key_points": [deep]})
-    assert ("no object", ()) == screen.masked_payload("no object")
+        secrets.masked_payload({"new_key_points": [deep]})
+    assert ("no object", ()) == secrets.masked_payload("no object")
 
 
 LOADED = """
 import sys
-from projections.surfaces.entry import run
+from tallybook.projections.surfaces.entry import run
 code = run(["record"])
 print("detect_secrets" in sys.modules)
 sys.exit(code)

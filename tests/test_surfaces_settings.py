@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 import pytest
 
 from cache_places import caches_of, link_caches
-from projections.surfaces import commands, settings
-from projections.surfaces.project import Project
-from projections.surfaces.settings import SETTINGS, Settings
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
 from test_surfaces_bad_disk import run
 from test_surfaces_doctor import assert_calm, seen
 

@@ -10,13 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger import line
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError, LockHeldError
-from ledger.events import PointAdded, PointRated
-from projections.surfaces import commands, compat, hook_record, reading
-from projections.surfaces.project import Project
-from projections.surfaces.reading import open_log
+from tallybook import compat
+from tallybook.ledger import line
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError, LockHeldError
+from tallybook.ledger.events import PointAdded, PointRated
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.hooks import append
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -181,9 +184,9 @@ def test_metrics_that_can_never_be_recorded_are_refused_under_a_held_lock_as_wel
 def test_a_hook_does_not_spool_what_can_never_be_recorded(begun: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fact that no batch holds raises the same error whether the lock is held or not."""
     monkeypatch.setattr(line, "MAX_BATCH_BYTES", 100)
-    fact = hook_record.draft("point.cited", name="kpt_001", where="message")
+    fact = append.draft("point.cited", name="kpt_001", where="message")
     with pytest.raises(BadInputError, match="batch: would need more than 100 bytes"):
-        hook_record.record(begun, [fact], HUMAN, "cited:s1")
+        append.record(begun, [fact], HUMAN, "cited:s1")
     with held(begun), pytest.raises(BadInputError, match="batch: would need more than 100 bytes"):
-        hook_record.record(begun, [fact], HUMAN, "cited:s1")
+        append.record(begun, [fact], HUMAN, "cited:s1")
     assert [] == spooled(begun)

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.errors import BadInputError
-from projections import tables
-from projections.surfaces import cli, commands, curate, lists, sql
-from projections.surfaces.packages import install_command
-from projections.surfaces.project import Project
 from reference_model import extraction
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections import sql_tables
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.console import tables
+from tallybook.projections.surfaces.history import sql
+from tallybook.projections.surfaces.workspace.installation import install_command
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +40,7 @@ def here(project: Path) -> Project:
     commands.record(place, extraction(new=["Use type hints", "Mock the clock", TEXT]), HUMAN)
     commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), {"rater": "reflector", "session": "s2"})
     commands.rate(place, "kpt_002", "helpful", {"rater": "agent"})
-    curate.undo(place, None, None, "misread", HUMAN)
+    curation.undo(place, None, None, "misread", HUMAN)
     return place
 
 
@@ -89,12 +93,12 @@ def test_a_moment_of_the_past_can_be_asked(here: Project) -> None:
     assert [("kpt_001",)] == ask(here, "SELECT name FROM points WHERE text ILIKE '%hints'", "8")
 
 
-@pytest.mark.parametrize("table", [*tables.COLUMNS, *tables.VIEWS])
+@pytest.mark.parametrize("table", [*sql_tables.COLUMNS, *sql_tables.VIEWS])
 def test_every_table_is_described(here: Project, table: str) -> None:
     """SHOW and DESCRIBE tell what there is; the README names each table."""
     assert (table,) in ask(here, "SHOW TABLES")
     described = [row[0] for row in ask(here, f"DESCRIBE {table}")]
-    assert list(tables.COLUMNS.get(table, described)) == described
+    assert list(sql_tables.COLUMNS.get(table, described)) == described
     assert f"`{table}`" in README
 
 
@@ -133,7 +137,7 @@ def test_what_is_no_question_to_the_tables_is_refused(
     file = tmp_path / "secret.txt"
     file.write_text("a,b\nsecret,1\n", encoding="utf-8")
     before = sorted(tmp_path.rglob("*"))
-    assert 2 == cli.run(["sql", query.format(file=file)])
+    assert 2 == main.run(["sql", query.format(file=file)])
     printed = capsys.readouterr()
     assert ("", 1) == (printed.out, printed.err.count("\n"))
     assert printed.err.startswith("tallybook: the query: ")
@@ -146,7 +150,7 @@ def test_an_error_in_the_middle_of_an_answer_is_one_line(here: Project, capsys: 
     """Rows that came before it are printed; the exit code says that they are not all."""
     del here
     query = "SELECT CASE WHEN i = 50000 THEN error('stop') ELSE i END FROM range(60000) t(i)"
-    assert 2 == cli.run(["sql", query, "--json"])
+    assert 2 == main.run(["sql", query, "--json"])
     assert 1 == capsys.readouterr().err.count("\n")
 
 
@@ -180,7 +184,7 @@ def test_an_answer_in_json_is_an_object_a_line(here: Project, capsys: pytest.Cap
         "'00000000-0000-0000-0000-000000000007'::UUID": "00000000-0000-0000-0000-000000000007",
     }
     chosen = ", ".join(f"{expression} AS a" for expression in values)
-    assert 0 == cli.run(["sql", f"FROM range(2) SELECT {chosen}", "--json"])
+    assert 0 == main.run(["sql", f"FROM range(2) SELECT {chosen}", "--json"])
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
     assert first == second
     assert ["a", *(f"a_{number}" for number in range(1, len(values)))] == list(first)
@@ -196,10 +200,10 @@ def test_times_of_a_zone_are_told_in_utc(
     monkeypatch.setitem(sys.modules, "pytz", None)
     zoned = "TIMESTAMPTZ '2026-01-01 12:00:00+02'"
     query = f"SELECT {zoned} AS t, [{zoned}] AS l, {{'a': {zoned}}} AS s, 1 AS t, '[1]'::JSON AS j; -- done"
-    assert 0 == cli.run(["sql", query, "--json"])
+    assert 0 == main.run(["sql", query, "--json"])
     time = "2026-01-01T10:00:00"
     assert {"t": time, "l": [time], "s": {"a": time}, "t_1": 1, "j": [1]} == json.loads(capsys.readouterr().out)
-    assert 0 == cli.run(["sql", 'SELECT count(*) AS past FROM events WHERE "at" <= now()', "--json"])
+    assert 0 == main.run(["sql", 'SELECT count(*) AS past FROM events WHERE "at" <= now()', "--json"])
     assert capsys.readouterr().out.startswith('{"past": ')
 
 
@@ -229,38 +233,44 @@ def test_an_interrupted_query_ends_as_any_command(
         raise raised(text)
 
     monkeypatch.setattr(sql, "_check", refuse)
-    assert 130 == cli.run(["sql", "SELECT 1"])
+    assert 130 == main.run(["sql", "SELECT 1"])
     assert "tallybook: interrupted\n" == capsys.readouterr().err
     said_now[0] = (RuntimeError, "something else")
     with pytest.raises(RuntimeError, match="something else"):
-        cli.run(["sql", "SELECT 1"])
+        main.run(["sql", "SELECT 1"])
 
 
 def test_people_are_shown_a_table_of_so_many_rows(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """Columns with their names, and a note where there is more; in JSON there is all of it."""
     del here
-    assert 0 == cli.run(["sql", f"FROM range({lists.MAX_ROWS + 5}) t(i) SELECT i AS number, NULL AS nothing"])
+    assert 0 == main.run(["sql", f"FROM range({tables.MAX_ROWS + 5}) t(i) SELECT i AS number, NULL AS nothing"])
     printed = capsys.readouterr()
     assert ["number", "nothing"] == printed.out.split()[:2]
     assert ["999", "NULL"] == printed.out.split()[-2:]
     assert "note: only 1,000 rows are shown; --json has them all\n" == printed.err
-    assert 0 == cli.run(["sql", "SELECT i FROM range(25000) t(i)", "--json"])
+    assert 0 == main.run(["sql", "SELECT i FROM range(25000) t(i)", "--json"])
     assert 25_000 == capsys.readouterr().out.count("\n")
 
 
 def test_wide_rows_are_blocks_and_none_are_told(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """A row that has no room is told column by column; an empty answer names its columns."""
     del here
-    cli.run(["sql", "SELECT * FROM events ORDER BY seq LIMIT 1"])
+    main.run(["sql", "SELECT * FROM events ORDER BY seq LIMIT 1"])
     lines = capsys.readouterr().out.splitlines()
     assert ["row 1", "seq      1", "kind     ledger.opened"] == [lines[0], lines[1], lines[5]]
-    cli.run(["sql", "SELECT name, text FROM points WHERE false"])
+    main.run(["sql", "SELECT name, text FROM points WHERE false"])
     assert "no rows of name, text\n" == capsys.readouterr().out
 
 
 def test_a_query_can_come_on_standard_input(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """For - the whole of it is the query."""
-    command = [sys.executable, "-c", "from projections.surfaces.entry import main; main()", "--project", str(here.root)]
+    command = [
+        sys.executable,
+        "-c",
+        "from tallybook.projections.surfaces.entry import main; main()",
+        "--project",
+        str(here.root),
+    ]
     done = subprocess.run(
         [*command, "sql", "-", "--json"],
         input="SELECT count(*) AS entries\nFROM points",
@@ -279,7 +289,7 @@ def test_without_the_extra_a_line_says_how_to_get_it(
     """No traceback, and nothing was read in vain."""
     del here
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    assert 2 == cli.run(["sql", "SELECT 1"])
+    assert 2 == main.run(["sql", "SELECT 1"])
     hint = f"run: {install_command('duckdb')}"
     assert f"sql: needs the package duckdb, which is not installed; {hint}\n" in capsys.readouterr().err
 
@@ -288,7 +298,7 @@ def test_a_damaged_ledger_answers_no_query(here: Project, capsys: pytest.Capture
     """What does not verify is not queried."""
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b'"rating":"harmful"', b'"rating":"helpful"', 1))
-    assert 3 == cli.run(["sql", "SELECT count(*) FROM events"])
+    assert 3 == main.run(["sql", "SELECT count(*) FROM events"])
     assert "" == capsys.readouterr().out
 
 
@@ -311,7 +321,7 @@ def lines_of(command: str, cwd: Path) -> Sequence[str]:
 @pytest.fixture
 def worn(here: Project) -> Project:
     """Return the project with a text redacted, and with sealed bytes in the midst of its ledger that are no JSON."""
-    assert 0 == cli.run(["redact", "2", "--reason", "a name"])
+    assert 0 == main.run(["redact", "2", "--reason", "a name"])
     with (here.ledger / "events.jsonl").open("ab") as file:
         file.write(b'{"crc":"0000' + b"\x00" * 5000 + b"\n" + b"\xff" * 10)
     commands.add(here, "learned later", HUMAN)

@@ -6,8 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from projections.surfaces.story import CHANGES, DECIDING_ROWS, KIN, NOTES, TRAIL_ROWS, matches, story
 from screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
+from tallybook.projections.surfaces.console.entry_story import (
+    CHANGES,
+    DECIDING_ROWS,
+    KIN,
+    NOTES,
+    TRAIL_ROWS,
+    matches,
+    story,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,14 +12,14 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from ledger import clock
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import Problem
-from ledger.line import Draft
-from projections.surfaces import chart, lists, story, terminal
-from projections.surfaces import when as moments
-from projections.surfaces.project import Project
 from screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown, words
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import Problem
+from tallybook.ledger.line import Draft
+from tallybook.projections.surfaces.console import chart, entry_story, tables, terminal
+from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,12 +48,12 @@ CHANGES = [
 
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.playbook_table(console, POINTS, AT),
-    "story": lambda console: story.story(console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True),
+    "story": lambda console: entry_story.story(console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True),
     "chart": lambda console: chart.chart(console, PRUNED),
-    "blame": lambda console: lists.blame(console, [POINTS[2] | {"event": BRIEF}]),
-    "graveyard": lambda console: lists.graveyard(console, [POINTS[2] | GRAVE]),
-    "needs ratings": lambda console: lists.needs_ratings(console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]),
-    "answer": lambda console: nothing(lists.table(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
+    "blame": lambda console: tables.blame(console, [POINTS[2] | {"event": BRIEF}]),
+    "graveyard": lambda console: tables.graveyard(console, [POINTS[2] | GRAVE]),
+    "needs ratings": lambda console: tables.needs_ratings(console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]),
+    "answer": lambda console: nothing(tables.table(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
     "log": lambda console: terminal.log_rows(console, [BRIEF]),
     "changes": lambda console: terminal.changes(console, "From 3", "to 9", CHANGES, "1 gone"),
     "problems": lambda console: terminal.problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),
@@ -151,7 +151,7 @@ def test_a_text_is_shown_literally_and_does_no_harm(text: str, expected: str, wi
     """Markup, emoji names, control characters and turned writing are shown, never obeyed."""
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
     assert expected in shown(lambda console: terminal.playbook_table(console, [point], None), width)
-    assert expected in shown(lambda console: story.story(console, KEPT | {"text": text}), width)
+    assert expected in shown(lambda console: entry_story.story(console, KEPT | {"text": text}), width)
 
 
 @WIDTHS

@@ -12,25 +12,27 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from ledger.backends.memory import MemoryLog
-from ledger.clock import moment
-from ledger.codec import decode, encode
-from ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
-from projections.fold import View, fold
-from projections.playbook import PLAYBOOK, Playbook
-from projections.points import REDACTED, Points
-from projections.surfaces import commands, curate, redact, when
-from projections.surfaces.project import Project
-from projections.voids import fold_history
 from reference_model import extraction
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.clock import moment
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
+from tallybook.projections.fold import View, fold
+from tallybook.projections.playbook.entry_state import REDACTED, Points
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import curation, redact
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from command_line import Answer, Run
-    from ledger.events import Event
-    from ledger.recorded import Batch
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.recorded import Batch
 
 HUMAN = {"rater": "human"}
 EVENTS = 10_000
@@ -153,7 +155,7 @@ def test_a_moment_before_an_undoing_shows_what_stood_then() -> None:
         tx.append([encode(EventsVoided((rated.id,), None, ""))], HUMAN)
     undoing = list(decode(log.read()))[-1]
     for at, helpful in ((rated.at, 1), (undoing.at, 0)):
-        seq = when.resolve(log, at, log.now())
+        seq = moments.resolve(log, at, log.now())
         state = fold_history(PLAYBOOK, lambda: decode(log.read()), seq)
         assert helpful == state.points["kpt_001"].helpful
 
@@ -246,7 +248,7 @@ def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Run) -> 
 def test_diff_reads_as_lines(here: Project, run: Run) -> None:
     """A sign, a name and what became of it, the text below, and the sum of it last."""
     commands.rate(here, "kpt_002", "helpful", HUMAN)
-    curate.undo(here, "2", None, "", HUMAN)
+    curation.undo(here, "2", None, "", HUMAN)
     lines = run("diff", "3").out.split(":\n", 1)[1].splitlines()
     assert [
         "+ kpt_002  1 helpful and 0 harmful",
@@ -269,8 +271,8 @@ def test_diff_reads_as_lines(here: Project, run: Run) -> None:
 
 def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: Run) -> None:
     """Undone and then not, the prune lies before both moments; backwards it is merely what stood then."""
-    curate.undo(here, None, "s1", "", HUMAN)
-    curate.undo(here, "10", None, "", HUMAN)
+    curation.undo(here, None, "s1", "", HUMAN)
+    curation.undo(here, "10", None, "", HUMAN)
     assert "+ kpt_001  0 helpful and 0 harmful, back: it was pruned at event 7\n" in run("diff", "9", "10").out
     told = " ".join(run("diff", "10", "11").out.split())
     assert "- kpt_001 pruned at event 7, as history is told since an undoing, with 0 helpful and 3 harmful" in told

@@ -8,18 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.codec import encode
-from ledger.errors import EXIT_NO
-from ledger.events import PlaybookInjected, PointCited, ReflectionCompleted, ReflectionRequested
-from projections.surfaces import commands, reading
-from projections.surfaces.project import Project
 from reference_model import book, extraction, point
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import EXIT_NO
+from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionCompleted, ReflectionRequested
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from command_line import Run
-    from ledger.events import Event
+    from tallybook.ledger.events import Event
 
 HUMAN = {"rater": "human"}
 ENTRIES = 2_000

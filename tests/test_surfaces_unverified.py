@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.errors import BadInputError
-from projections.surfaces import cli, commands
-from projections.surfaces.project import Project
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,11 +65,11 @@ def test_every_damaged_batch_is_named(here: Project) -> None:
 def test_salvage_folds_what_is_whole(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
     """A damaged rating costs its own batch; the playbook of all others is shown, and what is missing is listed."""
     spoil(here, b'"kpt_002","rating"')
-    code = cli.run(["--project", str(here.root), "verify", "--salvage", "--json"])
+    code = main.run(["--project", str(here.root), "verify", "--salvage", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert (3, False, [[10, 11]]) == (code, told["ok"], told["missing"])
     assert [1, 0, 1] == [entry["helpful"] for entry in told["salvaged"]["key_points"]]
-    cli.run(["--project", str(here.root), "verify", "--salvage"])
+    main.run(["--project", str(here.root), "verify", "--salvage"])
     shown = capsys.readouterr().out
     assert "missing: seq 10 to 11\n" in shown
     assert "kpt_003" in shown

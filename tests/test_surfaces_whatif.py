@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger.errors import EXIT_BAD_INPUT, EXIT_NO
-from projections.surfaces import commands
-from projections.surfaces.project import Project
 from reference_model import extraction
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_hand import wish
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger.backends.memory import MemoryLog
-from ledger.clock import Now, moment, unix_us
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError
-from ledger.events import EventsVoided
-from ledger.line import Draft
-from projections.playbook import PLAYBOOK
-from projections.surfaces.when import Moment, _find, _Question, as_of, resolve
-from projections.voids import fold_history
+from tallybook.ledger.backends.memory import MemoryLog
+from tallybook.ledger.clock import Now, moment, unix_us
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import EventsVoided
+from tallybook.ledger.line import Draft
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.history.moments import Moment, _find, _Question, as_of, resolve
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from cache_places import caches_of
-from ledger.errors import BadInputError
-from projections.points import REDACTED
-from projections.render import playbook_dict
-from projections.surfaces import commands, reading, redact, when
-from projections.surfaces.project import Project
 from reference_model import extraction
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import moments, reading
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,7 +105,7 @@ def test_every_name_that_git_knows_will_do(here: Project) -> None:
     first = commit(here)
     git(here.root, "tag", "--annotate", "v1", "--message", "v1")
     commit(here)
-    told = {when.find(here, f"git:{name}").named for name in (first, first[:8], "v1", "HEAD~1", "HEAD^")}
+    told = {moments.find(here, f"git:{name}").named for name in (first, first[:8], "v1", "HEAD~1", "HEAD^")}
     assert {first[:12]} == {one.split()[4] for one in told}
 
 
@@ -112,27 +114,27 @@ def test_what_git_does_not_know_is_one_line(here: Project, name: str) -> None:
     """Nothing that is typed is an option of git's."""
     commit(here)
     with pytest.raises(BadInputError, match=r"^[^\n]*: git names no such commit; give a time or a number$"):
-        when.find(here, f"git:{name}")
+        moments.find(here, f"git:{name}")
 
 
 def test_what_is_no_commit_is_told_in_gits_words(here: Project) -> None:
     """A folder of a commit is none, and git says what it is."""
     commit(here)
     with pytest.raises(BadInputError, match=r"git names no such commit: \S+: expected commit type, but the object"):
-        when.find(here, "git:HEAD^{tree}")
+        moments.find(here, "git:HEAD^{tree}")
 
 
 def test_without_a_repository_git_says_so(project: Path) -> None:
     """Its own words are told."""
     with pytest.raises(BadInputError, match="git names no such commit: not a git repository"):
-        when.find(Project(project), "git:HEAD")
+        moments.find(Project(project), "git:HEAD")
 
 
 def test_without_git_the_line_says_so(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """What names a moment without it is told beside."""
     monkeypatch.setenv("PATH", str(here.claude))
     with pytest.raises(BadInputError, match=r"^--at git:HEAD: git is not installed; give a time or a number$"):
-        when.find(here, "git:HEAD")
+        moments.find(here, "git:HEAD")
 
 
 def test_a_repository_that_a_hook_of_git_names_is_not_asked(
@@ -143,7 +145,7 @@ def test_a_repository_that_a_hook_of_git_names_is_not_asked(
     other = tmp_path_factory.mktemp("other")
     git(other, "init", "--quiet")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
-    assert name[:12] in when.find(here, "git:HEAD").named
+    assert name[:12] in moments.find(here, "git:HEAD").named
 
 
 # A ledger that git tracks
@@ -161,7 +163,7 @@ def test_a_commit_that_has_the_ledger_is_its_end(tracked: Project) -> None:
 
 def since(here: Project, moment: str) -> list[dict[str, Any]]:
     """Return the events behind a moment of the project's own ledger."""
-    seq = when.find_here(here, moment, "--since").seq
+    seq = moments.find_here(here, moment, "--since").seq
     return [row for row in commands.log(here) if row["seq"] > seq]
 
 
@@ -181,7 +183,7 @@ def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> No
     assert (1, 0) == (story["helpful"], story["harmful"])
     assert ["one", "our second"] == [point["text"] for point in commands.show(tracked)["key_points"]]
     with pytest.raises(BadInputError, match="has another history than this one; give the commit's date and time"):
-        when.find_here(tracked, "git:HEAD", "--since")
+        moments.find_here(tracked, "git:HEAD", "--since")
 
 
 def test_a_commit_may_go_on_where_the_projects_ledger_ends(tracked: Project) -> None:
@@ -195,7 +197,7 @@ def test_a_commit_may_go_on_where_the_projects_ledger_ends(tracked: Project) -> 
     told = f"the end of the ledger in commit {name[:12]}, which goes on where this one ends"
     assert then.told.endswith(told)
     with pytest.raises(BadInputError, match=f"--until git:HEAD: is {told}; give the commit's date and time"):
-        when.find_here(tracked, "git:HEAD", "--until")
+        moments.find_here(tracked, "git:HEAD", "--until")
 
 
 def test_what_was_redacted_since_is_gone_from_a_commits_ledger(tracked: Project) -> None:
@@ -233,7 +235,7 @@ def test_what_is_no_ledger_in_a_commit_is_refused(tracked: Project, data: bytes,
     put_back()
     expected = f"the ledger in commit {name[:12]} {message}.*; give the time it was committed at, 2026-11-22T00:00:00"
     with pytest.raises(BadInputError, match=expected):
-        when.find(tracked, "git:HEAD")
+        moments.find(tracked, "git:HEAD")
 
 
 def test_a_torn_end_in_a_commit_is_left_out(tracked: Project) -> None:

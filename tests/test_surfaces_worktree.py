@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger.errors import BadInputError
-from ledger.events import PlaybookInjected
-from projections.surfaces import commands, compat, worktree
-from projections.surfaces.project import Project, find_project
+from tallybook import compat
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import PlaybookInjected
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace import worktree
+from tallybook.projections.surfaces.workspace.project import Project, find_project
 from test_surfaces_doctor import seen
 from test_surfaces_hook import HOOK, START, events, told
 
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 HUMAN = {"rater": "human"}
-MAIN = "from projections.surfaces.entry import main; main()"
+MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 OWN = "[ledger]\nown = true\n"
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed, and makes what is tested")

@@ -14,17 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ledger.events import ReflectionRequested
-from projections.surfaces import commands, record
-from projections.surfaces.project import Project
-from projections.surfaces.requests import Facts, Request
+from tallybook.ledger.events import ReflectionRequested
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Facts, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 RECORDED = Path(__file__).parent / "data" / "transcripts"
 """A session with a subagent, a sidechain, a failing tool, a compaction and a half-written last line."""
-COMMAND = [sys.executable, "-P", "-c", "from projections.surfaces.entry import main; main()"]
+COMMAND = [sys.executable, "-P", "-m", "tallybook"]
 ROOT = Path(__file__).resolve().parent.parent
 
 

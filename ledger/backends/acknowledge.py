@@ -6,16 +6,16 @@ finds the head past himself leaves it there.
 
 from __future__ import annotations
 
-from ledger import disk
-from ledger import head as heads
-from ledger.ends import read_at
-from ledger.errors import OutcomeUnknownError
-from ledger.head import HEAD_BYTES, Head
+from tallybook.ledger.errors import OutcomeUnknownError
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import HEAD_BYTES, Head
+from tallybook.ledger.storage.log_ends import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from ledger.backends.files import Files
-    from ledger.line import Mark
+    from tallybook.ledger.backends.files import Files
+    from tallybook.ledger.line import Mark
 
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
 # not be noted would be forgotten, so that is tried for longer.

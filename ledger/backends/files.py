@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from ledger import disk
-from ledger import head as heads
-from ledger.ends import fits, read_at
-from ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError
-from ledger.light import later, os, suppress
-from ledger.line import first_seq
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError
+from tallybook.ledger.fast_stdlib import later, os, suppress
+from tallybook.ledger.line import first_seq
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.log_ends import fits, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ledger import recover
-    from ledger.head import Head
-    from ledger.line import Mark
+    from tallybook.ledger.line import Mark
+    from tallybook.ledger.reading import recover
+    from tallybook.ledger.storage.head import Head
 else:
-    recover = later("ledger.recover")
+    recover = later("tallybook.ledger.reading.recover")
 
 LOG_NAME = "events.jsonl"
 

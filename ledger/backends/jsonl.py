@@ -7,15 +7,16 @@ only: hooks append through this module.
 
 from __future__ import annotations
 
-from ledger import clock, disk, keys, receipts
-from ledger import head as heads
-from ledger.backends import acknowledge
-from ledger.backends.files import LOG_NAME, Files
-from ledger.ends import check_format, fits, read_at
-from ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
-from ledger.head import Head
-from ledger.light import later, os, suppress
-from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger import clock
+from tallybook.ledger.backends import acknowledge
+from tallybook.ledger.backends.files import LOG_NAME, Files
+from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
+from tallybook.ledger.fast_stdlib import later, os, suppress
+from tallybook.ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger.storage import disk, idempotency, receipts
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import Head
+from tallybook.ledger.storage.log_ends import check_format, fits, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,11 +25,14 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from ledger import found, reader, recover
-    from ledger.clock import Now
+    from tallybook.ledger import batches as found
+    from tallybook.ledger.clock import Now
+    from tallybook.ledger.reading import reader, recover
 else:
     # A hook on a ledger that is as it should be needs none of them.
-    found, reader, recover = map(later, ("ledger.found", "ledger.reader", "ledger.recover"))
+    found, reader, recover = map(
+        later, ("tallybook.ledger.batches", "tallybook.ledger.reading.reader", "tallybook.ledger.reading.recover")
+    )
 
 _CHUNK_BYTES = 1024 * 1024
 SYSTEM = {"rater": "tallybook"}
@@ -298,7 +302,7 @@ class Transaction:
         """
         if not drafts:
             raise BadInputError("batch", "has no event")
-        plain = keys.plain(key) if key is not None else None
+        plain = idempotency.plain(key) if key is not None else None
         if plain is not None and self._known(plain):
             self._flush_owed = True
             return None
@@ -312,10 +316,10 @@ class Transaction:
 
     def look_up(self, wanted: Iterable[str]) -> None:
         """Ask for many keys at once, so that to append under each of them need not read all that there are again."""
-        fresh = set(map(keys.plain, wanted)) - self._asked
+        fresh = set(map(idempotency.plain, wanted)) - self._asked
         files = self._log.files
         if fresh and files is not None:
-            self._held |= keys.held(fresh, self._log.read, self._log.folder, files.log)
+            self._held |= idempotency.held(fresh, self._log.read, self._log.folder, files.log)
             self._asked |= fresh
 
     def _known(self, key: str) -> bool:
@@ -338,7 +342,7 @@ class Transaction:
                 files.tail = None
                 self._write(files)
                 if self._asked:
-                    keys.note(self._log.folder, self._opened, self._pending)
+                    idempotency.note(self._log.folder, self._opened, self._pending)
         finally:
             files.release()
         if kind is None and (self._pending or self._flush_owed):

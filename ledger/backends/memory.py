@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
-from ledger import clock, keys
-from ledger.backends.jsonl import SYSTEM
-from ledger.errors import BadInputError
-from ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger import clock
+from tallybook.ledger.backends.jsonl import SYSTEM
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger.storage import idempotency
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from types import TracebackType
 
-    from ledger.clock import Now
+    from tallybook.ledger.clock import Now
 
 
 class MemoryLog:
@@ -87,7 +88,7 @@ class MemoryTransaction:
         """Add a batch, or return None where its key has been here before."""
         if not drafts:
             raise BadInputError("batch", "has no event")
-        plain = keys.plain(key) if key is not None else None
+        plain = idempotency.plain(key) if key is not None else None
         if plain is not None and plain in self._log.keys | self._keys:
             return None
         now = self._log.now()

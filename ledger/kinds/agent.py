@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NAMES, NOT_NEGATIVE, Kind
+from tallybook.ledger.kinds.fields import NAMES, NOT_NEGATIVE, Kind
 
 
 @attrs.frozen(eq=False, repr=False)

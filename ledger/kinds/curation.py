@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NAMES, Kind, free
+from tallybook.ledger.kinds.fields import NAMES, Kind, free
 
 
 @attrs.frozen(eq=False, repr=False)

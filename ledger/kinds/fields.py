@@ -7,7 +7,7 @@ from typing import Any, Final, NoReturn
 
 import attrs
 
-from ledger.kinds.limits import MAX_INT
+from tallybook.ledger.kinds.limits import MAX_INT
 
 FREE: Final = "free"
 

@@ -6,7 +6,7 @@ from typing import Final
 
 import attrs
 
-from ledger.kinds.fields import EXACT, NAMES, NOT_NEGATIVE, Kind, free, is_object
+from tallybook.ledger.kinds.fields import EXACT, NAMES, NOT_NEGATIVE, Kind, free, is_object
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NOT_NEGATIVE, Kind, free
+from tallybook.ledger.kinds.fields import NOT_NEGATIVE, Kind, free
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import attrs
 
-from ledger.kinds.fields import NOT_NEGATIVE, PERCENT, Kind, Numbers, free
+from tallybook.ledger.kinds.fields import NOT_NEGATIVE, PERCENT, Kind, Numbers, free
 
 
 @attrs.frozen(eq=False, repr=False)

@@ -8,12 +8,12 @@ from __future__ import annotations
 from math import floor
 from typing import TYPE_CHECKING, Final
 
-from projections.scores.config import COUNT, TOTAL
+from tallybook.projections.scores.configuration.model import COUNT, TOTAL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from projections.scores.config import Metric
+    from tallybook.projections.scores.configuration.model import Metric
 
 FULL: Final = 100.0
 # Sums of weights such as 0.35 miss a tie by less than this, and no score that is made of whole points by more.

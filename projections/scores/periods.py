@@ -8,14 +8,14 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, Any, Final
 
-from projections.scores.config import OVERALL, SESSION
-from projections.scores.tally import Tally, together
+from tallybook.projections.scores.configuration.model import OVERALL, SESSION
+from tallybook.projections.scores.tally import Tally, together
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from projections.scores.config import Config
-    from projections.scores.tally import Range
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.tally import Range
 
 Series = list[tuple[date, int]]
 """Days with data, in order, each with the average of a score on it."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger.events import (
+from tallybook.ledger.events import (
     PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
@@ -19,16 +19,16 @@ from ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from projections.fold import View
-from projections.lineage import folded
-from projections.playbook import CHANGES, Playbook, settle
-from projections.points import REDACTED
+from tallybook.projections.entry_history.lineage import folded
+from tallybook.projections.fold import View
+from tallybook.projections.playbook.entry_state import REDACTED
+from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ledger.recorded import Batch
-    from projections.scores.config import Config
+    from tallybook.ledger.recorded import Batch
+    from tallybook.projections.scores.configuration.model import Config
 
 COMPONENT: Final = "playbook"
 

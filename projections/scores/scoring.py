@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from projections.scores.config import OVERALL, SESSION
-from projections.scores.measures import FULL, half_up, points, truncated, weighted
+from tallybook.projections.scores.configuration.model import OVERALL, SESSION
+from tallybook.projections.scores.measures import FULL, half_up, points, truncated, weighted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from projections.scores.config import Component, Config
-    from projections.scores.inputs import Session
+    from tallybook.projections.scores.configuration.model import Component, Config
+    from tallybook.projections.scores.session_inputs import Session
 
 BENCHMARKS: Final = "benchmarks"
 FEEDBACK: Final = "feedback"

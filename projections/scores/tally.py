@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from projections.scores.measures import FULL, percent
+from tallybook.projections.scores.measures import FULL, percent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

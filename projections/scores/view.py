@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import attrs
 
-from ledger.events import (
+from tallybook.ledger.events import (
     BaselineSet,
     EventRedacted,
     EventsVoided,
@@ -20,20 +20,20 @@ from ledger.events import (
     Numbers,
     TelemetryKept,
 )
-from projections.fold import State, View
-from projections.scores import playbook_health
-from projections.scores.config import component_id, score_id
-from projections.scores.inputs import KINDS, Counted, Session, happened, session_of
-from projections.scores.measures import percent
-from projections.scores.scoring import covered
-from projections.scores.tally import Tally
+from tallybook.projections.fold import State, View
+from tallybook.projections.scores import playbook_health
+from tallybook.projections.scores.configuration.model import component_id, score_id
+from tallybook.projections.scores.measures import percent
+from tallybook.projections.scores.scoring import covered
+from tallybook.projections.scores.session_inputs import KINDS, Counted, Session, happened, session_of
+from tallybook.projections.scores.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping
     from datetime import tzinfo
 
-    from ledger.recorded import Batch, Recorded
-    from projections.scores.config import Config
+    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.projections.scores.configuration.model import Config
 
 FRESH: Final = 2_000
 """Sessions that wait to be counted at most: most are heard several times before they are done, and not many at once."""

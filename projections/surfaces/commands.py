@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from ledger import disk, spool
-from ledger.errors import (
+from tallybook.ledger.errors import (
     EXIT_NO,
     BadInputError,
     CannotWriteError,
@@ -19,38 +18,41 @@ from ledger.errors import (
     TallybookError,
     UnknownPointError,
 )
-from ledger.events import RATINGS, PointNoted
-from ledger.light import NamedTuple, later
-from ledger.names import find_name
-from projections.checkpoint import PLAYBOOK_FORM
-from projections.playbook import PLAYBOOK
-from projections.render import playbook_bytes, playbook_dict, read_stamp
-from projections.surfaces import playbook_file, reading
-from projections.voids import fold_history
+from tallybook.ledger.events import RATINGS, PointNoted
+from tallybook.ledger.fast_stdlib import NamedTuple, later
+from tallybook.ledger.names import find_name
+from tallybook.ledger.storage import disk, spool
+from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
+from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from ledger import curate, decide, redactions
-    from ledger.recorded import Batch
-    from ledger.verify import Verdict
-    from projections.playbook import Playbook
-    from projections.standing import Standing
-    from projections.surfaces import record as recording
-    from projections.surfaces import requests
-    from projections.surfaces import stood as standings
-    from projections.surfaces.project import Project
-    from projections.surfaces.record import Outcome, Report
-    from projections.surfaces.requests import Request
-    from projections.surfaces.stood import Stood
-    from projections.surfaces.when import Moment
+    from tallybook.ledger.decisions import curation as curate
+    from tallybook.ledger.decisions import update as decide
+    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.storage import redacted_digests as redactions
+    from tallybook.ledger.verify import Verdict
+    from tallybook.projections.entry_history.status import Standing
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.history import as_of as standings
+    from tallybook.projections.surfaces.history.as_of import Stood
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing import record as recording
+    from tallybook.projections.surfaces.writing import requests
+    from tallybook.projections.surfaces.writing.record import Outcome, Report
+    from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curate, decide = later("ledger.curate"), later("ledger.decide")
-    redactions = later("ledger.redactions")
-    recording = later("projections.surfaces.record")
-    requests = later("projections.surfaces.requests")
-    standings = later("projections.surfaces.stood")
+    curate, decide = later("tallybook.ledger.decisions.curation"), later("tallybook.ledger.decisions.update")
+    redactions = later("tallybook.ledger.storage.redacted_digests")
+    recording = later("tallybook.projections.surfaces.writing.record")
+    requests = later("tallybook.projections.surfaces.writing.requests")
+    standings = later("tallybook.projections.surfaces.history.as_of")
 
 
 class DriftError(TallybookError):
@@ -81,7 +83,7 @@ class Imported(NamedTuple):
 
 def import_file(project: Project, data: bytes, source: str) -> Imported:
     """Take a legacy playbook into the ledger as seed events; the same file twice adds nothing."""
-    from ledger.seeds import read_legacy
+    from tallybook.ledger.decisions.legacy_import import read_legacy
 
     legacy = read_legacy(data, source)
     report = recording.write(project, [requests.Request(requests.Import(data, source), {"rater": "import"})])
@@ -292,15 +294,15 @@ def drift(project: Project) -> str | None:
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and what is told beside it; as ``telling.story_of``."""
-    from projections.explain import explain
-    from projections.surfaces.telling import story_of
+    from tallybook.projections.entry_history.explanation import explain
+    from tallybook.projections.surfaces.history.entry_story import story_of
 
     return explain(*story_of(project, words, when))
 
 
 def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
     """Return what reads history, and up to which event; the whole of the ledger without a moment."""
-    from projections.surfaces import when as moments
+    from tallybook.projections.surfaces.history import moments
 
     moment = moments.meant(project, when)
     return ((lambda: reading.batches(project)), None) if moment is None else (moment.history, moment.seq)
@@ -308,7 +310,7 @@ def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Ite
 
 def standing(project: Project, when: str | None = None) -> Stood[Standing]:
     """Return how every name stands at a moment; now, with what a hand changed in the file, without one."""
-    from projections.surfaces.standing_kept import STANDING_FORM
+    from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
 
     return standings.stands(project, STANDING_FORM) if when is None else standings.stood(project, STANDING_FORM, when)
 
@@ -319,10 +321,10 @@ def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     Raises:
         UnknownPointError: No event names it.
     """
-    from projections import history
-    from projections.surfaces import listing
+    from tallybook.projections import event_rows
+    from tallybook.projections.surfaces.history import events
 
-    return map(history.row, listing.events(reading.open_log(project), history.Wanted(name)))
+    return map(event_rows.row, events.events(reading.open_log(project), event_rows.Wanted(name)))
 
 
 def waiting(project: Project) -> str:
@@ -345,7 +347,7 @@ def verify(
     Raises:
         BadInputError: What is expected is no ``SEQ:CHAIN``.
     """
-    from ledger.verify import verify as verify_log
+    from tallybook.ledger.verify import verify as verify_log
 
     noted = None if expect is None else read_stamp(expect)
     if expect is not None and noted is None:
@@ -355,7 +357,7 @@ def verify(
 
 def salvage(project: Project) -> dict[str, Any]:
     """Return the playbook folded from every batch of a damaged ledger that proves itself."""
-    from ledger.verify import salvage as salvage_log
+    from tallybook.ledger.verify import salvage as salvage_log
 
     try:
         return playbook_dict(fold_history(PLAYBOOK, lambda: salvage_log(reading.open_log(project))))

@@ -13,15 +13,15 @@ def main() -> NoReturn:
     """Run ``tallybook`` and leave with its exit code."""
     try:
         if _is_hook(sys.argv[1:]):
-            from projections.surfaces import hook_start
+            from tallybook import hook
 
-            hook_start.main(sys.argv[2:])
+            hook.main(sys.argv[2:])
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         # While a module was loaded; `answers` catches what comes after that.
         if _is_hook(sys.argv[1:]):
             _leave(0)
-        from ledger.errors import EXIT_INTERRUPTED
+        from tallybook.ledger.errors import EXIT_INTERRUPTED
 
         sys.stderr.write("tallybook: interrupted\n")
         code = EXIT_INTERRUPTED
@@ -51,15 +51,15 @@ def _is_hook(arguments: list[str]) -> bool:
 def run(arguments: list[str]) -> int:
     """Run the command line and return its exit code."""
     if _is_hook(arguments):
-        from projections.surfaces import hook
+        from tallybook.projections.surfaces.hooks import handler
 
-        return hook.run(arguments[1:])
+        return handler.run(arguments[1:])
     # What is called again and again pays for no command line library.
-    from projections.surfaces import plain
+    from tallybook.projections.surfaces.cli import plain
 
     said = plain.read(arguments)
     if said is not None:
         return plain.run(said)
-    from projections.surfaces import cli
+    from tallybook.projections.surfaces.cli import main as cli
 
     return cli.run(arguments)

@@ -26,7 +26,7 @@ from benchmarks import (
     scores,
 )
 from benchmarks.table import NoRivalError, Row, Setting, render, together
-from ledger import caches
+from tallybook.ledger.storage import caches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.crowd import BY, RATING
 from benchmarks.data import alike, text_of
 from benchmarks.table import Row, Setting, alternate, faster, medians
-from ledger.backends.jsonl import JsonlLog
-from ledger.disk import flush_data, write_all
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.storage.disk import flush_data, write_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
-    from ledger.line import Draft
+    from tallybook.ledger.line import Draft
 
 PAIRS = 15
 BLOCK = 200

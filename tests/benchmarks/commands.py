@@ -14,7 +14,7 @@ from benchmarks.table import NoRivalError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 
 def installed() -> Path:

@@ -23,10 +23,10 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.disk import flush_data
-from ledger.events import PointRated
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import PointRated
+from tallybook.ledger.storage.disk import flush_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

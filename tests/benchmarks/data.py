@@ -9,18 +9,25 @@ from random import Random
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from ledger import clock
-from ledger.backends.files import LOG_NAME
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.events import LedgerOpened, PlaybookAdopted, PlaybookUpdated, PointAdded, PointRated, PointSeeded
-from ledger.line import FORMAT, START, Draft, Stamp, frame
+from tallybook.ledger import clock
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import (
+    LedgerOpened,
+    PlaybookAdopted,
+    PlaybookUpdated,
+    PointAdded,
+    PointRated,
+    PointSeeded,
+)
+from tallybook.ledger.line import FORMAT, START, Draft, Stamp, frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from ledger.line import Mark
+    from tallybook.ledger.line import Mark
 
 ENTRIES = 200
 WIDE = 2_000

@@ -15,13 +15,13 @@ import attrs
 
 from benchmarks import replay, worker
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, figure, medians
-from ledger.backends.files import LOG_NAME
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode
-from ledger.line import MAX_LINE_BYTES
-from projections.fold import fold
-from projections.playbook import PLAYBOOK, Playbook
-from projections.prune import Policy
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.line import MAX_LINE_BYTES
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.prune import Policy
+from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -16,12 +16,12 @@ import msgspec
 
 from benchmarks import data
 from benchmarks.table import Row, Setting, alternate, faster, medians
-from ledger import clock
-from ledger.codec import decode
-from ledger.event_json import structure
-from ledger.events import PointRated
-from ledger.line import CHAIN_CHARS, GENESIS, MAX_LINE_BYTES, START, Draft, Stamp, dumps, frame
-from ledger.scan import Scan
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.encoding.event_json import structure
+from tallybook.ledger.events import PointRated
+from tallybook.ledger.line import CHAIN_CHARS, GENESIS, MAX_LINE_BYTES, START, Draft, Stamp, dumps, frame
+from tallybook.ledger.reading.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

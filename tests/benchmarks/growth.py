@@ -23,10 +23,10 @@ from benchmarks.append import appended
 from benchmarks.commands import whole_process
 from benchmarks.crowd import RATING
 from benchmarks.worker import once
-from ledger import caches
-from ledger.backends.jsonl import JsonlLog
-from projections.surfaces import commands
-from projections.surfaces.project import Project
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.storage import caches
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -15,11 +15,12 @@ from benchmarks import data
 from benchmarks.commands import environment, installed
 from benchmarks.rivals import OLD_HOOK
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
-from projections.reflections import NO_RATER
-from projections.surfaces import commands, hook_worker
-from projections.surfaces.install.command import hook_command
-from projections.surfaces.project import MARKS, Project
-from projections.surfaces.reflection import due, worker
+from tallybook.projections.reflections import NO_RATER
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.hooks import worker as hook_worker
+from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.reflection import schedule, worker
+from tallybook.projections.surfaces.workspace.project import MARKS, Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -78,7 +79,7 @@ def _project(folder: Path, kind: str, events: int) -> Project:
     transcript = _transcript(project)
     transcript.parent.mkdir(parents=True, exist_ok=True)
     transcript.write_text("{}\n", encoding="utf-8")
-    worker.work(project, due.Plan())
+    worker.work(project, schedule.Plan())
     return project
 
 

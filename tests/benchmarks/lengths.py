@@ -17,16 +17,17 @@ from benchmarks.commands import whole_process
 from benchmarks.crowd import RATING
 from benchmarks.table import Row, Setting, alternate, faster, medians
 from benchmarks.worker import once
-from ledger.backends.files import LOG_NAME
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode
-from projections.surfaces import checkpoints, commands
-from projections.surfaces.project import Project
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ledger.recorded import Recorded
+    from tallybook.ledger.recorded import Recorded
 
 PAIRS = 15
 REPLAY_PAIRS = 5

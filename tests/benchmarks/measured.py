@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from benchmarks.data import WRITE_BYTES
-from ledger import clock
-from ledger.backends.files import LOG_NAME
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.events import LedgerOpened, MetricsRecorded, Numbers, SessionEnded
-from ledger.line import FORMAT, START, Draft, Stamp, frame
+from tallybook.ledger import clock
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import LedgerOpened, MetricsRecorded, Numbers, SessionEnded
+from tallybook.ledger.line import FORMAT, START, Draft, Stamp, frame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ledger.line import RawBatch
+    from tallybook.ledger.line import RawBatch
 
 A_DAY: Final = 1_000
 LINES: Final = 3

@@ -20,14 +20,15 @@ from benchmarks import data
 from benchmarks.append import appended
 from benchmarks.commands import environment, installed
 from benchmarks.crowd import RATING
-from ledger import caches
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode
-from projections.fold import fold
-from projections.playbook import PLAYBOOK
-from projections.surfaces import checkpoints, commands
-from projections.surfaces.install.command import hook_command
-from projections.surfaces.project import Project
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.storage import caches
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.install.hook_command import hook_command
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from benchmarks import data
 from benchmarks.commands import whole_process
 from benchmarks.table import Row, Setting, alternate, faster, medians
-from projections.surfaces.project import Project
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ import platform
 from typing import TYPE_CHECKING
 
 from benchmarks.table import Row, figure
-from ledger import clock
+from tallybook.ledger import clock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from benchmarks import measured
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
 from benchmarks.worker import ROOT, once
-from ledger import caches
-from projections.surfaces.project import Project
+from tallybook.ledger.storage import caches
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ COLD_PAIRS = 1
 BARE = [sys.executable, "-c", "pass"]
 MONTHLY = ("score", "--monthly", "--json")
 START_UP = ("score", "--config", "--json")
-RUN = "from projections.surfaces.entry import main; main()"
+RUN = "from tallybook.projections.surfaces.entry import main; main()"
 """The command of this very clone, whichever is installed."""
 
 

@@ -13,14 +13,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Self
 
 from benchmarks import data, measured, rivals
-from ledger.backends.files import LOG_NAME
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode
-from projections.fold import fold
-from projections.playbook import PLAYBOOK
-from projections.surfaces.project import Project
-from projections.surfaces.scores import configuration
-from projections.surfaces.scores.state import state_of
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import decode
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces.scores import configuration
+from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

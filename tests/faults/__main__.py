@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from faults import NoToolError, Setting, Tally, at_calls, crash_states, fuzz, mutations, pulls, render, sparse, writers
-from ledger import caches
-from ledger.clock import utc_now
+from tallybook.ledger.clock import utc_now
+from tallybook.ledger.storage import caches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,16 +14,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faults import NoToolError, Setting, Tally
 from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Fault, Staged, here, why_not
-from ledger.codec import decode
-from ledger.errors import EXIT_BAD_INPUT, EXIT_NO, EXIT_NOT_WRITTEN
-from ledger.events import LedgerOpened, LogRecovered
-from projections.surfaces.reading import open_log
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, EXIT_NOT_WRITTEN
+from tallybook.ledger.events import LedgerOpened, LogRecovered
+from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from faults.scenes import Answer, Call
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.workspace.project import Project
 
 HEADINGS = ("acknowledged", "lost", "doubled", "believed", "refused", "answered yes", "answered no")
 BROKEN = HEADINGS[1:5]

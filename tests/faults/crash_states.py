@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from faults import Setting, Tally
 from faults.recorder import Recorder
-from ledger import caches
-from ledger import head as heads
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import TallybookError
-from ledger.line import START, Draft, lines_of
-from ledger.scan import Scan
-from ledger.verify import verify
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.line import START, Draft, lines_of
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.storage import caches
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -28,10 +28,10 @@ import zlib
 from faults import Setting, Tally
 from faults.mutations import LINES, somewhere
 from faults.verdicts import BY, ENTRY, NOW, RATED, judge
-from ledger import clock
-from ledger.codec import encode
-from ledger.events import LedgerOpened, PlaybookAdopted, PlaybookEdited, PlaybookUpdated, PointAdded
-from ledger.line import (
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import LedgerOpened, PlaybookAdopted, PlaybookEdited, PlaybookUpdated, PointAdded
+from tallybook.ledger.line import (
     CHAIN_MARK,
     CRC_BYTES,
     FREE_CHARS,

@@ -13,14 +13,13 @@ from uuid import UUID
 
 from benchmarks import data as drafts
 from faults import Setting, Tally, rivals
-from ledger import clock, recover
-from ledger import head as heads
-from ledger.backends.files import LOG_NAME
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import encode
-from ledger.errors import DamagedLedgerError, NewerLedgerError
-from ledger.events import EventRedacted, LedgerOpened
-from ledger.line import (
+from tallybook.ledger import clock
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError
+from tallybook.ledger.events import EventRedacted, LedgerOpened
+from tallybook.ledger.line import (
     CHAIN_MARK,
     CRC_BYTES,
     FORMAT,
@@ -34,13 +33,15 @@ from ledger.line import (
     lines_of,
     split_line,
 )
-from ledger.verify import verify
+from tallybook.ledger.reading import recover
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from ledger.line import RawBatch
+    from tallybook.ledger.line import RawBatch
 
 COUNT = 100_000
 SEEDS = 6

@@ -10,7 +10,6 @@ from collections import Counter
 from contextlib import contextmanager, suppress
 import ctypes
 import os
-from pathlib import Path
 from random import Random
 import select
 import shutil
@@ -21,16 +20,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faults import NoToolError, Setting, Tally
 from faults.crash_states import OTHER_BOOT, names, sealed_ranges
-from ledger import head as heads
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import TallybookError
-from ledger.line import Draft
-from ledger.verify import verify
+from installed import installed
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.line import Draft
+from tallybook.ledger.storage import head as heads
+from tallybook.ledger.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 SHUTDOWN = 0x8004587D
 """The ioctl FS_IOC_SHUTDOWN, known to ext4 and XFS."""
 NO_LOG_FLUSH = 2
@@ -60,10 +60,10 @@ WRITER = """
 import os, signal, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from ledger import disk
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import LockHeldError
-from ledger.line import Draft
+from tallybook.ledger.storage import disk
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import LockHeldError
+from tallybook.ledger.line import Draft
 log = JsonlLog(Path(sys.argv[2]))
 size, number, last = int(sys.argv[4]), 0, False
 def in_flight(*_):
@@ -174,7 +174,7 @@ def write_back(path: Path, draw: Random) -> None:
 
 def start(folder: Path, name: str) -> subprocess.Popen[bytes]:
     """Start a writer that prints the name of each batch once it is acknowledged; the signal USR1 stops it in flight."""
-    command = [sys.executable, "-I", "-S", "-B", "-c", WRITER, ROOT, folder, name, LINES, LAST_LINES]
+    command = [sys.executable, "-I", "-S", "-B", "-c", WRITER, installed(), folder, name, LINES, LAST_LINES]
     return subprocess.Popen([*map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 from unittest.mock import patch
 
-from ledger import disk
+from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
-from ledger import caches, disk
-from ledger.errors import EXIT_NOT_WRITTEN
-from projections.surfaces import commands
-from projections.surfaces.entry import run as run_here
-from projections.surfaces.project import MARKS, Project
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN
+from tallybook.ledger.storage import caches, disk
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.entry import run as run_here
+from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from transcripts import Script, ask_again, kept
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ SHORT = "a short write"
 PID = 4242
 MAIN = f"import os\nos.getpid = lambda: {PID}\n"
 MAIN += """
-from ledger import clock
+from tallybook.ledger import clock
 if os.environ.get("STANDING"):
     clock.utc_now = lambda: clock.moment(1_795_000_000_000_000)
     clock.new_id = lambda _: "id"
@@ -60,7 +60,7 @@ def cut(call, name):
     return write
 if short:
     os.write, os.pwrite = cut(os.write, "write"), cut(os.pwrite, "pwrite64")
-from projections.surfaces.entry import main
+from tallybook.projections.surfaces.entry import main
 main()
 """
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faults import Setting, Tally
 from faults.crash_states import LINES, names, put
-from ledger.backends.jsonl import JsonlLog
-from ledger.verify import verify
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,9 +26,9 @@ READER = """
 import resource, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import TallybookError
-from ledger.verify import verify
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.verify import verify
 log = JsonlLog(Path(sys.argv[2]))
 try:
     if sys.argv[3] == "verify":

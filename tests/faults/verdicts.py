@@ -8,30 +8,33 @@ import shutil
 import traceback
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from ledger import clock, head, keys, recover, strict
-from ledger.backends.files import LOG_NAME
-from ledger.backends.jsonl import JsonlLog
-from ledger.codec import decode, encode
-from ledger.errors import BadInputError, DamagedLedgerError, TallybookError
-from ledger.events import PointRated
-from ledger.head_form import head_form
-from ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, START, Mark, lines_of, split_line
-from ledger.scan import last_batch_end
-from ledger.verify import Verdict, salvage, verify
-from projections.audit import audit_view, story_json
-from projections.fold import fold
-from projections.history import row
-from projections.playbook import PLAYBOOK
-from projections.render import playbook_bytes
+from tallybook.ledger import clock
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.encoding.header import head_form
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
+from tallybook.ledger.events import PointRated
+from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, START, Mark, lines_of, split_line
+from tallybook.ledger.reading import recover
+from tallybook.ledger.reading.scan import last_batch_end
+from tallybook.ledger.storage import head, idempotency
+from tallybook.ledger.verify import Verdict, salvage, verify
+from tallybook.projections.entry_history.audit import audit_view, story_json
+from tallybook.projections.event_rows import row
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.render import playbook_bytes
+from tallybook.projections.playbook.view import PLAYBOOK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from ledger.errors import Problem
-    from ledger.events import Event
-    from ledger.line import RawBatch
-    from ledger.recorded import Batch, Recorded
+    from tallybook.ledger.errors import Problem
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.recorded import Batch, Recorded
 
 T = TypeVar("T")
 
@@ -216,7 +219,7 @@ def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
     form = head_form(first)
     try:
         for section in (what, b"{}" if form is None else form.by, free or b"null"):
-            strict.loads(section, "section")
+            strict_json.loads(section, "section")
     except BadInputError:
         return False
     return form is not None
@@ -273,7 +276,7 @@ def _keys(batches: Iterable[RawBatch]) -> set[str]:
 
 
 def _is_known(case: Case, key: str, fd: int) -> bool:
-    return case.asked("the index of keys", lambda: keys.known(key, case.log.read, case.log.folder, fd)) is True
+    return case.asked("the index of keys", lambda: idempotency.known(key, case.log.read, case.log.folder, fd)) is True
 
 
 def _writer_appends(case: Case, verdict: Verdict | TallybookError | None, before: Answer) -> None:

@@ -12,16 +12,16 @@ import time
 from typing import TYPE_CHECKING
 
 from faults import Setting, Tally
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import LockHeldError
-from ledger.line import Draft, lines_of
-from ledger.strict import loads
-from ledger.verify import verify
+from installed import installed
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.encoding.strict_json import loads
+from tallybook.ledger.errors import LockHeldError
+from tallybook.ledger.line import Draft, lines_of
+from tallybook.ledger.verify import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 WRITERS = 64
 USUAL = 5_000
 KILLS_A_LEDGER = 1_000
@@ -33,9 +33,9 @@ WRITER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 from pathlib import Path
-from ledger.backends.jsonl import JsonlLog
-from ledger.errors import CannotWriteError, LockHeldError
-from ledger.line import Draft
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.errors import CannotWriteError, LockHeldError
+from tallybook.ledger.line import Draft
 log = JsonlLog(Path(sys.argv[2]))
 for number in range(int(sys.argv[4])):
     name = f"{sys.argv[3]}-{number}"
@@ -52,7 +52,7 @@ for number in range(int(sys.argv[4])):
 
 def start(folder: Path, name: str, appends: int = APPENDS) -> subprocess.Popen[bytes]:
     """Start a writer that appends pairs of ratings, and prints the name of each pair once it is acknowledged."""
-    arguments = [str(ROOT), str(folder), name, str(appends)]
+    arguments = [installed(), str(folder), name, str(appends)]
     command = [sys.executable, "-I", "-S", "-B", "-c", WRITER, *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0)
 

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
+from installed import lay_out
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -35,7 +37,7 @@ class Change:
     """What a mutant changed: its number says nothing, because it moves with every edit of the function.
 
     Attributes:
-        place: Dotted name of the function, ``ledger.names.Naming.see``.
+        place: Dotted name of the function, ``tallybook.ledger.names.Naming.see``.
         was: The changed lines, without blanks around them, one space between two.
         becomes: What they are in the mutant, likewise.
     """
@@ -65,13 +67,14 @@ def explained() -> dict[Change, str]:
 
 
 def copy_repository(target: Path) -> None:
-    """Copy the files that git keeps or would keep."""
+    """Copy the files that git keeps or would keep, and lay the package out as it is installed."""
     command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, target / name)
+    lay_out(target)
 
 
 def verdicts(copy: Path) -> Iterator[tuple[str, str, int]]:
@@ -134,7 +137,7 @@ def tell(copy: Path) -> int:
 def main(words: Sequence[str]) -> int:
     """Mutate what the command line asks for, and print what came of it."""
     parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
-    parser.add_argument("modules", nargs="*", metavar="MODULE", help="ledger.names; all where none is named")
+    parser.add_argument("modules", nargs="*", metavar="MODULE", help="tallybook.ledger.names; all where none is named")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), metavar="N", help="mutants at a time")
     parser.add_argument("--folder", type=Path, help="where the copy is made; a folder in memory is fastest")
     asked = parser.parse_args(words)

@@ -32,12 +32,12 @@ CPU_S, CPU_FACTOR = 3.0, 10
 TIMED_OUT = 36
 """The exit code that mutmut counts as a mutant noticed by its time."""
 AT_IMPORT = (
-    "ledger.event_json.x__make_converter__",
-    "ledger.kinds.fields.x_free__",
-    "ledger.line.x__encoder__",
-    "projections.playbook.x__keep__",
-    "projections.playbook.x__rate__",
-    "projections.playbook.x_playbook_view__",
+    "tallybook.ledger.encoding.event_json.x__make_converter__",
+    "tallybook.ledger.kinds.fields.x_free__",
+    "tallybook.ledger.line.x__encoder__",
+    "tallybook.projections.playbook.view.x__keep__",
+    "tallybook.projections.playbook.view.x__rate__",
+    "tallybook.projections.playbook.view.x_playbook_view__",
 )
 """Functions that run when their module is imported: for a mutant of these, everything is imported anew."""
 
@@ -49,9 +49,10 @@ _order: dict[str, int] = {}
 def is_own(test: str, module: str) -> bool:
     """Tell whether a test stands in a file named after a module, with or without the folder in between.
 
-    ``ledger.backends.jsonl`` has test_ledger_jsonl.py, and ``projections.scores.view`` test_projections_scores_view.py.
+    ``tallybook.ledger.backends.jsonl`` has test_ledger_jsonl.py, and ``tallybook.projections.scores.view`` has
+    test_projections_scores_view.py.
     """
-    top, *folders, leaf = module.split(".")
+    top, *folders, leaf = module.removeprefix("tallybook.").split(".")
     between = "".join(f"{folder}_" for folder in folders)
     name = rf"tests/test_{top}_({between})?{leaf}(_more)?\.py::"
     return re.match(name, test) is not None

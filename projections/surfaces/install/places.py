@@ -9,9 +9,9 @@ from typing import Final
 
 import attrs
 
-from ledger.errors import BadInputError, CannotWriteError
-from projections.surfaces.install.settings import UNCHANGED
-from projections.surfaces.project import CLAUDE, Project, find_project
+from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
+from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, find_project
 
 FOLDER: Final = "CLAUDE_PROJECT_DIR"
 """Names, in a hook's environment, the folder in which the agent was started."""

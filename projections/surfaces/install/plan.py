@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ledger.errors import BadInputError, CannotWriteError
-from projections.surfaces.install import command, places, settings, steps
-from projections.surfaces.install.settings import UNCHANGED
-from projections.surfaces.install.steps import LEFT, Step
-from projections.surfaces.reading import open_log
-from projections.surfaces.record import write
-import prompts
+from tallybook import prompts
+from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.install import hook_command, hook_entries, places, steps
+from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
+from tallybook.projections.surfaces.install.steps import LEFT, Step
+from tallybook.projections.surfaces.writing.record import write
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from projections.surfaces.install.places import Target
-    from projections.surfaces.project import Project
+    from tallybook.projections.surfaces.install.places import Target
+    from tallybook.projections.surfaces.workspace.project import Project
 
 PACKAGED: Final = Path(prompts.__file__).parent
 BACKUP: Final = "settings.json.before-tallybook"
@@ -41,10 +41,10 @@ def install(place: Target, line: str, verbs: Collection[str]) -> tuple[Step, ...
     """
     path = places.settings_file(place)
     before = steps.read(path)
-    after = settings.install(before, line, str(path))
+    after = hook_entries.install(before, line, str(path))
     found = [_packaged(place.claude / name, data) for name, data in _files(verbs).items()]
     # What has our hooks already, and changes in their command lines alone, is not what it was before us.
-    fresh = before is not None and before != after and not settings.calls_everywhere(before, str(path))
+    fresh = before is not None and before != after and not hook_entries.calls_everywhere(before, str(path))
     saved = [_backup(place, before)] if before is not None and fresh else []
     why = "has the hooks already" if before == after else ""
     return *found, *saved, attrs.evolve(steps.write(path, before, after, why), shown=True)
@@ -53,7 +53,7 @@ def install(place: Target, line: str, verbs: Collection[str]) -> tuple[Step, ...
 def remarks(planned: Sequence[Step]) -> tuple[str, ...]:
     """Return what a person should know of the hooks that an installation ends with, a line each."""
     path, after = planned[-1].path, planned[-1].after or b""
-    return tuple(filter(None, map(command.remark, dict.fromkeys(settings.own_commands(after, str(path))))))
+    return tuple(filter(None, map(hook_command.remark, dict.fromkeys(hook_entries.own_commands(after, str(path))))))
 
 
 def _backup(place: Target, before: bytes) -> Step:
@@ -100,17 +100,17 @@ def _without_hooks(place: Target, path: Path, before: bytes) -> Iterator[Step]:
     backup = place.claude / BACKUP
     kept = steps.read(backup) if steps.is_plain(backup) else None
     gone = Step(backup, "deleted", "no longer needed", kept)
-    own = settings.own_commands(before, str(path))
+    own = hook_entries.own_commands(before, str(path))
     if not own:
         yield from [gone] if kept == before else ()
     elif any(_installed(kept, line, str(backup)) == before for line in dict.fromkeys(own)):
         yield Step(path, "deleted" if kept is None else "restored", "as it was before", before, kept, shown=True)
         yield from [gone] if kept is not None else ()
     else:
-        after = settings.remove(before, str(path))
+        after = hook_entries.remove(before, str(path))
         if after != before:
             yield Step(path, "changed", "the hooks are taken out, the rest stays", before, after, shown=True)
-        if own := settings.own_commands(after, str(path)):
+        if own := hook_entries.own_commands(after, str(path)):
             yield Step(path, LEFT, f"`{own[0]}` does more than call Tallybook, take it out by hand")
         if kept is not None:
             yield Step(backup, LEFT, "not put back, as more than our hooks would change")
@@ -119,8 +119,8 @@ def _without_hooks(place: Target, path: Path, before: bytes) -> Iterator[Step]:
 def _installed(data: bytes | None, line: str, source: str) -> bytes | None:
     """Return what an installation makes of settings; None where it refuses them, or where they had hooks of ours."""
     try:
-        by_hand = data is not None and settings.remove(data, source) != data
-        return None if by_hand else settings.install(data, line, source)
+        by_hand = data is not None and hook_entries.remove(data, source) != data
+        return None if by_hand else hook_entries.install(data, line, source)
     except BadInputError:
         return None
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from ledger import disk
-from ledger.errors import CannotWriteError
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger import strict
-from ledger.decide import FIELDS, UNKNOWN_KEY, shown_key
-from ledger.errors import BadInputError
-from ledger.events import RATINGS, PointNoted
-from projections import inject
-from projections.surfaces import screen
-from projections.surfaces.reflection.transcript import shortened
+from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shown_key
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import RATINGS, PointNoted
+from tallybook.projections.playbook import inject
+from tallybook.projections.surfaces.reflection.transcript import shortened
+from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -111,7 +111,7 @@ def _object(text: str) -> Any:
     if len(found) != 1:
         raise UnusableError("holds no whole JSON object" if not found else f"holds {len(found)} JSON objects")
     try:
-        return strict.loads(found[0].encode("utf-8", "surrogatepass"), "the answer")
+        return strict_json.loads(found[0].encode("utf-8", "surrogatepass"), "the answer")
     except BadInputError as error:
         raise UnusableError(f"is no JSON: {error}") from error
 
@@ -154,10 +154,10 @@ def judged(value: Any) -> Judged:
             raise UnusableError(f"rates {name} twice")
         seen.add(name)
         if quote.strip():
-            words = shortened(screen.mask(inject.one_line(quote)).text, QUOTE_CHARS)
+            words = shortened(secrets.mask(inject.one_line(quote)).text, QUOTE_CHARS)
             notes.append(PointNoted(name, f"{rating}: “{words}”"))
     ratings = [{"name": one["name"], "rating": one["rating"]} for one in evaluations]
-    unknown = tuple(f"{screen.mask(shown_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
+    unknown = tuple(f"{secrets.mask(shown_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
     return Judged({"new_key_points": texts, "evaluations": ratings}, tuple(notes), unknown)
 
 

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger.errors import TallybookError
-from projections.reflections import NO_RATER
-from projections.surfaces import screen
-from projections.surfaces.hook import INSIDE
-from projections.surfaces.packages import install_command
-from projections.surfaces.reflection import prompt as prompts
+from tallybook.ledger.errors import TallybookError
+from tallybook.projections.reflections import NO_RATER
+from tallybook.projections.surfaces.hooks.handler import INSIDE
+from tallybook.projections.surfaces.reflection import prompt as prompts
+from tallybook.projections.surfaces.workspace.installation import install_command
+from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from projections.surfaces.reflection.prompt import Judged
+    from tallybook.projections.surfaces.reflection.prompt import Judged
 
 TIMEOUT_S: Final = 300
 """Seconds that a model has for its answer; the variable TALLYBOOK_TIMEOUT_S says otherwise."""
@@ -74,7 +74,7 @@ class RaterError(TallybookError):
         """Keep what ``reflection.failed`` says of it; what a provider says may hold anything."""
         self.cause, self.model = cause, _clean(model)
         # Masked before it is cut: half of a secret is not known for one.
-        self.reason = " ".join(screen.mask(_clean(reason)).text.split())[:_REASON_CHARS]
+        self.reason = " ".join(secrets.mask(_clean(reason)).text.split())[:_REASON_CHARS]
         self.input_tokens, self.output_tokens = input_tokens, output_tokens
         super().__init__(f"the rater: {self.reason}; `tallybook reflect` tries again")
 

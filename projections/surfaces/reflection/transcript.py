@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from projections.surfaces import hook, screen
+from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -193,7 +194,7 @@ def _turn(block: Mapping[str, Any], role: str, ours: set[str]) -> Turn | None:
         said = unreminded(_whole(text))
         if role != "assistant":
             return Turn(role, _shown(said, SAID_CHARS))
-        return Turn(role, _shown(said, SAID_CHARS), whole=said, occasion=hook.occasion_of(text))
+        return Turn(role, _shown(said, SAID_CHARS), whole=said, occasion=handler.occasion_of(text))
     if kind == "tool_use":
         asked = "\n".join(_texts(block.get("input")))
         if _OURS.search(asked):
@@ -232,7 +233,7 @@ def unreminded(text: str) -> str:
 
 def _shown(text: str, most: int) -> str:
     """Return a text shortened and without secrets: they are masked first, since half of one is not known for one."""
-    return shortened(screen.mask(shortened(text, _SCREENED * most)).text, most)
+    return shortened(secrets.mask(shortened(text, _SCREENED * most)).text, most)
 
 
 def shortened(text: str, most: int) -> str:

@@ -13,30 +13,33 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger import clock, disk
-from ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from ledger.events import PointCited, ReflectionCompleted, ReflectionFailed, ReflectionStarted
-from projections.reflections import GONE, NO_RATER, Reflections, Session
-from projections.render import entry
-from projections.surfaces import compat, hook, record
-from projections.surfaces.answers import MAX_BY_CHARS
-from projections.surfaces.hook_worker import SETTLED
-from projections.surfaces.project import MARKS
-from projections.surfaces.reflection import killed, pieces, raters, transcript
-from projections.surfaces.reflection import prompt as prompts
-from projections.surfaces.reflection.due import Plan, due, is_given_up, kept_by_agent, look, outside
-from projections.surfaces.requests import Facts, Request, Update
+from tallybook import compat
+from tallybook.ledger import clock
+from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
+from tallybook.ledger.events import PointCited, ReflectionCompleted, ReflectionFailed, ReflectionStarted
+from tallybook.ledger.storage import disk
+from tallybook.projections.playbook.render import entry
+from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
+from tallybook.projections.surfaces.console.output import MAX_BY_CHARS
+from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks.worker import SETTLED
+from tallybook.projections.surfaces.reflection import chunks, killed_sessions, raters, transcript
+from tallybook.projections.surfaces.reflection import prompt as prompts
+from tallybook.projections.surfaces.reflection.schedule import Plan, due, is_given_up, kept_by_agent, look, outside
+from tallybook.projections.surfaces.workspace.project import MARKS
+from tallybook.projections.surfaces.writing import record
+from tallybook.projections.surfaces.writing.requests import Facts, Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ledger.events import Event
-    from projections.playbook import Playbook
-    from projections.surfaces.project import Project
-    from projections.surfaces.reflection.pieces import Piece
-    from projections.surfaces.reflection.prompt import Judged
-    from projections.surfaces.reflection.raters import Reply
-    from projections.surfaces.requests import What
+    from tallybook.ledger.events import Event
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.reflection.chunks import Piece
+    from tallybook.projections.surfaces.reflection.prompt import Judged
+    from tallybook.projections.surfaces.reflection.raters import Reply
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.requests import What
 
 LOCK: Final = "reflect.lock"
 
@@ -148,7 +151,7 @@ def _desk(project: Project, plan: Plan, before: Reflections | None = None) -> _D
 
 def _with_killed(desk: _Desk) -> _Desk:
     """Record that sessions whose clients were killed are to be reflected on."""
-    requests = list(killed.requests(desk.known))
+    requests = list(killed_sessions.requests(desk.known))
     if not requests:
         return desk
     try:
@@ -168,7 +171,7 @@ def _settle(desk: _Desk) -> None:
     rater, sessions = desk.plan.rater, desk.known.sessions.values()
     pending = any(session.is_owed(rater) and not is_given_up(session, rater) for session in sessions)
     # A session that goes on may be killed.
-    if not pending and not killed.unended(desk.known):
+    if not pending and not killed_sessions.unended(desk.known):
         with suppress(OSError, CannotWriteError):
             marker = desk.project.ledger / MARKS / SETTLED
             disk.make_folder(marker.parent, durable=False)
@@ -178,19 +181,19 @@ def _settle(desk: _Desk) -> None:
 
 def _tidy(marks: Path) -> None:
     """Remove what hooks noted of sessions that nobody goes on with: the ledger knows it as well."""
-    old_ns = (clock.utc_now().unix_us - killed.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
+    old_ns = (clock.utc_now().unix_us - killed_sessions.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
     for path in marks.glob("told-*"):
         if path.stat().st_mtime_ns < old_ns:
             path.unlink()
 
 
-def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> pieces.Asked:
+def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> chunks.Asked:
     """Return what of a session is to be read.
 
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    chars = pieces.PIECE_CHARS
+    chars = chunks.PIECE_CHARS
     if plan.rater != NO_RATER:
         # A character is at most a token.
         chars = min(chars, plan.tokens - overhead(plan.rater, playbook))
@@ -199,7 +202,7 @@ def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook:
         for one, other in known.sessions.items()
         if other.transcript and one != name
     }
-    return pieces.Asked(
+    return chunks.Asked(
         Path(session.transcript or os.devnull),
         plan.rater,
         session.reached(plan.rater),
@@ -238,7 +241,7 @@ def _piece(desk: _Desk, name: str, session: Session) -> Came | None:
             raise FileNotFoundError(path)
         if not kept_by_agent(path, desk.plan):
             return _fail(desk, name, raters.RaterError(OUTSIDE, outside(path)))
-        piece = pieces.next_piece(asked(desk.known, name, desk.plan, session, desk.playbook))
+        piece = chunks.next_piece(asked(desk.known, name, desk.plan, session, desk.playbook))
     except OSError as error:
         gone = isinstance(error, FileNotFoundError)
         why = "the transcript is gone" if gone else f"the transcript cannot be read: {disk.reason(error)}"
@@ -339,7 +342,9 @@ def _cite(desk: _Desk, name: str, piece: Piece) -> None:
     for cited in piece.citations:
         by = {"rater": "tallybook", "session": name} | ({"agent": cited.subagent} if cited.subagent else {})
         events = tuple(PointCited(point, transcript.MESSAGE) for point in cited.names)
-        requests.append(Request(Facts(events), by, hook.citation_key(name, cited.subagent, cited.occasion), cited.at))
+        requests.append(
+            Request(Facts(events), by, handler.citation_key(name, cited.subagent, cited.occasion), cited.at)
+        )
     try:
         record.write(desk.project, requests)
     except LockHeldError as error:

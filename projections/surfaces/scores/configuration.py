@@ -6,17 +6,17 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from ledger.errors import BadInputError, CannotWriteError
-from projections.scores.config import SESSION, score_id
-from projections.scores.configured import overlaid, read_config
-from projections.scores.document import DocumentError, Reader
-from projections.surfaces.scores.strict_yaml import parsed
-from projections.surfaces.worktree import read_small
-import prompts
+from tallybook import prompts
+from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.projections.scores.configuration.document_reader import DocumentError, Reader
+from tallybook.projections.scores.configuration.model import SESSION, score_id
+from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.surfaces.scores.strict_yaml import parsed
+from tallybook.projections.surfaces.workspace.worktree import read_small
 
 if TYPE_CHECKING:
-    from projections.scores.config import Config
-    from projections.surfaces.project import Project
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.surfaces.workspace.project import Project
 
 FILE: Final = "scoring-config.yaml"
 PLACE: Final = f".claude/config/{FILE}"

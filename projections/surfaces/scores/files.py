@@ -12,22 +12,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from ledger import caches, disk
-from ledger.codec import decode
-from ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
-from ledger.events import EventRedacted, EventsVoided
-from ledger.line import Mark
-from projections.scores import storage
-from projections.scores.inputs import session_of
-from projections.scores.view import scores_view
-from projections.surfaces.reading import open_log
-from projections.surfaces.scores.configuration import PLACE
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
+from tallybook.ledger.events import EventRedacted, EventsVoided
+from tallybook.ledger.line import Mark
+from tallybook.ledger.storage import caches, disk
+from tallybook.projections.scores.reports import score_files
+from tallybook.projections.scores.session_inputs import session_of
+from tallybook.projections.scores.view import scores_view
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.scores.configuration import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from projections.scores.view import Scores
-    from projections.surfaces.project import Project
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.workspace.project import Project
 
 LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"
@@ -122,8 +122,8 @@ def differing(project: Project, state: Scores) -> list[str]:
         return []
     return [
         place
-        for place, document in storage.files(state)
-        if _found(folder / place) not in {None, storage.document_bytes(document)}
+        for place, document in score_files.files(state)
+        if _found(folder / place) not in {None, score_files.document_bytes(document)}
     ]
 
 
@@ -157,7 +157,7 @@ def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
     folder = folder_of(project, path)
     for one in earlier:
         former = project.root / one
-        ours = (_document(name, file) is not None for name in storage.KEYS for file in _inner(former, name))
+        ours = (_document(name, file) is not None for name in score_files.KEYS for file in _inner(former, name))
         if os.path.realpath(former) != os.path.realpath(folder) and any(ours):
             yield former
 
@@ -225,10 +225,10 @@ def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> 
     """Write the files that differ and delete those not wanted, of these sessions and what they lie in, or of all."""
     written, wanted = 0, set()
     foreign: list[str] = []
-    standing = () if since is None else _named(folder, storage.VERSIONS)
-    for place, document in storage.files(state, since, standing):
+    standing = () if since is None else _named(folder, score_files.VERSIONS)
+    for place, document in score_files.files(state, since, standing):
         wanted.add(place)
-        path, data = folder / place, storage.document_bytes(document)
+        path, data = folder / place, score_files.document_bytes(document)
         found = _found(path)
         if found is None:
             foreign.append(place)
@@ -248,13 +248,13 @@ def strangers(folder: Path) -> list[str]:
     """Return the names of what lies beside the inner folders and is nobody's of ours, hidden files left out."""
     if not folder.is_dir():
         return []
-    return sorted(path.name for path in folder.iterdir() if path.name not in storage.KEYS and path.name[:1] != ".")
+    return sorted(path.name for path in folder.iterdir() if path.name not in score_files.KEYS and path.name[:1] != ".")
 
 
 def _named(folder: Path, name: str) -> list[str]:
     """Return what the files of ours in an inner folder are named after."""
     documents = (_document(name, path) for path in _inner(folder, name))
-    return [str(one[storage.NAMED_BY[name]]) for one in documents if one is not None]
+    return [str(one[score_files.NAMED_BY[name]]) for one in documents if one is not None]
 
 
 def _put(path: Path, data: bytes) -> None:
@@ -307,9 +307,9 @@ def _inner(folder: Path, name: str) -> list[Path]:
 def _unwanted(folder: Path, wanted: Collection[str], since: frozenset[str] | None) -> tuple[list[Path], list[str]]:
     """Return the files of ours that are not wanted, and the places of what is not ours; of sessions those asked for."""
     ours, foreign = [], []
-    for name in storage.KEYS:
-        whole = since is None or name != storage.SESSIONS or (folder / name).is_symlink()
-        paths = _inner(folder, name) if whole else [folder / name / storage.file_name(id_) for id_ in since or ()]
+    for name in score_files.KEYS:
+        whole = since is None or name != score_files.SESSIONS or (folder / name).is_symlink()
+        paths = _inner(folder, name) if whole else [folder / name / score_files.file_name(id_) for id_ in since or ()]
         for path in paths:
             place = f"{name}/{path.name}"
             if place in wanted:
@@ -323,9 +323,9 @@ def _unwanted(folder: Path, wanted: Collection[str], since: frozenset[str] | Non
 
 def _document(folder: str, path: Path) -> dict[str, Any] | None:
     """Return what a file says that was written here, None for any other: its name is the one that it says."""
-    data = _found(path) if path.suffix == storage.SUFFIX else None
+    data = _found(path) if path.suffix == score_files.SUFFIX else None
     try:
         document = json.loads(data) if data else None
     except (ValueError, RecursionError):
         return None
-    return document if storage.named_as(folder, path.name, document) else None
+    return document if score_files.named_as(folder, path.name, document) else None

@@ -1,0 +1,1 @@
+"""Pure deciders: payloads and what is known become events."""

@@ -1,0 +1,330 @@
+"""Legacy playbook files to synthetic seed events: bytes in; entries, evidence and problems out.
+
+What can be read is read, entry by entry; what is no entry, or not quite one, is kept word for word in the events.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+import json
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger.decisions.legacy_json import (
+    DECODER,
+    Found,
+    Json,
+    Number,
+    flaws_of,
+    levels_of,
+    mend_text,
+    shorten,
+    to_plain,
+    to_text,
+)
+from tallybook.ledger.errors import BadInputError, Problem
+from tallybook.ledger.events import MAX_INT, ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
+from tallybook.ledger.line import dumps
+from tallybook.ledger.names import SECTION_NAMES, STAMP, Naming, usable_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from tallybook.ledger.events import Event
+
+# Beyond it JSON readers disagree on a number, and the codec refuses it.
+MAX_DEPTH: Final = 100
+ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
+SECTION_LISTS: Final = ("entries", "items", "key_points")
+HEADING: Final = "is the heading of a section"
+# The names of more sections and entries do not fit the line of an event, along with the other top-level keys.
+MAX_SECTION_BYTES: Final = 32 * 1024
+
+
+@attrs.frozen
+class LegacyItem:
+    """An entry of a legacy file, as it was read.
+
+    Attributes:
+        index: Its place among the file's items, from 0.
+        point: The entry it became.
+        origin: Shape it had, as in PointSeeded.
+        migrated: What it was migrated from (OBS-SCORE-001): bare_string, dict_no_score, dict_with_score; empty for
+            an entry that had both counters.
+        score: The score it was migrated from, or its JSON where that was no count; None elsewhere.
+        original: The item in JSON, where more can be said of it than point and origin say; empty elsewhere.
+    """
+
+    index: int
+    point: KeyPoint
+    origin: str
+    migrated: str
+    score: int | str | None
+    original: str
+
+
+@attrs.frozen
+class Legacy:
+    """A legacy file, as it was read.
+
+    Attributes:
+        items: Its entries in order; their names are unique.
+        skipped: What in it is no entry: items without a text, headings of sections, odd top-level keys.
+        top: Its other top-level keys in order, as a JSON object that every reader takes.
+        stamp: What Tallybook wrote at its top, ``SEQ:CHAIN``; None where there is no text.
+        sha256: SHA-256 of its bytes, in hex.
+        problems: What a person should hear about it, in the file's order.
+    """
+
+    items: tuple[LegacyItem, ...]
+    skipped: tuple[ItemSkipped, ...]
+    top: str
+    stamp: str | None
+    sha256: str
+    problems: tuple[Problem, ...]
+
+    @property
+    def top_keys(self) -> dict[str, Any]:
+        """Return ``top`` as a dict of its own: ``version``, ``last_updated`` and whatever else stood there."""
+        return dict(json.loads(self.top))
+
+    @property
+    def migrated(self) -> list[dict[str, int | str | None]]:
+        """Return the migrated entries as the specification's diagnostic lists them (OBS-SCORE-001)."""
+        moved = [item for item in self.items if item.migrated]
+        return [{"name": item.point.name, "from": item.migrated, "original_score": item.score} for item in moved]
+
+
+@attrs.frozen
+class _Slot:
+    """A place where an entry may stand.
+
+    Attributes:
+        place: Where a person finds it: ``key_points[3]``.
+        value: What stands there.
+        section: The heading of its section, empty where that has none; None outside a section.
+        skip: Why it is no entry whatever stands there; empty where it may be one.
+    """
+
+    place: str
+    value: Json
+    section: str | None = None
+    skip: str = ""
+
+    @property
+    def name(self) -> str | None:
+        """Return the usable name that it carries."""
+        name = self.value.last().get("name") if isinstance(self.value, Found) and not self.skip else None
+        return name if isinstance(name, str) and usable_name(name) else None
+
+
+@attrs.frozen
+class _Counts:
+    """An item's counters, the shape that they had, what that was migrated from, and what was odd about them."""
+
+    helpful: int
+    harmful: int
+    origin: str
+    migrated: str
+    score: int | str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def read_legacy(data: bytes, source: str = "playbook.json", taken: Collection[str] = ()) -> Legacy:
+    """Read a playbook file in any shape that was ever written (REQ-SCORE-004, -005, -006).
+
+    Args:
+        data: The file's bytes.
+        source: What problems call the file.
+        taken: Names that are not generated, even where nothing in the file carries them.
+
+    Raises:
+        BadInputError: It is empty, not JSON in UTF-8, nested too deeply, or no playbook at all.
+    """
+    found = _playbook(data, source)
+    keys = found.last()
+    slots = list(_slots(found))
+    naming = Naming({*taken, *(slot.name for slot in slots if slot.name)})
+    items: list[LegacyItem] = []
+    skipped: list[ItemSkipped] = []
+    problems: list[Problem] = []
+    sections: dict[str, list[str]] = {}
+    if isinstance(keys.get("sections"), Found | list) and "sections" not in _own_keys(keys):
+        problems.append(Problem(f"{source}: sections", "not read, as key_points stands beside them; kept as they are"))
+    for index, slot in enumerate(slots):
+        text = slot.value.last().get("text") if isinstance(slot.value, Found) else slot.value
+        reason = slot.skip or ("" if isinstance(text, str) and text.strip() else "holds no text")
+        names = sections.setdefault(slot.section, []) if slot.section else []
+        if reason:
+            naming.see(slot.name)
+            skipped.append(ItemSkipped(index, reason, to_text(slot.value)))
+            notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept in the ledger alone",)
+        else:
+            item, notes = _entry(index, slot, naming.give(slot.name))
+            items.append(item)
+            names.append(item.point.name)
+        problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
+    others = {mend_text(key): to_plain(value) for key, value in keys.items() if key not in _own_keys(keys)}
+    if len(dumps(sections).encode()) > MAX_SECTION_BYTES:
+        problems.append(Problem(f"{source}: sections", "too many to keep as sections; their entries are kept"))
+        sections = {}
+    top = dumps(others | ({SECTION_NAMES: sections} if sections else {}))
+    stamp = keys.get(STAMP)
+    known = mend_text(stamp) if isinstance(stamp, str) else None
+    return Legacy(tuple(items), tuple(skipped), top, known, sha256(data).hexdigest(), tuple(problems))
+
+
+def seed_events(legacy: Legacy) -> tuple[Event, ...]:
+    """Return what the ledger says of a legacy file: it was adopted, then each of its items in order."""
+    seeds: dict[int, Event] = {skipped.index: skipped for skipped in legacy.skipped}
+    for item in legacy.items:
+        to = item.point
+        seeds[item.index] = PointSeeded(to.name, to.helpful, to.harmful, item.origin, to.text, item.original)
+    return PlaybookAdopted(legacy.sha256, len(legacy.items), legacy.top), *(seeds[index] for index in sorted(seeds))
+
+
+def _parsed(data: bytes, source: str) -> Json:
+    """Return the file's JSON; a byte order mark, as some editors leave it, is passed over."""
+    too_deep = BadInputError(source, f"is nested more than {MAX_DEPTH} levels deep")
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+        value: Json = DECODER.decode(text)
+    except UnicodeDecodeError as error:
+        raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on") from error
+    except json.JSONDecodeError as error:
+        what = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}" if text.strip() else "is empty"
+        raise BadInputError(source, what) from error
+    except RecursionError as error:
+        raise too_deep from error
+    # Python's own limit depends on the version and the stack, and whoever reads our JSON has one of their own.
+    if len(levels_of(value)) > MAX_DEPTH:
+        raise too_deep
+    return value
+
+
+def _playbook(data: bytes, source: str) -> Found:
+    """Return the object that the file holds."""
+    value = _parsed(data, source)
+    if isinstance(value, Found):
+        top = value.last()
+        if isinstance(top.get("key_points"), list) or isinstance(top.get("sections"), Found | list):
+            return value
+    hint = 'put {"key_points": …} around it' if isinstance(value, list) else ""
+    raise BadInputError(source, "is not a playbook, which is an object with a list of key_points", hint)
+
+
+def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
+    """Return the top-level keys that are not passed on; sections are read where there is no list of key_points."""
+    return ("key_points", STAMP) if isinstance(top.get("key_points"), list) else ("key_points", STAMP, "sections")
+
+
+def _slots(found: Found) -> Iterator[_Slot]:
+    """Yield every place of the file where an entry may stand, then what would be lost at its top."""
+    top = found.last()
+    points, sections = top.get("key_points"), top.get("sections")
+    if isinstance(points, list):
+        yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(points))
+    elif isinstance(sections, Found | list):  # pragma: no branch - a playbook has one of the two
+        yield from _section_slots(sections)
+    last_places = {key: place for place, (key, _) in enumerate(found.pairs)}
+    for place, (key, value) in enumerate(found.pairs):
+        pair = Found(((key, value),))
+        reason = _top_fault(top, pair) if place == last_places[key] else "stands again later, where it counts"
+        if reason:
+            yield _Slot(shorten(key), pair, skip=reason)
+
+
+def _top_fault(top: dict[str, Json], pair: Found) -> str:
+    """Say why a top-level key cannot be passed on as it stands; empty where it can, or where it was read."""
+    ((key, value),) = pair.pairs
+    if key not in _own_keys(top):
+        return "; ".join(flaws_of(pair))
+    fits = isinstance(value, {"key_points": list, STAMP: str}.get(key, object))
+    return "" if fits else "is not what a playbook has there"
+
+
+def _section_slots(sections: Found | list[Json]) -> Iterator[_Slot]:
+    """Yield the slots of the later shape: a list of entries under each name, or a list of such sections.
+
+    What a section says beside its entries stands in its heading, with the list left empty.
+    """
+    labelled: Iterable[tuple[str | int, Json]] = enumerate(sections) if isinstance(sections, list) else sections.pairs
+    for label, section in labelled:
+        entries, heading = _opened(section)
+        name = mend_text(label) if isinstance(label, str) else ""
+        if isinstance(label, str):
+            heading = Found(((label, heading),))
+        place = f"sections[{shorten(label) if isinstance(label, str) else label}]"
+        if heading is not None:
+            yield _Slot(place, heading, name, skip=HEADING)
+        yield from (_Slot(f"{place}[{index}]", entry, name) for index, entry in enumerate(entries))
+
+
+def _opened(section: Json) -> tuple[list[Json], Json]:
+    """Return a section's entries and what it says beside them; None beside one that may be an entry itself."""
+    if isinstance(section, list):
+        return section, []
+    if isinstance(section, Found) and "text" not in section.last():
+        for key in SECTION_LISTS:
+            entries = section.last().get(key)
+            if isinstance(entries, list):
+                return entries, Found(tuple((k, [] if value is entries else value) for k, value in section.pairs))
+    return [section], None
+
+
+def _entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[str, ...]]:
+    """Return the entry of a slot that holds one, and what is odd about it."""
+    fields = slot.value.last() if isinstance(slot.value, Found) else {}
+    text = mend_text(str(fields.get("text", slot.value)))
+    counts = _counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
+    flaws = flaws_of(slot.value)
+    notes = flaws + counts.notes + _other_notes(fields, name)
+    origin = counts.origin if slot.section is None else "section"
+    if flaws or (notes and origin == "canonical"):
+        origin = "odd"
+    point = KeyPoint(name, text, counts.helpful, counts.harmful)
+    # An item that its origin and its point imply need not be kept.
+    implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(point))
+    original = to_text(slot.value) if notes or to_plain(slot.value) != implied else ""
+    return LegacyItem(index, point, origin, counts.migrated, counts.score, original), notes
+
+
+def _counts(fields: dict[str, Json]) -> _Counts:
+    """Return the counters of an object by branches 0, 3 and 2 of the design's decision tree."""
+    if "helpful" in fields and "harmful" in fields:
+        helpful, notes = _whole(fields, "helpful", 0)
+        harmful, more = _whole(fields, "harmful", 0)
+        return _Counts(helpful, harmful, "canonical", "", notes=notes + more)
+    half = tuple(f"has {key} alone, which does not count" for key in ("helpful", "harmful") if key in fields)
+    if "score" in fields:
+        score, notes = _whole(fields, "score", -MAX_INT)
+        origin = "one_counter" if half else "dict_with_score"
+        before = to_text(fields["score"]) if notes else score
+        return _Counts(max(score, 0), max(-score, 0), origin, "dict_with_score", before, half + notes)
+    return _Counts(0, 0, "one_counter" if half else "dict_no_score", "dict_no_score", notes=half)
+
+
+def _whole(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[str, ...]]:
+    """Return the whole number under a key, from ``floor`` to 2**53, and a note where it is not what was written."""
+    value = fields[key]
+    text = value.text if isinstance(value, Number) else value if isinstance(value, str) else ""
+    pattern = r"-?[0-9.]+([eE][+-]?[0-9]+)?" if isinstance(value, Number) else r"[+-]?[0-9]+"
+    # Whole numbers up to 2**53 are exact as floats, and no count of digits makes one slow.
+    number = min(max(float(text), floor), MAX_INT) if re.fullmatch(pattern, text) else 0
+    whole = int(number) if number == int(number) else 0
+    if isinstance(value, Number) and text == str(whole):
+        return whole, ()
+    return whole, (f"{key} {shorten(value)} was read as {whole}",)
+
+
+def _other_notes(fields: dict[str, Json], name: str) -> tuple[str, ...]:
+    """Say what became of an item's own name, if it has one, and name the first key that entries do not have."""
+    own = fields.get("name", name)
+    why = "is another entry's" if usable_name(own) else "cannot stand"
+    renamed = (f"name {shorten(own)} {why}; it is {name} from now on",) if own != name else ()
+    extra = [key for key in fields if key not in ENTRY_KEYS]
+    more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
+    kept = (f"{shorten(extra[0])}{more} is no part of an entry; kept in the ledger alone",) if extra else ()
+    return renamed + kept

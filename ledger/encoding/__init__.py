@@ -1,0 +1,1 @@
+"""How events become bytes of a line and bytes become events."""

@@ -1,0 +1,285 @@
+"""Lines to events and events to drafts: strict in both directions, tolerant of kinds and versions from the future.
+
+A line is read on one of two paths, which agree wherever both give an event:
+
+* The fast path, `event_json.decode_fast`, reads a line that stands exactly as this version writes it, which nearly
+  every line does.
+* The slow path, here, reads everything else: old versions, unknown kinds, redacted texts, texts that continue on
+  further lines. It alone decides what is damage, and says why.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import attrs
+
+from tallybook.ledger.batches import Batches, Run, found_of
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.encoding.event_json import (
+    FREE_FIELDS,
+    REFUSALS,
+    UnfitError,
+    check_text,
+    decode_fast,
+    structure,
+    structure_fields,
+)
+from tallybook.ledger.encoding.header import head_form
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
+from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
+from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
+from tallybook.ledger.recorded import Batch, By, Recorded
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from tallybook.ledger.batches import Found
+    from tallybook.ledger.encoding.header import HeadForm
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import RawBatch
+
+# A rating's what-section is some 80 bytes and there are few different ones; long ones are not worth remembering.
+MEMO_ENTRIES = 16_384
+MEMO_BYTES = 256
+# A full memo takes no more entries, because bodies that never repeat would only drive out those that do. After this
+# many batches with an unknown body it is emptied, because in time other bodies repeat.
+MEMO_MISSES = 16_384
+
+
+def encode(event: Event, when: str | None = None) -> Draft:
+    """Return an event as a draft: the fields of its class, with the free text apart.
+
+    Raises:
+        BadInputError: A field does not have the type or the bound that its class names.
+    """
+    if isinstance(event, UnknownEvent):
+        raise BadInputError(event.kind, "is a kind that this version does not write")
+    cls = type(event)
+    kind = KIND_OF[cls]
+    # Not cattrs: it would write a text as a list of its characters where the class wants a list of texts.
+    fields = attrs.asdict(event, recurse=False)
+    try:
+        structure_fields(fields, cls, "$")
+    except UnfitError as error:
+        raise BadInputError(kind, str(error)) from error
+    names = FREE_FIELDS[cls]
+    texts = {name: fields.pop(name) or "" for name in names}
+    return Draft(kind, EVENT_TYPES[kind][1], fields, texts if names else None, when)
+
+
+def texts_of(event: Event) -> dict[str, str]:
+    """Return the free texts of an event by field, without those that are empty or were redacted."""
+    if isinstance(event, UnknownEvent):
+        texts: dict[str, Any] = json.loads(event.free or "{}")
+    else:
+        texts = {field: getattr(event, field) for field in FREE_FIELDS[type(event)]}
+    return {field: text for field, text in texts.items() if isinstance(text, str) and text}
+
+
+class _Parsed(NamedTuple):
+    """The sections of a line as JSON values; ``texts`` is None where there are none, or where they were redacted."""
+
+    kind: str
+    version: int
+    body: Any
+    texts: dict[str, str] | None
+    redacted: bool
+
+
+def _loads(data: bytes) -> Any:
+    """Return a JSON value that is written as the ledger writes it: readers may take another spelling for another value.
+
+    A value that is written back as it stood is canonical but for numbers beyond 2^53 and deep nesting, which no known
+    kind can hold.
+    """
+    text = data.decode()
+    try:
+        value = json.loads(text)
+        canonical = dumps(value) == text
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    if not canonical:
+        raise ValueError("it is not canonical JSON")
+    return value
+
+
+def _parse(what: bytes) -> _Parsed:
+    _, said, free = split_line(SECTION + what.removesuffix(b"\n"))
+    value = _loads(said)
+    kind, version, body = value["kind"], value["v"], value["body"]
+    if type(kind) is not str or type(version) is not int or version < 1:
+        raise TypeError("expected a text as kind and a number from 1 as v")
+    if value.keys() != ({"kind", "v", "body"} if free is None else {"kind", "v", "body", "sum"}):
+        raise ValueError("expected kind, v and body, and a sum where there is free text")
+    texts = None
+    if free is not None and free != b"null":
+        texts = _loads(free)
+        check_text(texts.pop("salt"))
+    if kind != CONTINUED and not _is_known(kind, version):
+        # No class checks its fields.
+        for part in (said, free):
+            if part is not None and not strict_json.is_canonical(part):
+                raise ValueError("it is not canonical JSON")
+    return _Parsed(kind, version, body, texts, free == b"null")
+
+
+def _is_known(kind: str, version: int) -> bool:
+    return kind in EVENT_TYPES and version <= EVENT_TYPES[kind][1]
+
+
+def _continue(before: _Parsed | None, line: _Parsed) -> None:
+    """Add a continued text to the line before it, which it continues."""
+    if before is None or not (before.redacted or before.texts) or not (line.redacted or line.texts):
+        raise ValueError("it continues a text that is not there")
+    if line.redacted or before.redacted:
+        return
+    texts, added = before.texts or {}, line.texts or {}
+    if not added.keys() <= texts.keys():
+        raise ValueError("it continues a text that is not there")
+    for field, more in added.items():
+        texts[field] = check_text(texts[field]) + check_text(more)
+
+
+def _event(line: _Parsed) -> Event:
+    """Return the event of a line; a kind or version from the future as an UnknownEvent."""
+    kind, version, body, texts, redacted = line
+    if kind == CONTINUED:
+        raise ValueError("it continues a text that is not there")
+    if not _is_known(kind, version):
+        return UnknownEvent(kind, version, dumps(body), None if texts is None else dumps(texts))
+    fields = FREE_FIELDS[EVENT_TYPES[kind][0]]
+    if type(body) is not dict:
+        raise TypeError("expected an object as body")
+    if not body.keys().isdisjoint(fields):
+        raise ValueError("its free text stands in its body")
+    # A redacted text is None, and the event remains.
+    event = structure(kind, version, body | (dict.fromkeys(fields) if redacted else texts or {}), "$.body")
+    if isinstance(event, LedgerOpened) and event.format > FORMAT:
+        raise NewerLedgerError("events.jsonl", event.format, FORMAT)
+    return event
+
+
+# ---- Batches ----
+
+
+def _fault(raw: Found | RawBatch, index: int, error: Exception) -> DamagedLedgerError:
+    seq = raw.first + index
+    message = f"its chain fits, but no Tallybook wrote this: {error}"
+    return DamagedLedgerError([Problem(f"seq {seq}", message, seq)])
+
+
+def _read(raw: Found, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event]) -> list[Event]:
+    """Return the events of a batch, and remember those that may come again.
+
+    Args:
+        raw: The batch.
+        whats: Each of its lines after the first section, up to and with its end.
+        events: The event of each line that the memo has, None for the others; it is changed.
+        memo: Event by line, as read before.
+    """
+    for index, event in enumerate(events):
+        if event is None:
+            what = whats[index]
+            events[index] = read = decode_fast(what)
+            if read is None:
+                return _read_slowly(raw, whats, memo)
+            _remember(memo, what, read)
+    return events
+
+
+def _remember(memo: dict[bytes, Event], what: bytes, event: Event) -> None:
+    if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
+        memo[what] = event
+
+
+def _read_slowly(raw: Found, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
+    """Return the events of a batch of which some lines take the slow path; continued texts are joined."""
+    lines: list[tuple[int, Event | _Parsed]] = []
+    for index, what in enumerate(whats):
+        line: Event | _Parsed | None = memo.get(what) or decode_fast(what)
+        if line is None:
+            try:
+                line = _parse(what)
+                if line.kind == CONTINUED:
+                    _continue(_last_of(lines, whats), line)
+                    continue
+            except REFUSALS as error:
+                raise _fault(raw, index, error) from error
+        lines.append((index, line))
+    events: list[Event] = []
+    for index, line in lines:
+        try:
+            event = _event(line) if isinstance(line, _Parsed) else line
+        except REFUSALS as error:
+            raise _fault(raw, index, error) from error
+        _remember(memo, whats[index], event)
+        events.append(event)
+    return events
+
+
+def _last_of(lines: list[tuple[int, Event | _Parsed]], whats: Sequence[bytes]) -> _Parsed | None:
+    """Return the last line so far as its sections, so that a text can be added to it; None where there is none."""
+    if not lines:
+        return None
+    index, line = lines[-1]
+    if not isinstance(line, _Parsed):
+        line = _parse(whats[index])
+        lines[-1] = index, line
+    return line
+
+
+def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
+    """Decode who and when of a batch whose events are known."""
+    records: list[Recorded] = []
+    remaining = iter(events)
+    continued = b'"kind":"%b"' % CONTINUED.encode()
+    for index, line in enumerate(lines_of(raw.data)):
+        head, _, rest = line.partition(SECTION)
+        try:
+            form = _head(head, raw, index)
+            by = _by(form.by)
+            if not rest.startswith(continued):
+                event = next(remaining)
+                records.append(Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
+        except (*REFUSALS, StopIteration) as error:
+            raise _fault(raw, index, error) from error
+    return records
+
+
+@lru_cache(maxsize=1024)
+def _by(said: bytes) -> By:
+    """Return who says so; a session says it again and again."""
+    return structure_fields(_loads(said), By, "$.by")
+
+
+def _head(head: bytes, raw: RawBatch, index: int) -> HeadForm:
+    form = head_form(head)
+    place = (raw.first + index, (index + 1, raw.last - raw.first + 1))
+    if form is None or (form.seq, form.part) != place or (index and form.key is not None):
+        raise ValueError("its head is not one that Tallybook writes here")
+    return form
+
+
+def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
+    """Yield each batch with its events; heads are decoded when asked for.
+
+    Raises:
+        DamagedLedgerError: A body does not fit its kind, although its chain does.
+        NewerLedgerError: The ledger's format is from the future.
+    """
+    memo: dict[bytes, Event] = {}
+    recall, misses = memo.get, 0
+    for run in batches.runs if isinstance(batches, Batches) else (Run([found_of(raw)]) for raw in batches):
+        for found in run.found:
+            whats = [line.partition(b"\t")[2] for line in found.lines]
+            # Most batches hold only lines that were read before: a look into the memo proves and decodes them.
+            events: list[Any] = list(map(recall, whats))
+            if not all(events):
+                events = _read(found, whats, events, memo)
+                misses += 1
+                if misses % MEMO_MISSES == 0:
+                    memo.clear()
+            yield Batch(found.last, found.chain, events, _records, found)

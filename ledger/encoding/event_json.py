@@ -1,0 +1,192 @@
+"""The fields of an event as JSON: read strictly into its class, and written back in the order of the class.
+
+This is the only module of `ledger` that imports msgspec and cattrs.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import isfinite
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+import attrs
+from cattrs import BaseValidationError, Converter, transform_error
+import msgspec
+
+from tallybook.ledger.events import EVENT_TYPES, FREE, LedgerOpened, Numbers
+from tallybook.ledger.kinds.limits import MAX_INT
+from tallybook.ledger.line import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallybook.ledger.events import Event
+
+    T = TypeVar("T")
+
+UPCASTS: dict[tuple[str, int], Callable[[dict[str, Any]], dict[str, Any]]] = {}
+"""(kind, old version) → a function from its fields to those of the next version; applied up to today's version."""
+
+REFUSALS = (ValueError, TypeError, KeyError, AttributeError)
+"""What `structure` raises where fields do not fit their kind."""
+
+FREE_FIELDS = {
+    cls: tuple(field.name for field in attrs.fields(cls) if FREE in field.metadata) for cls, _ in EVENT_TYPES.values()
+}
+"""Class of an event → the names of its free texts."""
+
+
+class UnfitError(ValueError):
+    """Fields do not fit their class; the message ends with the path to the first one that does not."""
+
+
+# Hooks of cattrs, one for each type of field. A hook returns a value of exactly that type or raises TypeError or
+# ValueError: by itself cattrs would turn None into "None" and 2.9 into 2.
+
+
+def _check_whole(value: Any, _: object) -> int:
+    if type(value) is not int or abs(value) > MAX_INT:
+        raise TypeError
+    return value
+
+
+def _check_number(value: Any, _: object) -> float:
+    if type(value) not in {int, float} or not isfinite(value) or abs(value) > MAX_INT:
+        raise TypeError
+    number: float = value
+    return number
+
+
+def check_text(value: Any, _: object = None) -> str:
+    """Return a text.
+
+    Raises:
+        TypeError: It is something else.
+    """
+    if type(value) is not str:
+        raise TypeError(f"expected str, got {type(value).__name__}")
+    return value
+
+
+def _check_texts(value: Any, _: object) -> tuple[str, ...]:
+    # A class holds a tuple where JSON has a list.
+    if type(value) not in {list, tuple}:
+        raise TypeError
+    return tuple(map(check_text, value))
+
+
+def _check_numbers(value: Any, _: object) -> Numbers:
+    if type(value) not in {Numbers, dict}:
+        raise TypeError
+    return Numbers(value)
+
+
+def _make_converter() -> Converter:
+    converter = Converter(forbid_extra_keys=True)
+    converter.register_structure_hook(int, _check_whole)
+    converter.register_structure_hook(float, _check_number)
+    converter.register_structure_hook(str, check_text)
+    converter.register_structure_hook(Numbers, _check_numbers)
+    converter.register_structure_hook_func(lambda type_: type_ == tuple[str, ...], _check_texts)
+    converter.register_unstructure_hook(Numbers, dict)
+    return converter
+
+
+_converter = _make_converter()
+
+
+def structure_fields(fields: dict[str, Any], cls: type[T], path: str) -> T:
+    """Return the instance of a class with these fields.
+
+    Raises:
+        UnfitError: They do not fit; the message gives the place below ``path``.
+    """
+    try:
+        return _converter.structure(fields, cls)
+    except BaseValidationError as error:
+        raise UnfitError(transform_error(error, path=path)[0]) from error
+
+
+def structure(kind: str, version: int, fields: dict[str, Any], path: str = "$") -> Event:
+    """Return the event of these fields, lifted to today's version.
+
+    Raises:
+        ValueError, TypeError, KeyError, AttributeError: They are not those of the kind.
+    """
+    cls, today = EVENT_TYPES[kind]
+    for old in range(version, today):
+        fields = UPCASTS[kind, old](fields)
+    event: Event = structure_fields(fields, cls, path)
+    return event
+
+
+class _Shape(NamedTuple):
+    """How the fast path reads lines of one kind.
+
+    Attributes:
+        first_text: How the first free text begins, ``,"text":``; empty where the kind has none.
+        decode: Reads all fields of a line, as one JSON object, into the class of the kind.
+        unstructure: Returns the fields of an event in the order of the class.
+        encode: Returns fields as canonical JSON.
+    """
+
+    first_text: bytes
+    decode: Callable[[bytes], Any]
+    unstructure: Callable[[Any], dict[str, Any]]
+    encode: Callable[[Any], bytes]
+
+
+def _encode_floats(fields: object) -> bytes:
+    # msgspec writes 1e-7 where the ledger writes 1e-07.
+    return dumps(fields).encode()
+
+
+# Bounded, because a damaged log may name any number of kinds.
+@lru_cache(maxsize=128)
+def _shape_of(begin: bytes) -> _Shape | None:
+    """Return the shape of lines that begin with this kind and version; None where they take the slow path."""
+    kind = begin.decode("latin-1").removeprefix('"kind":"').partition('"')[0]
+    cls, version = EVENT_TYPES.get(kind, (LedgerOpened, 0))
+    types = {field.type for field in attrs.fields(attrs.resolve_types(cls))}
+    texts = FREE_FIELDS[cls]
+    # The slow path checks the format of the ledger. With an object among the fields, the key of the first text could
+    # stand in that object, where `decode_fast` would take it for the beginning of the texts.
+    if begin != f'"kind":"{kind}","v":{version}'.encode() or cls is LedgerOpened or (texts and Numbers in types):
+        return None
+    return _Shape(
+        f',"{texts[0]}":'.encode() if texts else b"",
+        msgspec.json.Decoder(cls, dec_hook=lambda type_, value: _check_numbers(value, type_)).decode,
+        _converter.get_unstructure_hook(cls),
+        _encode_floats if types & {float, Numbers} else msgspec.json.Encoder().encode,
+    )
+
+
+# What stands between the fields of the body and the free texts.
+_BETWEEN: Final = re.compile(rb'\},"sum":"[0-9a-f]{32}",\t"free":\{"salt":"[ !#-\[\]-~]*"')
+
+
+def decode_fast(what: bytes) -> Event | None:
+    """Return the event of a line that stands exactly as this version writes it; None for any other line.
+
+    msgspec reads the fields strictly into the class, and cattrs turns the event into fields again, in the order of the
+    class. If these encode to the bytes that were read, the JSON is canonical, no field is unknown and no key repeated.
+
+    Args:
+        what: The line after its first section, up to and with its end.
+    """
+    begin, _, rest = what.partition(b',"body":')
+    shape = _shape_of(begin)
+    if shape is None or not rest.endswith(b"}\n"):
+        return None
+    fields = rest[:-2]
+    if shape.first_text:
+        body, *texts = _BETWEEN.split(fields, 1)
+        if not (texts and texts[0].startswith(shape.first_text)):
+            return None
+        fields = body + texts[0]
+    try:
+        event: Event = shape.decode(fields)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+    return event if shape.encode(shape.unstructure(event)) == fields else None

@@ -1,0 +1,109 @@
+"""JSON at the door: what readers of JSON disagree about is refused, in one line that says where. Standard library."""
+
+from __future__ import annotations
+
+import json
+from math import isinf
+from typing import Any
+
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.kinds.limits import MAX_INT
+from tallybook.ledger.line import dumps
+
+MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
+# What every reader of JSON takes; their own limits differ, and change from one Python to the next.
+MAX_DEPTH = 100
+# As many as 2^53 and a sign have.
+_MAX_DIGITS = 17
+HINT = "nothing was recorded"
+
+
+def loads(data: bytes, source: str, hint: str = HINT) -> Any:
+    """Return the JSON value of these bytes.
+
+    Args:
+        data: UTF-8, at most MAX_PAYLOAD_BYTES.
+        source: What the error calls them: a file's name, ``standard input``.
+        hint: What the error says last.
+
+    Raises:
+        BadInputError: Not UTF-8, not JSON, nested too deeply, or with something that readers disagree about: a key
+            twice in one object, NaN, Infinity, a number that overflows, or a whole number beyond 2^53.
+    """
+    if len(data) > MAX_PAYLOAD_BYTES:
+        raise BadInputError(source, f"has more than {MAX_PAYLOAD_BYTES:,} bytes", hint)
+    try:
+        value = json.loads(
+            data.decode("utf-8"),
+            object_pairs_hook=_object,
+            parse_constant=_no_constant,
+            parse_int=_whole,
+            parse_float=_broken,
+        )
+        if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
+            _check_depth(value)
+    except _RefusedError as error:
+        raise BadInputError(source, str(error), hint) from error
+    except UnicodeDecodeError as error:
+        raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on", hint) from error
+    except json.JSONDecodeError as error:
+        what = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}" if data.strip() else "is empty"
+        raise BadInputError(source, what, hint) from error
+    except RecursionError as error:
+        raise BadInputError(source, "is nested too deeply", hint) from error
+    return value
+
+
+def is_canonical(value: bytes) -> bool:
+    """Say whether JSON is written as the ledger writes it, with nothing that readers disagree about."""
+    try:
+        return dumps(loads(value, "line")).encode() == value
+    except (BadInputError, UnicodeEncodeError):
+        return False
+
+
+def is_deep(value: Any) -> bool:
+    """Say whether a JSON value is nested more than MAX_DEPTH deep."""
+    layer = [value]
+    for _ in range(MAX_DEPTH + 1):
+        inner: list[Any] = []
+        for one in layer:
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        if not inner:
+            return False
+        layer = inner
+    return True
+
+
+class _RefusedError(Exception):
+    """A part of the JSON that readers disagree about."""
+
+
+def _check_depth(value: Any) -> None:
+    if is_deep(value):
+        raise _RefusedError(f"is nested more than {MAX_DEPTH} deep")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _RefusedError(f"has the key {twice!r} twice in one object")
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise _RefusedError(f"holds {name}, which is no JSON")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _MAX_DIGITS or abs(int(digits)) > MAX_INT:
+        raise _RefusedError(f"holds the number {digits[:20]}, beyond 2^53")
+    return int(digits)
+
+
+def _broken(digits: str) -> float:
+    if isinf(number := float(digits)):
+        raise _RefusedError(f"holds the number {digits[:20]}, which is too large")
+    return number

@@ -1,0 +1,1 @@
+"""How a log is read: found, verified, recovered, salvaged."""

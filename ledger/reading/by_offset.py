@@ -1,0 +1,65 @@
+"""Batches read one by one, by their places: each is proven by the chain value before it. Standard library only."""
+
+from __future__ import annotations
+
+from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.fast_stdlib import os
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    GENESIS,
+    MAX_BATCH_BYTES,
+    RawBatch,
+    chain_of,
+    first_seq,
+    sum_fault,
+)
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.log_ends import read_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+_MOST_BYTES = 4096
+"""Most batches are shorter; of a longer one as much again is read until its end is found."""
+
+
+def picked(path: Path, offsets: Iterable[int]) -> Iterator[RawBatch]:
+    """Yield the batches of a log that begin at these offsets.
+
+    Raises:
+        DamagedLedgerError: No batch begins there that goes on from what stands before it.
+    """
+    fd = disk.open_file(path, write=False)
+    try:
+        for offset in offsets:
+            batch = _at(fd, offset)
+            if batch is None:
+                raise DamagedLedgerError([Problem(f"{path.name}: byte {offset}", "is not the batch that stood there")])
+            yield batch
+    finally:
+        os.close(fd)
+
+
+def _at(fd: int, offset: int) -> RawBatch | None:
+    begin = min(offset, CHAIN_TAIL_BYTES)
+    size, end = _MOST_BYTES, -1
+    while end < 0:
+        window = read_at(fd, size, offset - begin)
+        end = window.find(CHAIN_MARK, begin)
+        if end + len(CHAIN_MARK) + CHAIN_TAIL_BYTES > len(window):
+            end = -1
+        if end < 0 and (len(window) < size or size > 2 * MAX_BATCH_BYTES):
+            return None
+        size *= 2
+    previous = window[: begin - len(CHAIN_END)].decode("latin-1") if begin else GENESIS
+    data, tail = window[begin:end], window[end + len(CHAIN_MARK) :][:CHAIN_TAIL_BYTES]
+    chain = tail[:CHAIN_CHARS].decode("latin-1")
+    if chain_of(previous, data) != chain or not tail.endswith(CHAIN_END) or sum_fault(data) is not None:
+        return None
+    first = first_seq(data)
+    return RawBatch(first, first + data.count(b"\n"), chain, offset, data)

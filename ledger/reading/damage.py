@@ -1,0 +1,113 @@
+"""What is looked up in a log that does not verify: line numbers, seals, digests of ranges. Standard library only.
+
+Whoever ships a log decides how much of it is bad, so each answer goes on where the last one ended, and no part of the
+file is read again for each line or each seal in it.
+"""
+
+from __future__ import annotations
+
+from tallybook.ledger.fast_stdlib import sha256
+from tallybook.ledger.line import CHAIN_CHARS, MAX_LINE_BYTES
+from tallybook.ledger.storage.log_ends import read_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_WINDOW_BYTES = 1024 * 1024
+_SEAL = b'"kind":"log.recovered"'
+_CLAIM = b',"v":1,"body":{"begin":'
+_CLAIM_END = b',"end":'
+# The mark, the claim with two offsets, and more.
+_CLAIM_BYTES = 128
+
+
+class DamageIndex:
+    """Line numbers and seals of one log, shared by all who look for them in it."""
+
+    def __init__(self, fd: int, end: int) -> None:
+        """Prepare for an open file, up to an offset; nothing is read yet."""
+        self._fd = fd
+        self._end = end
+        self._counted = (0, 1)
+        self._begin = -1
+        self._seals: dict[int, list[int]] = {}
+
+    def line_number(self, offset: int) -> int:
+        """Return the number of the line that begins at an offset, from 1."""
+        position, line = self._counted if self._counted[0] <= offset else (0, 1)
+        while position < offset:
+            chunk = read_at(self._fd, min(_WINDOW_BYTES, offset - position), position)
+            if not chunk:
+                break
+            line += chunk.count(b"\n")
+            position += len(chunk)
+        self._counted = position, line
+        return line
+
+    def seals(self, begin: int) -> Sequence[int]:
+        """Return where the lines begin that claim to seal a range from an offset up to themselves, in their order."""
+        if not 0 <= self._begin <= begin:
+            self._begin = begin
+            claims: dict[int, int] = {}
+            for mention in self._mentions(begin):
+                claim = self._claim(mention)
+                # A line makes one claim, and it comes first.
+                if claim is not None and claim[0] < claim[1] <= mention < claim[1] + MAX_LINE_BYTES:
+                    claims.setdefault(claim[1], claim[0])
+            self._seals = {}
+            for place in sorted(claims):
+                self._seals.setdefault(claims[place], []).append(place)
+        return self._seals.get(begin, ())
+
+    def _mentions(self, begin: int) -> Iterator[int]:
+        """Yield each offset from one on at which the kind of a seal stands."""
+        position = begin
+        while position < self._end:
+            window = read_at(self._fd, min(_WINDOW_BYTES, self._end - position), position)
+            found = window.find(_SEAL)
+            while found >= 0:
+                yield position + found
+                found = window.find(_SEAL, found + 1)
+            # A mark may lie across two windows.
+            position += max(len(window) - len(_SEAL), 1)
+
+    def _claim(self, mention: int) -> tuple[int, int] | None:
+        """Return which range a seal says that it seals, None where it names none."""
+        text = read_at(self._fd, _CLAIM_BYTES, mention).removeprefix(_SEAL)
+        begin, found, rest = text.removeprefix(_CLAIM).partition(_CLAIM_END)
+        end = rest.partition(b",")[0]
+        if not (text.startswith(_CLAIM) and found and begin.isdigit() and end.isdigit()):
+            return None
+        return int(begin), int(end)
+
+
+class Range:
+    """The bytes from an offset on, read once for all the ends that are asked for, which must rise."""
+
+    def __init__(self, fd: int, begin: int) -> None:
+        """Begin at an offset of an open file."""
+        self._fd = fd
+        self._hasher = sha256()
+        self._hashed = begin
+        self._blank = begin
+        self._is_blank = True
+
+    def digest(self, end: int) -> str:
+        """Return the first 16 bytes, in hex, of the SHA-256 of all bytes up to an end."""
+        while self._hashed < end:
+            chunk = read_at(self._fd, min(_WINDOW_BYTES, end - self._hashed), self._hashed)
+            if not chunk:
+                break
+            self._hasher.update(chunk)
+            self._hashed += len(chunk)
+        return self._hasher.hexdigest()[:CHAIN_CHARS]
+
+    def is_blotted(self, end: int) -> bool:
+        """Say whether nothing but blanks stands there up to an end."""
+        while self._is_blank and self._blank < end:
+            chunk = read_at(self._fd, min(_WINDOW_BYTES, end - self._blank), self._blank)
+            rest = chunk.lstrip(b" ")
+            self._blank += len(chunk) - len(rest)
+            self._is_blank = bool(chunk) and not rest
+        return self._blank >= end

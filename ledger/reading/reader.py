@@ -1,0 +1,115 @@
+"""The log as its readers meet it: what was acknowledged or damage, and nothing behind a torn end. Standard library."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from tallybook.ledger.batches import Batches
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.fast_stdlib import os
+from tallybook.ledger.reading import recover
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.storage import disk, redaction
+from tallybook.ledger.storage.log_ends import check_format, fits
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+    from typing import Self
+
+    from tallybook.ledger.batches import Run
+    from tallybook.ledger.line import Mark, RawBatch
+    from tallybook.ledger.storage.head import Head
+
+
+class Reading:
+    """The log, opened for reading up to the end it has now. It needs no lock and writes nothing."""
+
+    def __init__(self, path: Path, head: Head | None, after: Mark, *, proven: bool = True) -> None:
+        """Read behind a place; ``head`` was read before, so what it acknowledges must lie within the file."""
+        self._proven = proven
+        self._path = path
+        self._head = head
+        self._after = after
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        """Open the file.
+
+        Raises:
+            DamagedLedgerError: It is gone, although bytes of it were acknowledged.
+        """
+        try:
+            self._fd = disk.open_file(self._path, write=False)
+        except FileNotFoundError:
+            if self._head is not None and self._head.mark.offset:
+                raise DamagedLedgerError([recover.gone(self._path, self._head)]) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        if self._fd >= 0:
+            os.close(self._fd)
+
+    def __iter__(self) -> Iterator[RawBatch]:
+        """Yield each batch.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are gone or changed.
+            NewerLedgerError: The ledger's format is from the future.
+        """
+        return Batches(self.runs())
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the batches, as many at once as were read at once; raises as iterating over it does."""
+        if self._fd < 0:
+            return
+        size = os.fstat(self._fd).st_size
+        if self._head is not None and size < self._head.mark.offset:
+            raise recover.truncated(self._path.name, self._fd, size, self._head)
+        check_format(self._fd, self._path)
+        known: Collection[str] = frozenset()
+        for run in self._scanned(self._after, size):
+            for found in run.found if run.gone else ():
+                if redaction.GONE in found.data or found.blotted:
+                    known = self._explained(found.batch, known)
+            yield run
+        if self._head is not None and not fits(self._fd, self._head.mark):
+            # All of it proves itself, and is not what was acknowledged: another log in its place.
+            raise DamagedLedgerError([recover.another(self._path.name, self._head)])
+
+    def _scanned(self, after: Mark, size: int) -> Iterator[Run]:
+        """Yield what stands behind a place.
+
+        A text may be blotted out just now, so what does not verify is looked at once more: by then it is owed or gone.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are changed.
+        """
+        mark, offset = after, -1
+        while True:
+            owed = redaction.owed_ids(self._path.parent)
+            scan = Scan(self._fd, mark, size, self._path.name, owed, proven=self._proven)
+            yield from scan.runs()
+            if scan.stop is None or offset == scan.stop.mark.offset:
+                break
+            mark, offset = scan.mark, scan.stop.mark.offset
+        if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
+            raise DamagedLedgerError([scan.stop.problem])
+
+    def _explained(self, batch: RawBatch, known: Collection[str]) -> Collection[str]:
+        """Return the events that are known to be redacted, with those whose text is gone from a batch.
+
+        Raises:
+            DamagedLedgerError: A text of it is gone that nobody redacted, or nobody knows because of damage behind it.
+        """
+        lost = redaction.gone(batch)
+        if any(id_ not in known for _, id_ in lost):
+            # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
+            owed = redaction.owed_ids(self._path.parent)
+            behind = Batches(self._scanned(batch.mark, os.fstat(self._fd).st_size))
+            known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redaction.redacted_by(one))}
+        if problems := redaction.unexplained(lost, known, self._path.name):
+            raise DamagedLedgerError(problems)
+        return known

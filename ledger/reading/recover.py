@@ -1,0 +1,239 @@
+"""What a writer does before it appends to a log whose end is not clean: find the end, seal, write again.
+
+Nothing is ever cut off. A bad end that was never acknowledged is copied to quarantine and sealed by a
+``log.recovered`` line; batches whose flush failed are handed to the disk once more. Standard library only.
+"""
+
+from __future__ import annotations
+
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
+from tallybook.ledger.fast_stdlib import NamedTuple, os, stat, suppress
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    START,
+    Draft,
+    Mark,
+    RawBatch,
+    Stamp,
+    frame,
+)
+from tallybook.ledger.reading.damage import DamageIndex, Range
+from tallybook.ledger.reading.scan import Scan, Stop, last_batch_end
+from tallybook.ledger.storage import caches, disk, idempotency, redaction
+from tallybook.ledger.storage.head import NO_HEAD, Head
+from tallybook.ledger.storage.log_ends import fits, read_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+_BLOCK_BYTES = 4096
+_HEX = frozenset(b"0123456789abcdef")
+_COPY_BYTES = 1024 * 1024
+# Behind the head there are the batches of writers that flush just now, hardly ever more than this.
+_LONG_BYTES = 256 * 1024
+
+
+class Tail(NamedTuple):
+    """What the end of a log looks like.
+
+    Attributes:
+        mark: The place behind the last good batch.
+        stop: What lies behind it, None where the file ends there.
+    """
+
+    mark: Mark
+    stop: Stop | None
+
+
+def truncated(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
+    """Return the error for a file that ends before its acknowledged end."""
+    seq, line = head.mark.seq, DamageIndex(fd, size).line_number(size)
+    lost = head.mark.offset - size
+    message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
+    return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
+
+
+def another(source: str, head: Head) -> Problem:
+    """Return the problem of a file that verifies and does not end where bytes of it were acknowledged."""
+    seq = head.mark.seq
+    return Problem(source, f"does not have the chain {head.mark.chain} that was acknowledged at seq {seq}", seq)
+
+
+def gone(path: Path, head: Head) -> Problem:
+    """Return the problem of a file that is not there although bytes of it were acknowledged."""
+    return Problem(path.name, f"is missing, and held {head.mark.seq:,} events", head.mark.seq)
+
+
+def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
+    """Say whether a stop is the torn end of a crash, and no damage to what was acknowledged.
+
+    Without a head nobody knows what was acknowledged; then a torn end is one behind which no batch ends.
+    """
+    if head is not None:
+        return stop.mark.offset >= head.mark.offset
+    position = stop.mark.offset
+    while position < size:
+        window = read_at(fd, _COPY_BYTES, position)
+        if not window or _holds_an_end(window):
+            return not window
+        # An end may lie across two windows.
+        position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)
+    return True
+
+
+def _holds_an_end(window: bytes) -> bool:
+    """Say whether the end of a batch stands in these bytes: a chain mark, a whole value and the end of a line."""
+    found = window.find(CHAIN_MARK)
+    while found >= 0:
+        value = found + len(CHAIN_MARK)
+        tail = window[value : value + CHAIN_TAIL_BYTES]
+        if len(tail) == CHAIN_TAIL_BYTES and tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS]):
+            return True
+        found = window.find(CHAIN_MARK, found + 1)
+    return False
+
+
+def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six places
+    fd: int, path: Path, size: int, head: Head | None, boot: str, seen: Mark | None = None
+) -> Tail:
+    """Return the end of the log, reading no more than is needed to trust it.
+
+    Args:
+        fd: The log, open for reading.
+        path: Its path.
+        size: Its size.
+        head: How far it is acknowledged; None where that is not known.
+        boot: This boot of the machine.
+        seen: A place up to which the log is known to be whole, in this boot; None where none is.
+
+    Raises:
+        DamagedLedgerError: Acknowledged bytes are gone or changed, or the file is another ledger's.
+    """
+    known = head or NO_HEAD
+    if size < known.mark.offset:
+        raise truncated(path.name, fd, size, known)
+    if not fits(fd, known.mark):
+        # Another ledger's file, however whole: nothing in it may be sealed, and nothing appended to it.
+        raise DamagedLedgerError([another(path.name, known)])
+    if head is not None and head.suspect < 0:
+        if size == head.mark.offset:
+            return Tail(head.mark, None)
+        if seen is not None and size == seen.offset:
+            return Tail(seen, None)
+        if boot and head.boot == boot and size - head.mark.offset > _LONG_BYTES:
+            # So many writers at once that none has moved the head yet: each looked at the line before its own.
+            mark = last_batch_end(fd, size)
+            if mark is not None:
+                return Tail(mark, None)
+    begin = seen if seen is not None and known.mark.offset < seen.offset <= size else known.mark
+    # After a failed flush nothing that is read proves what the disk holds, so all of it is looked at.
+    scan = Scan(fd, begin if known.suspect < 0 else START, size, path.name, redaction.owed_ids(path.parent))
+    mark = begin
+    for batch in scan:
+        mark = batch.mark
+    mark = scan.mark._replace(at=mark.at)
+    if scan.stop is not None and not is_unclean(fd, scan.stop, head, size):
+        raise DamagedLedgerError([scan.stop.problem])
+    return Tail(mark, scan.stop)
+
+
+def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
+    """Copy a range of the log to a file of its own; runs of NUL bytes become holes and take no room.
+
+    Raises:
+        CannotWriteError: The copy could not be made.
+    """
+    disk.make_folder(folder)
+    copy = folder / f"{begin}-{end}.bin"
+    try:
+        out = disk.open_file(copy, write=True, create=True)
+        try:
+            disk.refuse_second_name(out, copy, ours=False)
+            os.ftruncate(out, 0)
+            for offset in range(begin, end, _BLOCK_BYTES):
+                block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)
+                if block.strip(b"\0"):
+                    os.lseek(out, offset - begin, os.SEEK_SET)
+                    disk.write_all(out, block, copy)
+            os.ftruncate(out, end - begin)
+            os.fsync(out)
+        finally:
+            os.close(out)
+        disk.flush_folder(folder)
+    except OSError as error:
+        raise CannotWriteError(copy, disk.reason(error)) from error
+
+
+def _forget_keys(ledger: Path) -> None:
+    """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
+    cache = caches.find(ledger)
+    if cache is None:
+        return
+    try:
+        if not stat.S_ISDIR(os.lstat(cache).st_mode):
+            # Nobody reads a cache that is a link, and its target is not ours.
+            return
+        with suppress(FileNotFoundError):
+            os.unlink(cache / idempotency.TABLE)
+        # Also where it is gone already: who removed it may have been killed before this.
+        disk.flush_folder(cache)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise CannotWriteError(cache / idempotency.TABLE, disk.reason(error)) from error
+
+
+def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Stamp]) -> RawBatch:
+    """Seal what lies behind the last good batch, durably, and return the line that does.
+
+    Raises:
+        CannotWriteError: The copy or the line could not be written.
+        OutcomeUnknownError: The line could not be flushed.
+    """
+    begin = tail.mark.offset
+    # It may know keys of the range that is sealed here; it is built anew from what counts.
+    _forget_keys(path.parent)
+    quarantine(fd, begin, size, path.parent / "quarantine")
+    # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
+    # The blank keeps a batch that lacks nothing but that from becoming whole, behind which nothing is due.
+    feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b" \n"
+    if feed:
+        disk.write_all(fd, feed, path)
+    end = size + len(feed)
+    body = {"begin": begin, "end": end, "digest": Range(fd, begin).digest(end)}
+    batch = frame([Draft("log.recovered", 1, body)], stamp(tail.mark._replace(offset=end)))
+    disk.write_all(fd, batch.raw, path)
+    disk.flush(fd, path)
+    return batch
+
+
+def write_again(path: Path, begin: int, end: int) -> None:
+    """Hand a range to the disk once more, in place, after a flush of it had failed.
+
+    Raises:
+        CannotWriteError: It cannot be written; on a log that may only be appended to this is always so.
+        OutcomeUnknownError: It still cannot be flushed.
+    """
+    try:
+        fd = disk.open_file(path, write=True)
+    except CannotWriteError as error:
+        hint = "where it may only be appended to, `chattr -a` it until the next command has written it again"
+        why = f"an earlier flush of it failed, and it must be written again: {error.reason}"
+        raise CannotWriteError(path, why, hint) from error
+    try:
+        for offset in range(begin, end, _COPY_BYTES):
+            data = read_at(fd, min(_COPY_BYTES, end - offset), offset)
+            os.lseek(fd, offset, os.SEEK_SET)
+            disk.write_all(fd, data, path)
+        disk.flush(fd, path)
+    except OutcomeUnknownError:
+        raise
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error)) from error
+    finally:
+        os.close(fd)

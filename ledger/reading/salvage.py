@@ -1,0 +1,130 @@
+"""What can still be proven of a damaged ledger: every batch that fits a chain value in the file. Standard library only.
+
+Behind a batch that does not verify, reading goes on at the next one that proves itself: behind the chain value that
+stands in the file, or behind the one that stood there before it was changed.
+"""
+
+from __future__ import annotations
+
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    MAX_BATCH_BYTES,
+    Mark,
+    RawBatch,
+    chain_of,
+    first_seq,
+    sum_fault,
+)
+from tallybook.ledger.reading.damage import DamageIndex
+from tallybook.ledger.reading.scan import Scan, Stop
+from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage.redaction import masked
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+
+_WINDOW_BYTES = 1024 * 1024
+# Mostly the next few lines tell, and there may be many places to go on from.
+_FIRST_BYTES = 4 * 1024
+
+
+class Gap(NamedTuple):
+    """A stretch of the file that proves nothing.
+
+    Attributes:
+        stop: Where it begins, and what is wrong there.
+        after: The place behind it; None where nothing behind it proves itself.
+    """
+
+    stop: Stop
+    after: Mark | None
+
+    @property
+    def missing(self) -> tuple[int, int | None]:
+        """Return the first and the last sequence number that is missing; None where nobody knows the last.
+
+        The last is one less than the first where only a chain value was changed and nothing is missing.
+        """
+        return self.stop.mark.seq + 1, None if self.after is None else self.after.seq
+
+
+def survey(fd: int, start: Mark, size: int, source: str, owed: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
+    """Yield every batch from ``start`` on that proves itself, and a gap for every stretch that does not.
+
+    Args:
+        fd: The log, open for reading.
+        start: Where to begin.
+        size: Where to end.
+        source: What problems call the file.
+        owed: Events whose texts are taken for gone.
+    """
+    index = DamageIndex(fd, size)
+    while True:
+        scan = Scan(fd, start, size, source, owed, index=index)
+        yield from scan
+        if scan.stop is None:
+            return
+        whole, after = _next_proven(fd, scan.stop.mark, size, owed, index)
+        yield Gap(scan.stop, after if whole is None else scan.stop.mark)
+        if whole is not None:
+            yield whole
+        if after is None:
+            return
+        start = after
+
+
+def _next_proven(
+    fd: int, bad: Mark, size: int, owed: Collection[str], index: DamageIndex
+) -> tuple[RawBatch | None, Mark | None]:
+    """Return the batch at ``bad`` if only its chain value was changed, and the place where reading goes on."""
+    whole = _whole_but_for_its_chain(fd, bad, size, owed, index)
+    if whole is not None:
+        return whole, Mark(whole.last, whole.chain, whole.end)
+    for (chain, offset), (_, end) in pairwise(_chains(fd, bad.offset, size)):
+        seq = first_seq(read_at(fd, CHAIN_TAIL_BYTES + CHAIN_CHARS, offset)) - 1
+        mark = Mark(seq, chain, offset)
+        # A place before the gap cannot be told from a repeated stretch of the ledger.
+        if seq >= bad.seq and next(iter(Scan(fd, mark, end, owed=owed, index=index)), None) is not None:
+            return None, mark
+    return None, None
+
+
+def _whole_but_for_its_chain(
+    fd: int, bad: Mark, size: int, owed: Collection[str], index: DamageIndex
+) -> RawBatch | None:
+    """Return the batch at ``bad`` if the one behind it proves it, whatever its own chain value says."""
+    ends = [end for _, end in islice(_chains(fd, bad.offset, size), 2)]
+    if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
+        return None
+    end, proof_end = ends
+    length = end - bad.offset - len(CHAIN_MARK) - CHAIN_TAIL_BYTES
+    data = masked(read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset), owed)
+    last = bad.seq + data.count(b"\n") + 1
+    if sum_fault(data) is not None:
+        return None
+    batch = RawBatch(bad.seq + 1, last, chain_of(bad.chain, data), bad.offset, data)
+    proof = next(iter(Scan(fd, Mark(last, batch.chain, end), proof_end, owed=owed, index=index)), None)
+    return batch if proof is not None else None
+
+
+def _chains(fd: int, begin: int, size: int) -> Iterator[tuple[str, int]]:
+    """Yield each chain value behind an offset, as it stands in the file, and the offset behind its line."""
+    position, length = begin, min(_FIRST_BYTES, _WINDOW_BYTES)
+    while position < size:
+        window = read_at(fd, min(length, size - position), position)
+        length = min(2 * length, _WINDOW_BYTES)
+        found = window.find(CHAIN_MARK)
+        while found >= 0:
+            value = found + len(CHAIN_MARK)
+            tail = window[value : value + CHAIN_TAIL_BYTES]
+            if len(tail) == CHAIN_TAIL_BYTES:
+                yield tail[:CHAIN_CHARS].decode("ascii", "replace"), position + value + CHAIN_TAIL_BYTES
+            found = window.find(CHAIN_MARK, found + 1)
+        # A mark and its value may lie across two windows.
+        position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)

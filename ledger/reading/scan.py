@@ -1,0 +1,308 @@
+"""Reading the file: batches in order, each proven by its chain, sealed ranges skipped. Standard library only."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from itertools import islice
+
+from tallybook.ledger.batches import LINE_END, Batches, Found, Run, found_of, lines_within
+from tallybook.ledger.errors import Problem
+from tallybook.ledger.fast_stdlib import NamedTuple, later, sha256
+from tallybook.ledger.line import (
+    CHAIN_CHARS,
+    CHAIN_END,
+    CHAIN_MARK,
+    CHAIN_TAIL_BYTES,
+    CRC_BYTES,
+    FREE_MARK,
+    MAX_BATCH_BYTES,
+    MAX_LINE_BYTES,
+    Mark,
+    RawBatch,
+    covered,
+    diagnose,
+    first_seq,
+    free_values,
+    head_field,
+    line_fault,
+    sum_fault,
+)
+from tallybook.ledger.reading.damage import DamageIndex, Range
+from tallybook.ledger.storage.log_ends import read_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+    from hashlib import _Hash
+
+    Digest = Callable[[bytes], _Hash]
+
+    from tallybook.ledger.storage import redaction as redact
+else:
+    redact = later("tallybook.ledger.storage.redaction")
+
+# Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
+CHUNK_BYTES = 128 * 1024
+# A log that is stopped at again and again is read again each time: so little at first, and then ever more.
+_FIRST_BYTES = 4 * 1024
+# The last line of most batches is far shorter; a longer one is read again with room for any line.
+_SHORT_BYTES = 1024
+_TELLING_BYTES = 4 * 1024 * 1024
+# Of a batch that are not its data: the chain's mark, value and end.
+_FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
+_FIRST = b'"part":[1,'
+# More than the lines of the longest batch have.
+_SIZE_DIGITS = 9
+_LONG_BYTES = 2 * 1024 * 1024
+# Quicker than the class, whose own __new__ is written in Python.
+_new = tuple.__new__
+
+
+class Stop(NamedTuple):
+    """Where reading could not go on.
+
+    Attributes:
+        mark: The place behind the last good batch.
+        problem: What is wrong there.
+        finished: Whether a whole batch, if a wrong one, stands there: more than a torn end.
+    """
+
+    mark: Mark
+    problem: Problem
+    finished: bool
+
+
+class Scan:
+    """The batches of an open file, from one place to another, each verified before it is given out.
+
+    Attributes:
+        stop: Where and why reading ended early; None where it came to the end.
+        source: What problems call the file.
+        sealed: The ranges skipped, as (begin, end) offsets.
+    """
+
+    def __init__(  # noqa: PLR0913 - as a tail is looked for in a few places, and each by all of them
+        self,
+        fd: int,
+        start: Mark,
+        end: int,
+        source: str = "events.jsonl",
+        owed: Collection[str] = (),
+        *,
+        proven: bool = True,
+        index: DamageIndex | None = None,
+    ) -> None:
+        """Read ``fd`` from ``start`` up to the offset ``end``, the texts of the events ``owed`` taken for gone.
+
+        What is not to be ``proven`` is read by its form alone: as many lines as a batch says, and their seqs in order.
+        Scans of one log share an ``index`` of what is wrong in it.
+        """
+        self._index = index or DamageIndex(fd, end)
+        self._proven = proven
+        self._start = start
+        self._last: Found | RawBatch | None = None
+        self.stop: Stop | None = None
+        self.sealed: list[tuple[int, int]] = []
+        self._fd = fd
+        self._end = end
+        self.source = source
+        self._owed = owed
+
+    @property
+    def mark(self) -> Mark:
+        """Return the place behind the last batch given out."""
+        last = self._last
+        return self._start if last is None else Mark(last.last, last.chain, last.end)
+
+    def __iter__(self) -> Iterator[RawBatch]:
+        """Yield the batches; look at ``stop`` afterwards."""
+        return Batches(self.runs())
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the batches, as many at once as were read at once; look at ``stop`` afterwards."""
+        while self.mark.offset < self._end:
+            yield from self._good()
+            if self.mark.offset >= self._end:
+                return
+            sealed = self._sealed()
+            if sealed is None:
+                self.stop = self._explain()
+                return
+            self.sealed.append((self.mark.offset, sealed.offset))
+            self._last = sealed
+            yield Run([found_of(sealed)], gone=True)
+
+    def _good(self) -> Iterator[Run]:
+        """Yield batches up to the first that is not whole and right."""
+        digest = _digest(self._end - self.mark.offset) if self._proven else None
+        position, buffer = self.mark.offset, b""
+        step = min(_FIRST_BYTES, CHUNK_BYTES)
+        while position < self._end:
+            # What goes on beyond a chunk is read in ever longer pieces: each time, all of it is looked through again.
+            chunk = read_at(self._fd, min(max(step, len(buffer)), self._end - position), position)
+            step = min(2 * step, CHUNK_BYTES)
+            if not chunk:
+                return
+            position += len(chunk)
+            buffer += chunk
+            run = _run(buffer, self.mark, self._owed, digest)
+            if run.found:
+                self._last = run.found[-1]
+                yield run
+                buffer = buffer[len(buffer) - (position - self._last.end) :]
+            if _is_over(buffer):
+                return
+
+    def _sealed(self) -> RawBatch | None:
+        """Return the ``log.recovered`` that seals the range beginning here, None where none does."""
+        unread = Range(self._fd, self.mark.offset)
+        seals = (self._seal_at(place, unread) for place in self._index.seals(self.mark.offset))
+        return next(filter(None, seals), None)
+
+    def _seal_at(self, place: int, unread: Range) -> RawBatch | None:
+        """Return the line that begins at ``place`` if it is whole and seals exactly the range up to itself."""
+        begin, whole = self.mark.offset, b""
+        for size in (_SHORT_BYTES, MAX_LINE_BYTES):
+            around = read_at(self._fd, max(min(size, self._end - place) + 1, 0), place - 1)
+            data, mark, tail = around[1:].partition(CHAIN_MARK)
+            whole = data + mark + tail[:CHAIN_TAIL_BYTES]
+            if len(tail) >= CHAIN_TAIL_BYTES:
+                break
+        if not around.startswith(b"\n") or b"\n" in data:
+            return None
+        found = _run(whole, self.mark._replace(offset=place), (), sha256).found
+        body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
+        if not found or body not in data:
+            return None
+        batch = found[0].batch
+        owed = head_field(data, b"id") in self._owed
+        if not owed and data.endswith(body + unread.digest(place).encode() + b'"}'):
+            return batch
+        return batch._replace(blotted=True) if owed or unread.is_blotted(place - 1) else None
+
+    def _explain(self) -> Stop:
+        """Say what is wrong at the place where reading stopped."""
+        seq, _, offset, _ = self.mark
+        size = _FIRST_BYTES
+        while True:
+            found = read_at(self._fd, min(size, self._end - offset), offset)
+            text, mark, behind = found.partition(CHAIN_MARK)
+            tail, end, _ = behind.partition(b"\n")
+            if end or len(found) < size or size >= _TELLING_BYTES:
+                break
+            size *= 2
+        # A text that is being blotted out is not what is wrong.
+        text = redact.masked(text, self._owed) + mark + tail
+        index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
+        if not mark and not index and message.startswith("the chain"):
+            message = "an unfinished batch: its end is missing"
+        line = self._index.line_number(offset) + index
+        return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
+
+
+def _digest(size: int) -> Digest:
+    """Return what digests so many bytes soonest: OpenSSL is five times as quick, and takes milliseconds to load."""
+    if size < _LONG_BYTES:
+        return sha256
+    import hashlib  # noqa: PLC0415 - see above
+
+    return hashlib.sha256
+
+
+def _cut(buffer: bytes, after: Mark) -> tuple[list[Found], int]:
+    """Return the batches at the beginning of some bytes of the file that have the form of the ones due, and their end.
+
+    This is where a replay spends its time: each has as many lines as it says, the seq that is due, and a chain value.
+    """
+    seq, begin = after.seq, after.offset
+    part, place, size = b"\n\n", 0, 0
+    cut: list[Found] = []
+    rest = BytesIO(buffer)
+    for line in rest:
+        # Most batches have as many lines as the one before.
+        if not line.startswith(part, place):
+            place, size = _part(line)
+            part = b"%b%d]," % (_FIRST, size)
+            if not size:
+                break
+        lines = [line]
+        lines += islice(rest, size - 1)
+        last = lines[-1]
+        if not (last.endswith(CHAIN_END) and last.startswith(CHAIN_MARK, -_FRAME_BYTES) and len(lines) == size):
+            break
+        end = after.offset + rest.tell()
+        if not line.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES) or end - begin > MAX_BATCH_BYTES + _FRAME_BYTES:
+            break
+        chain = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
+        lines[-1] = last[:-_FRAME_BYTES] + LINE_END
+        cut.append(_new(Found, (seq + 1, seq + size, chain, begin, lines, False)))
+        seq += size
+        begin = end
+    return cut, begin
+
+
+def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Digest | None) -> Run:
+    """Return the batches at the beginning of some bytes of the file, up to the first that is not whole and right.
+
+    Where there is a digest, each is proven: that is chain_of() written out, and the commonest case, no free text at
+    all, is taken the short way.
+    """
+    cut, end = _cut(buffer, after)
+    if digest is None and not owed:
+        return Run(cut)
+    run, proof, gone = [], after.chain, False
+    plain = buffer.rfind(FREE_MARK) < 0
+    ends = [*(found.offset for found in cut), end][1:]
+    for found, behind in zip(cut, ends, strict=True):
+        data = buffer[found.offset - after.offset : behind - after.offset - _FRAME_BYTES]
+        values = () if plain else free_values(data)
+        if digest is not None:
+            proof = digest(proof.encode() + (covered(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
+            if proof != found.chain:
+                break
+        if not values:
+            run.append(found)
+            continue
+        # A text that is being blotted out may stand in part.
+        data = redact.masked(data, owed) if owed else data
+        if digest is not None and sum_fault(data, values, digest) is not None:
+            break
+        gone = gone or any(data.startswith(redact.NULL, begin) for begin, _ in values)
+        run.append(found._replace(lines=lines_within(data)) if owed else found)
+    return Run(run, gone)
+
+
+def _part(line: bytes) -> tuple[int, int]:
+    """Return where a batch's first line says how many lines there are, and how many; 0 where it does not."""
+    place = line.find(_FIRST)
+    begin = place + len(_FIRST)
+    digits = line[begin : line.find(b"],", begin, begin + _SIZE_DIGITS + 2)]
+    return place, int(digits) if place >= 0 and digits.isdigit() else 0
+
+
+def _is_over(buffer: bytes) -> bool:
+    """Say whether more bytes make no right batch of these: it has its chain, is too long, or has a hole."""
+    tail = buffer.partition(CHAIN_MARK)[2]
+    return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer
+
+
+def last_batch_end(fd: int, size: int) -> Mark | None:
+    """Return the place behind the last line if that line is whole and closes a batch, None otherwise.
+
+    This trusts what stands before it, as a writer may within one boot: the page cache holds what was written, and
+    every writer looks at the line before its own.
+    """
+    for begin in (max(size - _SHORT_BYTES, 0), max(size - MAX_LINE_BYTES - 1, 0)):
+        text = read_at(fd, size - begin, begin)
+        start = text.rfind(b"\n", 0, -1) + 1
+        if start == 0 and begin > 0:
+            continue
+        data, mark, tail = text[start:].partition(CHAIN_MARK)
+        if not mark or len(tail) != CHAIN_TAIL_BYTES or not tail.endswith(CHAIN_END):
+            return None
+        seq = first_seq(data)
+        if seq < 1 or line_fault(text[start:-1], seq) is not None:
+            return None
+        chain = tail[:CHAIN_CHARS].decode("ascii", "replace")
+        return RawBatch(seq, seq, chain, begin + start, data).mark
+    return None

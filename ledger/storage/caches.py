@@ -1,0 +1,157 @@
+"""Where the caches of a ledger are: in the user's own cache folder, never in the project.
+
+    <the user's cache folder>/tallybook/<ledger id>/<digest of the ledger's real path>/
+
+Whoever ships a project ships every file in it, so a cache in the project could be someone else's. The digest keeps
+copies of a ledger apart. ``TALLYBOOK_CACHE_DIR`` names another folder in place of the first two. Standard library only:
+hooks find their caches here.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import CannotWriteError
+from tallybook.ledger.fast_stdlib import os, sha256, stat, suppress
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.log_ends import ledger_id
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VARIABLE = "TALLYBOOK_CACHE_DIR"
+OWNER = "ledger"
+"""File in each cache folder that holds the path of its ledger; its time says when the cache was last used."""
+DAY_US = 24 * 3600 * clock.MICROSECONDS
+DIGEST_CHARS = 32
+_NAME = "tallybook"
+_MODE = 0o700
+
+
+def find(ledger: Path) -> Path | None:
+    """Return the folder for the caches of a ledger, which need not exist yet.
+
+    Args:
+        ledger: The ledger's folder.
+
+    Returns:
+        None where the ledger is not begun, or where this user has no cache folder that is safe to use.
+    """
+    base, real = user_folder(), os.path.realpath(ledger)
+    if not base or fault(base, real):
+        return None
+    id_ = ledger_id(ledger / "events.jsonl")
+    if not id_:
+        return None
+    folder = type(ledger)(os.path.join(base, id_, digest_of(real)))
+    with suppress(OSError):
+        if clock.utc_now().unix_us - os.stat(folder / OWNER).st_mtime_ns // 1000 > DAY_US:
+            os.utime(folder / OWNER)
+    return folder
+
+
+def make(folder: Path, ledger: Path) -> None:
+    """Create the folder that ``find`` returned, unless it exists.
+
+    Raises:
+        CannotWriteError: It cannot be created, is a link, or another user was quicker to create it.
+    """
+    disk.refuse_link(folder)
+    if os.path.exists(folder / OWNER):
+        return
+    try:
+        missing = [str(folder)]
+        while not os.path.isdir(os.path.dirname(missing[-1])):
+            missing.append(os.path.dirname(missing[-1]))
+        for one in reversed(missing):
+            with suppress(FileExistsError):
+                os.mkdir(one, _MODE)
+    except OSError as error:
+        raise CannotWriteError(folder, disk.reason(error)) from error
+    real = os.path.realpath(ledger)
+    if found := fault(user_folder(), real):
+        raise CannotWriteError(folder, f"is not safe as a cache: it {found}")
+    disk.store(folder / OWNER, real.encode("utf-8", "surrogateescape"))
+
+
+def user_folder() -> str:
+    """Return the folder that holds this user's caches of every ledger, empty where the system names none."""
+    named = os.environ.get(VARIABLE)
+    if named:
+        return named
+    named = os.environ.get("XDG_CACHE_HOME", "")
+    # A relative path there is to be ignored, says the specification of these folders.
+    if not os.path.isabs(named):
+        named = _platform_folder()
+    return os.path.join(named, _NAME) if named else ""
+
+
+def _platform_folder() -> str:
+    """Return the user's cache folder as the platform has it."""
+    if sys.platform == "win32":
+        return os.environ.get("LOCALAPPDATA", "")
+    home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        return ""
+    return os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")
+
+
+def fault(base: str, ledger: str) -> str:
+    """Return why a folder cannot hold the caches of a ledger, as the end of a sentence; empty where it can.
+
+    Args:
+        base: The folder.
+        ledger: The real path of the ledger's folder.
+    """
+    if not os.path.isabs(base):
+        return "is not an absolute path"
+    real = os.path.realpath(base)
+    if f"{real}{os.sep}".startswith(project_of(ledger).rstrip(os.sep) + os.sep):
+        return "is in the project"
+    try:
+        return _access_fault(real) if os.name == "posix" else ""
+    except FileNotFoundError:
+        return _fault_above(real)
+    except OSError as error:
+        return f"cannot be used: {disk.reason(error)}"
+
+
+def _access_fault(path: str) -> str:
+    """Return why others may have written to a folder; empty where it is this user's alone.
+
+    Raises:
+        OSError: It does not exist, or the system does not say.
+    """
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        return "is not a folder"
+    if found.st_uid != os.geteuid():
+        return "belongs to another user"
+    return "is open to other users" if found.st_mode & 0o077 else ""
+
+
+def _fault_above(path: str) -> str:
+    """Return why a missing folder must not be created: with root's rights it would be root's, in another's home."""
+    above = os.path.dirname(path)
+    while not os.path.exists(above):
+        above = os.path.dirname(above)
+    return "belongs to another user" if os.geteuid() == 0 != os.stat(above).st_uid else ""
+
+
+def project_of(ledger: str) -> str:
+    """Return the outermost folder whose ``.claude`` holds a ledger, by its real path; else the ledger's own folder."""
+    found = ledger
+    claude = folder = os.path.dirname(ledger)
+    while folder != os.path.dirname(folder):
+        folder = os.path.dirname(folder)
+        link = os.path.join(folder, ".claude")
+        if link == claude or (os.path.islink(link) and os.path.realpath(link) == claude):
+            found = folder
+    return found
+
+
+def digest_of(ledger: str) -> str:
+    """Return what tells a ledger from its copies: the digest of its real path."""
+    return sha256(ledger.encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]

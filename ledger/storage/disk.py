@@ -1,0 +1,353 @@
+"""The few things that differ between systems, or that must be done right every time: open, lock, write, flush.
+
+Standard library only. Every failing call ends as one of ours: nothing written (CannotWriteError), or handed over and
+not confirmed (OutcomeUnknownError).
+"""
+
+from __future__ import annotations
+
+import errno
+from time import monotonic, sleep
+
+from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
+from tallybook.ledger.fast_stdlib import os, read_up_to, stat, suppress
+from tallybook.ledger.storage import rights
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+LOCK_WAIT_MS = 250
+"""A writer waits this long for the lock; then its payload is spooled, so that no agent stands still."""
+
+# A link is not followed out of the ledger's folder, and opening a pipe does not wait for its other end.
+_SAFE = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+_NO_LINK = "the ledger is never followed out of its folder"
+
+flush_data = getattr(os, "fdatasync", os.fsync)
+
+
+def reason(error: OSError) -> str:
+    """Return the system's words for an error."""
+    return error.strerror or type(error).__name__
+
+
+def create_file(path: Path | str, flags: int = os.O_WRONLY, like: Path | None = None) -> int:
+    """Create and open a file where there is nothing, not even a link.
+
+    Args:
+        path: The file.
+        flags: How to open it.
+        like: Another file whose rights it gets, or would get if it were created; None for its own.
+
+    Raises:
+        OSError: It cannot be created, or something is there.
+    """
+    mode, group, owner = rights.of_file(like or path)
+    fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, rights.FILE_MODE)
+    try:
+        rights.grant(fd, mode, group)
+        rights.give(fd, owner)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def _open(path: Path | str, flags: int, *, create: bool) -> int:
+    """Open a file, or create it; opening one that stands costs one call."""
+    try:
+        return os.open(path, flags | _SAFE)
+    except FileNotFoundError:
+        if not create:
+            raise
+    with suppress(FileExistsError):
+        return create_file(path, flags)
+    # Another process was quicker.
+    return os.open(path, flags | _SAFE)
+
+
+def refuse_link(folder: Path | str) -> None:
+    """Refuse a folder of the ledger that is a symbolic link.
+
+    Raises:
+        CannotWriteError: It is one.
+    """
+    if os.path.islink(folder):
+        raise CannotWriteError(folder, "is a symbolic link", _NO_LINK)
+
+
+def refuse_second_name(fd: int, path: Path, *, ours: bool) -> None:
+    """Refuse to write to a hard link of a file that is elsewhere, unless its content shows that it is the ledger's own.
+
+    A backup by hard links, which gives every file of the ledger a second name, stops nobody.
+
+    Raises:
+        CannotWriteError: It has a second name and another content.
+    """
+    if not ours and os.fstat(fd).st_nlink > 1:
+        raise CannotWriteError(path, "is a hard link to a file that is not the ledger's", "move it away")
+
+
+def open_file(path: Path | str, *, write: bool, append: bool = False, create: bool = False) -> int:
+    """Open a regular file of the ledger, never through a link, and never a pipe or a device.
+
+    Raises:
+        FileNotFoundError: It is not there and was not to be created.
+        CannotWriteError: Anything else: it cannot be opened, or is no regular file.
+    """
+    flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_APPEND if append else 0)
+    try:
+        fd = _open(path, flags, create=create)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise CannotWriteError(path, "is a symbolic link", _NO_LINK) from error
+        hint = "nothing was recorded, try again" if write else "it cannot be read"
+        raise CannotWriteError(path, reason(error), hint) from error
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise CannotWriteError(path, "is no regular file", "move it away")
+    return fd
+
+
+def read_file(path: Path) -> bytes:
+    """Return the bytes of a regular file of the ledger; a pipe planted in its place is not waited for.
+
+    Raises:
+        FileNotFoundError: It is not there.
+        CannotWriteError: It is no regular file, or its folder is a link.
+        OSError: It cannot be read.
+    """
+    refuse_link(os.path.dirname(path))
+    fd = open_file(path, write=False)
+    try:
+        return read_up_to(fd)
+    finally:
+        os.close(fd)
+
+
+def make_folder(path: Path, *, durable: bool = True) -> None:
+    """Create a folder of the ledger and those above it, each as private as the one above it.
+
+    Args:
+        path: The folder.
+        durable: Whether it has to outlive a power loss; a cache need not.
+
+    Raises:
+        CannotWriteError: It cannot be created, or is a link.
+    """
+    with suppress(OSError):
+        if stat.S_ISDIR(os.lstat(path).st_mode):
+            return
+    refuse_link(path)
+    try:
+        missing = [path]
+        while not os.path.exists(missing[-1].parent):
+            missing.append(missing[-1].parent)
+        for folder in reversed(missing):
+            _make_one(folder)
+            if durable:
+                flush_folder(folder.parent)
+    except OSError as error:
+        raise CannotWriteError(path, reason(error)) from error
+
+
+def _make_one(folder: Path) -> None:
+    """Create a folder, unless another process was quicker."""
+    bits, group = rights.shared(folder.parent)
+    try:
+        os.mkdir(folder, rights.FOLDER_MODE)
+    except FileExistsError:
+        if not stat.S_ISDIR(os.lstat(folder).st_mode):
+            raise
+    else:
+        rights.grant(folder, rights.FOLDER_MODE | bits, group)
+        rights.give_folder(folder)
+
+
+def flush_folder(path: Path) -> None:
+    """Make the names in a folder durable; Windows does that by itself."""
+    if os.name != "posix":
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_all(fd: int, data: bytes, path: Path | str) -> None:
+    """Append bytes, in one call wherever the system takes them at once.
+
+    Raises:
+        CannotWriteError: The system refused; what it had taken stays as an unfinished batch, which is never read.
+    """
+    try:
+        done = os.write(fd, data)
+        while done < len(data):
+            done += os.write(fd, data[done:])
+    except OSError as error:
+        raise CannotWriteError(path, reason(error)) from error
+
+
+def flush(fd: int, path: Path | str) -> None:
+    """Make what was written durable.
+
+    Raises:
+        OutcomeUnknownError: The system would not confirm. It is never asked again: a second flush that succeeds
+            proves nothing, because the kernel has marked the pages clean.
+    """
+    try:
+        flush_data(fd)
+    except OSError as error:
+        raise OutcomeUnknownError(path, reason(error)) from error
+
+
+def replace_file(path: Path, data: bytes, still: Callable[[], bool] = lambda: True) -> bool:
+    """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
+
+    Args:
+        path: The file.
+        data: Its new bytes.
+        still: Asked right before the rename whether the old file may be replaced.
+
+    Returns:
+        Whether it was replaced.
+
+    Raises:
+        CannotWriteError: The old file stands as it was.
+        OutcomeUnknownError: The new one stands, but the disk would not confirm its name.
+    """
+    fresh = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        _write_new(fresh, data, path, flush_file=os.fsync)
+        if not still():
+            _discard(fresh)
+            return False
+        os.replace(fresh, path)
+    except OSError as error:
+        _discard(fresh)
+        raise CannotWriteError(path, reason(error), "the file stands as it was") from error
+    except CannotWriteError:
+        _discard(fresh)
+        raise
+    try:
+        flush_folder(path.parent)
+    except OSError as error:
+        raise OutcomeUnknownError(path, reason(error)) from error
+    return True
+
+
+def store(path: Path, data: bytes) -> None:
+    """Put a file that may be lost in place of another, whole but not flushed; a disk that refuses it costs time alone.
+
+    It gets the rights of a file that is created in its folder.
+    """
+    fresh = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        _write_new(fresh, data, fresh)
+        os.replace(fresh, path)
+    except (OSError, CannotWriteError):
+        _discard(fresh)
+
+
+def _discard(fresh: Path) -> None:
+    """Remove what took no other file's place."""
+    with suppress(OSError):
+        os.unlink(fresh)
+
+
+def _write_new(fresh: Path, data: bytes, like: Path, flush_file: Callable[[int], None] = lambda _: None) -> None:
+    """Write a file aside, with the rights of the one that it is for."""
+    # It may be a leftover of a killed process that had this number, or a planted link: removed, not followed.
+    with suppress(FileNotFoundError):
+        os.unlink(fresh)
+    fd = create_file(fresh, like=like)
+    try:
+        write_all(fd, data, like)
+        flush_file(fd)
+    finally:
+        os.close(fd)
+
+
+def try_lock(fd: int) -> bool:
+    """Take the lock of a file if nobody has it; it goes when the process does."""
+    try:
+        if fcntl is not None:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        else:
+            import msvcrt  # noqa: PLC0415 - exists on Windows alone
+
+            os.lseek(fd, 0, os.SEEK_SET)
+            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError as error:
+        if error.errno in {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK, errno.EINTR}:
+            return False
+        raise
+    return True
+
+
+def lock(fd: int, path: Path | str, wait_ms: int) -> None:
+    """Take the lock of a file, waiting at most ``wait_ms``.
+
+    Raises:
+        LockHeldError: Somebody else had it all the while.
+        CannotWriteError: The file system has no locks.
+    """
+    deadline, pause = 0.0, 0.0002
+    try:
+        while not try_lock(fd):
+            now = monotonic()
+            deadline = deadline or now + wait_ms / 1000
+            if now >= deadline:
+                raise LockHeldError(path, wait_ms)
+            sleep(min(pause, deadline - now))
+            pause = min(pause * 1.5, 0.004)
+    except OSError as error:
+        raise CannotWriteError(path, f"cannot be locked: {reason(error)}") from error
+
+
+def pause() -> None:
+    """Let a holder of a very short lock finish."""
+    sleep(0.0002)
+
+
+def unlock(fd: int) -> None:
+    """Give the lock back.
+
+    Raises:
+        OutcomeUnknownError: The system would not take it; what was written under it is not flushed yet.
+    """
+    try:
+        if fcntl is not None:
+            fcntl.flock(fd, fcntl.LOCK_UN)
+            return
+        import msvcrt  # noqa: PLC0415 - exists on Windows alone
+
+        os.lseek(fd, 0, os.SEEK_SET)
+        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+    except OSError as error:
+        raise OutcomeUnknownError("ledger", f"its lock could not be given back: {reason(error)}") from error
+
+
+def boot_id() -> str:
+    """Return what names this boot of the machine: within one, the page cache holds what was written.
+
+    Empty where the system has no such name; then every byte behind the head is read again, which is always right.
+    """
+    try:
+        fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, 64).decode("ascii", "replace").strip()
+    finally:
+        os.close(fd)

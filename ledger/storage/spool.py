@@ -1,0 +1,113 @@
+"""What could not be recorded at once because another process held the ledger: one file each, taken in later, once.
+
+Standard library only: a hook spools without loading anything else.
+"""
+
+from __future__ import annotations
+
+from tallybook.ledger.errors import CannotWriteError, Problem
+from tallybook.ledger.fast_stdlib import NamedTuple, os, suppress
+from tallybook.ledger.line import GENESIS, Draft, Mark, Stamp, dumps, frame
+from tallybook.ledger.storage import disk, idempotency, receipts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+    from typing import Any
+
+FOLDER = "spool"
+# Event numbers grow until a file is taken in, and each line with them.
+_FAR = Mark(10**15, GENESIS, 0)
+_ID, _SALT = "0" * 36, "0" * 16
+
+
+class Waiting(NamedTuple):
+    """Requests that wait.
+
+    Attributes:
+        path: Their file; removed once what it holds is durable.
+        id: Its own id, under which they are taken in once.
+        at: When they were sent, UTC.
+        requests: What was sent, undecided, as ``requests.to_wait`` writes it.
+    """
+
+    path: Path
+    id: str
+    at: str
+    requests: list[dict[str, Any]]
+
+
+def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: str) -> None:
+    """Refuse a batch that the ledger could never take in: it is refused as an append refuses it.
+
+    Args:
+        drafts: The events.
+        by: Who sent them.
+        key: The idempotency key; None for the one that the spool gives.
+        at: When they were sent.
+
+    Raises:
+        BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` does not say who.
+    """
+    sent = [one._replace(when=one.when or at) for one in drafts]
+    frame(
+        sent, Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, idempotency.plain(key or f"{FOLDER}:{_ID}:{len(sent)}"))
+    )
+
+
+def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path:
+    """Write requests to a file of their own, durably.
+
+    Args:
+        folder: The ledger's folder.
+        at: When they were sent.
+        id_: A fresh id.
+        requests: What was sent; JSON-ready.
+
+    Raises:
+        CannotWriteError: It cannot be written; nothing was recorded.
+    """
+    disk.make_folder(folder / FOLDER)
+    path = folder / FOLDER / f"{at.replace(':', '')}-{id_}.json"
+    try:
+        data = dumps({"id": id_, "at": at, "requests": requests}).encode()
+    except ValueError as error:
+        # A number that JSON does not have, or half of a surrogate pair.
+        raise CannotWriteError(path, str(error), "nothing was recorded") from error
+    disk.replace_file(path, data)
+    receipts.add()
+    return path
+
+
+def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
+    """Return what waits, by time and id, and the files that cannot be read."""
+    found: list[Waiting] = []
+    problems: list[Problem] = []
+    try:
+        disk.refuse_link(folder / FOLDER)
+        names = sorted(name for name in os.listdir(folder / FOLDER) if name.endswith(".json") and name[0] != ".")
+    except CannotWriteError as error:
+        return found, [Problem(FOLDER, str(error))]
+    except OSError:
+        return found, problems
+    import json  # noqa: PLC0415 - slow to load; whoever takes payloads in decodes them
+
+    for name in names:
+        path = folder / FOLDER / name
+        try:
+            one = json.loads(disk.read_file(path))
+            found.append(Waiting(path, one["id"], one["at"], one["requests"]))
+        except FileNotFoundError:
+            continue  # Another process took it in meanwhile.
+        except (OSError, ValueError, KeyError, TypeError, RecursionError, CannotWriteError) as error:
+            problems.append(Problem(f"{FOLDER}/{name}", f"cannot be read: {type(error).__name__}; it stays there"))
+    return found, problems
+
+
+def done(taken: list[Waiting]) -> None:
+    """Remove the files of payloads that are durable in the ledger."""
+    for one in taken:
+        # One that stays is turned away by its key.
+        with suppress(OSError):
+            os.unlink(one.path)

@@ -1,0 +1,1 @@
+"""Measurements as other programs write them, translated into events."""

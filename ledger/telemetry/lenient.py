@@ -1,0 +1,115 @@
+"""What people and programs write, read generously: numbers, names and moments in any of their common spellings. Pure.
+
+Nothing here raises: what cannot be read is None, or empty.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+import re
+from typing import Final
+
+from tallybook.ledger import clock
+from tallybook.ledger.kinds.limits import MAX_INT
+from tallybook.ledger.line import digest
+
+MAX_NAME_CHARS: Final = 200
+DIGESTED: Final = "digest:"
+"""What a name begins with that could not stand as it was received."""
+
+_MOST_WORD_CHARS = 100
+_MOST_TIME_CHARS = 60
+_NUMBER = re.compile(r"[-+]?(?:[0-9]{1,30}\.?[0-9]{0,30}|\.[0-9]{1,30})(?:[eE][-+]?[0-9]{1,3})?")
+_WORDS = {"true": True, "false": False}
+_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_NO_WORD = re.compile(r"[^a-z0-9]+")
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# From March 1973 on; a smaller number is rather a duration than a moment. Beyond the year 5138 it is milliseconds.
+_LEAST_SECONDS = 10**8
+_MOST_SECONDS = 10**11
+_END_US = 253_402_300_800 * clock.MICROSECONDS
+_DAY_DIGITS = 8
+_ZONE = re.compile(r" (?:UTC|GMT|Z)$| (?=[-+][0-9]{2}:?[0-9]{2}$)")
+
+
+def number(value: object) -> float | None:
+    """Return a number within 2^53, or true or false; also one that is a text, with or without a percent sign.
+
+    Returns:
+        It, as it was written: 3, 3.0 and true are three things. None for anything else.
+    """
+    if isinstance(value, str):
+        value = _written(value.strip().removesuffix("%").rstrip())
+    return value if isinstance(value, int | float) and abs(value) <= MAX_INT else None
+
+
+def _written(text: str) -> object:
+    """Return the number that a text is, the text where it is none."""
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if not _NUMBER.fullmatch(text):
+        return text
+    return int(text) if text.lstrip("+-").isdigit() else float(text)
+
+
+def name(value: object, most: int = MAX_NAME_CHARS) -> str:
+    """Return what something is called, empty where it is called nothing.
+
+    Args:
+        value: A text, or a number; anything else is no name.
+        most: Characters that a name may have.
+
+    Returns:
+        It without blanks around it; one that is longer, or holds what cannot be printed, as its digest: names that
+        differ then stay different.
+    """
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str):
+        return ""
+    text = value.strip()
+    if len(text) <= most and text.isprintable():
+        return text
+    return DIGESTED + digest(text.encode("utf-8", "surrogatepass"))
+
+
+@lru_cache(maxsize=4096)
+def snake(word: str) -> str:
+    """Return a word of a program in one spelling: ``driftDetected`` and ``Drift.detected`` are ``drift_detected``."""
+    if len(word) > _MOST_WORD_CHARS:
+        return ""
+    return _NO_WORD.sub("_", _CAMEL.sub("_", word).casefold()).strip("_")
+
+
+def moment(value: object) -> str | None:
+    """Return a moment as the ledger writes it, None where it is none between 1970 and 9999.
+
+    Args:
+        value: An ISO date or time, in UTC where it names no zone; or seconds or milliseconds since 1970, from 1973 on.
+    """
+    text = value.strip() if isinstance(value, str) else ""
+    since_1970 = number(value)
+    if len(text) > _MOST_TIME_CHARS:
+        return None
+    try:
+        if since_1970 is None or len(text) == _DAY_DIGITS:
+            unix_us = _iso_us(text)
+        elif isinstance(since_1970, bool) or since_1970 < _LEAST_SECONDS:
+            return None
+        else:
+            unix_us = round(since_1970 * (clock.MICROSECONDS if since_1970 <= _MOST_SECONDS else 1000))
+    except (ValueError, OverflowError):
+        return None
+    return clock.moment(unix_us).at if 0 <= unix_us < _END_US else None
+
+
+def _iso_us(text: str) -> int:
+    """Return the microseconds since 1970 of an ISO date or time.
+
+    Raises:
+        ValueError: It is none.
+    """
+    found = datetime.fromisoformat(_ZONE.sub("", text.upper()))
+    return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)

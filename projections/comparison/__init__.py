@@ -1,0 +1,1 @@
+"""Two playbooks side by side: between moments, under other policies, by conditions."""

@@ -1,0 +1,210 @@
+"""When a condition on the playbook became true: one pass over history, as each moment of it showed the playbook."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointRated
+from tallybook.projections.event_rows import by_json, kind_of, summary
+from tallybook.projections.fold import State, View, fold
+from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook, settle
+from tallybook.projections.undo import fold_history, marked, voids_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.projections.comparison.conditions import Condition, Values
+
+
+@attrs.frozen
+class Turn:
+    """A moment at which a condition became true.
+
+    Attributes:
+        moment: Sequence number of the moment: the condition holds behind this batch, and did not before it.
+        record: The event of the batch since which it holds.
+        before: What the condition's terms were before the batch, in their order.
+        after: What they are behind it.
+    """
+
+    moment: int
+    record: Recorded
+    before: Values
+    after: Values
+
+
+@attrs.define
+class Search(State):
+    """A search for the moments at which a condition became true.
+
+    Attributes:
+        condition: The condition.
+        book: The playbook as it stands.
+        values: What the condition's terms are.
+        holds: Whether the condition holds.
+        before: The terms behind the batch before this one.
+        held: Whether the condition held there.
+        told: How many events of this batch the playbook has heard.
+        place: Which of them, from 0, turned the condition true last.
+        turn: When it became true last, None where it did not.
+        began: Whether the condition held where the search began.
+    """
+
+    condition: Condition = attrs.field(kw_only=True)
+    book: Playbook = attrs.field(factory=Playbook)
+    values: Values = ()
+    holds: bool = False
+    before: Values = ()
+    held: bool = False
+    told: int = 0
+    place: int = 0
+    turn: Turn | None = None
+    began: bool = False
+
+    def begin(self, book: Playbook) -> None:
+        """Begin to search behind a moment."""
+        self.book, self.values = book, self.condition.values(book)
+        self.began = self.holds = self.held = self.condition.holds(self.values)
+        self.before = self.values
+
+    def look(self) -> None:
+        """Ask the condition of the playbook, if what it is about has changed."""
+        values = self.condition.values(self.book)
+        if values != self.values:
+            self.values = values
+            held, self.holds = self.holds, self.condition.holds(values)
+            if self.holds and not held:
+                self.place = self.told
+
+    def go_on(self, book: Playbook, undoing: Recorded) -> None:
+        """Go on behind a batch that takes something back, with the playbook as it is from there."""
+        self.book = book
+        self.look()
+        self.close(book.seq, lambda: undoing)
+
+    def close(self, moment: int, deciding: Callable[[], Recorded]) -> None:
+        """Note whether the condition became true within a batch."""
+        if self.holds and not self.held:
+            self.turn = Turn(moment, deciding(), self.before, self.values)
+        self.before, self.held = self.values, self.holds
+
+
+def _hear(change: Callable[..., None], search: Search, event: Any, batch: Batch) -> None:
+    change(search.book, event, batch)
+    search.look()
+    search.told += 1
+
+
+def _hear_update(search: Search, event: PlaybookUpdated, batch: Batch) -> None:
+    # An update that drops nothing changes nothing.
+    if search.book.due:
+        _hear(CHANGES[PlaybookUpdated], search, event, batch)
+    else:
+        search.told += 1
+
+
+def _hears_rating(names: frozenset[str]) -> Callable[..., None]:
+    """Return what hears the commonest event, of which few concern these entries."""
+    change = CHANGES[PointRated]
+
+    def hear(search: Search, event: PointRated, batch: Batch) -> None:
+        change(search.book, event, batch)
+        if event.name in names or event.name in search.book.merged:
+            search.look()
+        search.told += 1
+
+    return hear
+
+
+def _close(search: Search, batch: Batch) -> None:
+    settle(search.book, batch)
+    search.close(batch.last, lambda: _heard(batch)[search.place])
+    search.told = 0
+
+
+def _heard(batch: Batch) -> list[Recorded]:
+    """Return the events of a batch that the playbook hears."""
+    return [record for record in batch.records if type(record.event) in CHANGES]
+
+
+def search_view(condition: Condition) -> View[Search]:
+    """Return the view that a search folds batches into."""
+    table: dict[type[Any], Callable[..., None]] = {kind: partial(_hear, change) for kind, change in CHANGES.items()}
+    table |= {PlaybookUpdated: _hear_update, PointRated: _hears_rating(condition.names)}
+    return View(lambda: Search(condition=condition), table, _close)
+
+
+def search(
+    condition: Condition,
+    read: Callable[[], Iterable[Batch]],
+    stretch: tuple[int, int | None] = (0, None),
+    *,
+    last: bool = False,
+) -> Search:
+    """Find the first moment behind which a condition holds that did not hold before it.
+
+    Each moment shows what ``show --at`` shows of it, what was undone later included; so at an undoing the playbook is
+    folded anew, up to there.
+
+    Args:
+        condition: The condition.
+        read: Gives history from the beginning.
+        stretch: The moments behind which the search begins and ends, None for the end of history.
+        last: Whether to go on to the last such moment.
+    """
+    (begin, end), view = stretch, search_view(condition)
+    found = view.start()
+    found.begin(fold_history(PLAYBOOK, read, begin))
+    undoings: list[Recorded] = []
+    for batch in read():
+        if end is not None and batch.last > end:
+            break
+        undoing = [one for one in batch.records if isinstance(one.event, EventsVoided)] if _undoes(batch) else []
+        undoings += undoing
+        if batch.last <= begin:
+            continue
+        if undoing:
+            found.go_on(fold(PLAYBOOK, marked(read(), voids_of(undoings)), until=batch.last), undoing[0])
+        else:
+            fold(view, [batch], found)
+        if found.turn is not None and not last:
+            break
+    return found
+
+
+def _undoes(batch: Batch) -> bool:
+    return EventsVoided in map(type, batch.events)
+
+
+def turn_json(found: Search) -> dict[str, Any]:
+    """Return what was found, in a stable shape.
+
+    Returns:
+        ``{condition, moment, event, before, after, began}``: the moment and ``{seq, at, [when], kind, by, summary}`` of
+        the event, both None where the condition never became true; each term with what it was before that and is
+        behind it, or at the end; and whether the condition held where the search began.
+    """
+    turn = found.turn
+    before, after = (found.before, found.values) if turn is None else (turn.before, turn.after)
+    return {
+        "condition": found.condition.text,
+        "moment": None if turn is None else turn.moment,
+        "event": None if turn is None else _event(turn.record),
+        "before": _told(found.condition, before),
+        "after": _told(found.condition, after),
+        "began": found.began,
+    }
+
+
+def _told(condition: Condition, values: Values) -> dict[str, Any]:
+    return {term.told: value for term, value in zip(condition.terms, values, strict=True)}
+
+
+def _event(record: Recorded) -> dict[str, Any]:
+    when = {} if record.when is None else {"when": record.when}
+    told: dict[str, Any] = {"seq": record.seq, "at": record.at} | when
+    return told | {"kind": kind_of(record.event)[0], "by": by_json(record.by), "summary": summary(record.event)}

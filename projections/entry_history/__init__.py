@@ -1,0 +1,1 @@
+"""What happened to an entry: its status, its story, its lineage."""

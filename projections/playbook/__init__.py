@@ -1,0 +1,1 @@
+"""The playbook: its entries, how they are pruned, rendered and injected."""

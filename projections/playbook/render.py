@@ -1,0 +1,53 @@
+"""The playbook as bytes and as prompt text: pure, the same on every machine."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger.names import STAMP, filter_sections
+from tallybook.projections.playbook.inject import fill, line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tallybook.ledger.events import KeyPoint
+    from tallybook.projections.playbook.view import Playbook
+
+
+def entry(point: KeyPoint) -> dict[str, Any]:
+    """Return an entry with exactly the four keys of the specification (REQ-SCORE-001)."""
+    return {"name": point.name, "text": point.text, "helpful": point.helpful, "harmful": point.harmful}
+
+
+def playbook_dict(playbook: Playbook) -> dict[str, Any]:
+    """Return the playbook in the specification's format, without the ledger's own stamp."""
+    return {
+        "version": None,
+        "last_updated": playbook.last_updated,
+        # A version that it brought stands in its place.
+        **filter_sections(playbook.top, playbook.points),
+        "key_points": [entry(point) for point in playbook.points.values()],
+    }
+
+
+def stamp_text(stamp: tuple[int, str]) -> str:
+    """Return the stamp of a rendering, ``SEQ:CHAIN`` of the last playbook event in it."""
+    return f"{stamp[0]}:{stamp[1]}"
+
+
+def read_stamp(text: str | None) -> tuple[int, str] | None:
+    """Return the moment that a stamp names, None where it is none."""
+    seq, _, chain = (text or "").partition(":")
+    return (int(seq), chain) if seq.isascii() and seq.isdigit() and len(seq) < 20 and chain else None  # noqa: PLR2004
+
+
+def playbook_bytes(playbook: Playbook) -> bytes:
+    """Return the bytes of ``playbook.json``, stamped with the last playbook event in it."""
+    document = playbook_dict(playbook) | {STAMP: stamp_text(playbook.stamp)}
+    return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
+
+
+def prompt(key_points: Iterable[Mapping[str, Any]], template: str) -> str:
+    """Return the template with the entries in the place of ``{key_points}`` (REQ-SCORE-003); none: an empty text."""
+    return fill(template, [line(entry) for entry in key_points])

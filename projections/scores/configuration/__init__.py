@@ -1,0 +1,1 @@
+"""The configuration of the scores: its model and how the file becomes it."""

@@ -1,0 +1,316 @@
+"""What the playbook saw change before a score dropped: between which periods, between which sessions, and what. Pure.
+
+That one came before the other does not make it the cause: what stands here are leads.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise, takewhile
+from textwrap import shorten
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import attrs
+
+from tallybook.ledger.events import (
+    EventsVoided,
+    PlaybookInjected,
+    PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
+    PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+)
+from tallybook.projections.entry_history.status import brief, meant
+from tallybook.projections.fold import State, View
+from tallybook.projections.playbook.view import CHANGES, Playbook, settle
+from tallybook.projections.scores.periods import PERIODS, grouped
+from tallybook.projections.undo import Voided
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tallybook.ledger.events import KeyPoint
+    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.projections.scores.tally import Tally
+    from tallybook.projections.scores.view import Scores
+
+TEXT_CHARS: Final = 60
+"""Characters of a pruned text that a lead quotes, the mark of the cut included."""
+
+NAMED: Final = 5
+"""Names that a lead gives for people; the others are counted."""
+
+
+# Where it dropped
+
+
+class Level(NamedTuple):
+    """A score over a period.
+
+    Attributes:
+        period: ``2026-01-16``, ``2026-W03`` or ``2026-01``.
+        score: The average of its sessions, 0 to 100.
+    """
+
+    period: str
+    score: int
+
+
+class Drop(NamedTuple):
+    """A score that is lower in one period than in the one with data before it.
+
+    Attributes:
+        before: The earlier one.
+        after: The later one, whose score is less.
+    """
+
+    before: Level
+    after: Level
+
+    @property
+    def points(self) -> int:
+        """Return by how much it dropped, 1 or more."""
+        return self.before.score - self.after.score
+
+
+class Moment(NamedTuple):
+    """A session that has a score; the later of two is the greater.
+
+    Attributes:
+        at: When it was.
+        session: Its id.
+        score: The score, 0 to 100.
+        period: The period that it lies in.
+    """
+
+    at: str
+    session: str
+    score: int
+    period: str
+
+
+class Stretch(NamedTuple):
+    """From the last session that was as good as before to the one in which it was worst.
+
+    Attributes:
+        good: The last session before that one with at least the earlier period's score.
+        bad: The one with the least score of the later period, the first of several.
+    """
+
+    good: Moment
+    bad: Moment
+
+
+def levels(days: Mapping[str, Tally], score: str, period: str) -> list[Level]:
+    """Return a score over each period that has it, in order.
+
+    Args:
+        days: Day → its sessions' scores.
+        score: The score's id.
+        period: One of ``PERIODS``: daily, weekly or monthly.
+    """
+    found = [(name, tally.range(score)) for name, tally in grouped(days, PERIODS[period][1]).items()]
+    return [Level(name, one.avg) for name, one in found if one is not None]
+
+
+def drop_in(found: Sequence[Level], name: str | None = None) -> Drop | None:
+    """Return the greatest drop between two periods that follow on each other, the last of several; None without one.
+
+    Args:
+        found: The periods that have the score, in order.
+        name: The later of the two; None for whichever it is.
+    """
+    drops = [Drop(*pair) for pair in pairwise(found) if name in {None, pair[1].period}]
+    return max((drop for drop in reversed(drops) if drop.points > 0), key=lambda drop: drop.points, default=None)
+
+
+def stretch(state: Scores, score: str, period: str, drop: Drop) -> Stretch:
+    """Return between which sessions a score dropped; the state is counted, and the drop is one of its periods."""
+    seen = list(takewhile(lambda one: one.period >= drop.before.period, _moments(state, score, period)))
+    bad = min((one for one in seen if one.period == drop.after.period), key=lambda one: (one.score, one))
+    # Where the day of a zone runs back, none may be left before it, and nothing lies between.
+    good = max((one for one in seen if one.score >= drop.before.score and one < bad), default=bad)
+    return Stretch(good, bad)
+
+
+def _moments(state: Scores, score: str, period: str) -> Iterator[Moment]:
+    """Yield the sessions that have a score, the latest first."""
+    name_of = PERIODS[period][1]
+    for session in state.sessions.latest():
+        counted = session.counted
+        if counted is not None and score in counted.scores:
+            yield Moment(session.at, session.id, counted.scores[score], name_of(counted.day))
+
+
+# What changed
+
+
+class Change(NamedTuple):
+    """What an event changed in what the playbook says, or in what is told of it.
+
+    Attributes:
+        how: One of ``LEADS``.
+        came: Names of entries that came to stand; of a telling, of those that the one before it did not name.
+        went: Name → text as it stood last, of entries that stand no more; of a telling, of those that it names no more.
+        changed: Names of entries that say something else; of an undoing, of those that it concerns.
+    """
+
+    how: str
+    came: tuple[str, ...] = ()
+    went: Mapping[str, str] = MappingProxyType({})
+    changed: tuple[str, ...] = ()
+
+
+class Lead(NamedTuple):
+    """An event, and what it changed.
+
+    Attributes:
+        record: The event.
+        change: What that changed.
+    """
+
+    record: Recorded
+    change: Change
+
+
+@attrs.define
+class Leads(State):
+    """What changed between two times.
+
+    Attributes:
+        since: Behind this time.
+        until: Up to this one, and with it.
+        book: The playbook.
+        told: The entries that somebody was told of last, none before the first.
+        undone: Sequence number of an undoing → names of the entries that it concerns, where it concerns the playbook.
+        found: In the order of the ledger.
+    """
+
+    since: str = attrs.field(kw_only=True)
+    until: str = attrs.field(kw_only=True)
+    book: Playbook = attrs.field(factory=Playbook)
+    told: tuple[str, ...] = ()
+    undone: dict[int, dict[str, None]] = attrs.field(factory=dict)
+    found: list[Lead] = attrs.field(factory=list)
+
+    def text(self, name: str) -> str:
+        """Return the text that an entry has or had last, empty where there never was one."""
+        point = self.book.points.get(name) or self.book.gone.get(name)
+        return "" if point is None else point.text
+
+
+def leads_view(since: str, until: str) -> View[Leads]:
+    """Return the view of what changed in the playbook behind one time and up to another.
+
+    Folded up to a moment it tells what there was to see by then, whatever was undone later. What was undone by then
+    is not told, and the undoing is.
+    """
+    return View(partial(Leads, since=since, until=until), dict.fromkeys((*CHANGES, PlaybookInjected), _heard), _tell)
+
+
+def _heard(_state: Leads, _event: Any, _batch: Batch) -> None:
+    """Let the batch be told when it is whole: when and by whom is decoded only of what is a lead."""
+
+
+def _tell(state: Leads, batch: Batch) -> None:
+    within = state.since < batch.at_unproven <= state.until
+    for index, event in enumerate(batch.events):
+        if isinstance(event, PlaybookInjected):
+            change = _told(state, event)
+        elif isinstance(event, EventsVoided):
+            change = _undone(state, event, batch, index)
+        elif type(event) in CHANGES:
+            change = _apply(state, event, batch)
+        else:
+            continue
+        if within and change is not None:
+            state.found.append(Lead(batch.records[index], change))
+    settle(state.book, batch)
+
+
+def _told(state: Leads, event: PlaybookInjected) -> Change | None:
+    """Return what a telling names otherwise than the one before it, None where it does not."""
+    before, now = dict.fromkeys(state.told), dict.fromkeys(event.names)
+    state.told = event.names
+    came = tuple(name for name in now if name not in before)
+    went = {name: state.text(name) for name in before if name not in now}
+    return Change(LEADS[PlaybookInjected], came, went) if came or went else None
+
+
+def _undone(state: Leads, event: EventsVoided, batch: Batch, index: int) -> Change | None:
+    """Return what an undoing concerns, None where that is not the playbook."""
+    CHANGES[EventsVoided](state.book, event, batch)
+    names = state.undone.get(batch.records[index].seq)
+    return None if names is None else Change(LEADS[EventsVoided], changed=tuple(names))
+
+
+def _apply(state: Leads, event: Any, batch: Batch) -> Change | None:
+    """Let an event change the playbook, and return what it brings, takes or rewords, None for nothing of that."""
+    how = LEADS.get(type(event))
+    names = dict.fromkeys(meant(state.book, event)) if how else ()
+    points = state.book.points
+    before = {name: points.get(name) for name in names}
+    CHANGES[type(event)](state.book, event, batch)
+    if isinstance(event, Voided) and type(event.event) in CHANGES:
+        concerned = state.undone.setdefault(event.by.seq, {})
+        concerned.update(dict.fromkeys(filter(None, [getattr(event.event, "name", None)])))
+    points = state.book.points
+    came = tuple(name for name in names if before[name] is None and name in points)
+    went = {name: was.text for name, was in before.items() if was is not None and name not in points}
+    changed = tuple(name for name in names if _reworded(before[name], points.get(name)))
+    return Change(how, came, went, changed) if how and (came or went or changed) else None
+
+
+def _reworded(before: KeyPoint | None, after: KeyPoint | None) -> bool:
+    return before is not None and after is not None and before.text != after.text
+
+
+LEADS: Final[dict[type[Any], str]] = {
+    PointAdded: "added",
+    PointSeeded: "added",
+    PointEdited: "edited",
+    PointReworded: "reworded",
+    PlaybookUpdated: "pruned",
+    PointRetired: "retired",
+    PointRemoved: "removed",
+    PointRestored: "restored",
+    PointMerged: "merged",
+    EventsVoided: "undone",
+    PlaybookInjected: "told",
+}
+"""Kind of an event that changes what the playbook says or what is told of it → how. Ratings change counts alone."""
+
+
+def lead_json(lead: Lead) -> dict[str, Any]:
+    """Return a lead as ``{seq, id, at, by, summary, change, came, went, changed}``, the last three lists of names."""
+    record, (how, came, went, changed) = lead
+    names = {"came": list(came), "went": list(went), "changed": list(changed)}
+    return brief(record) | {"summary": _summary(lead), "change": how} | names
+
+
+def _summary(lead: Lead) -> str:
+    """Return what the event says, and which entries that means where it does not say so."""
+    said: str = brief(lead.record)["summary"]
+    match lead.record.event:
+        case PlaybookUpdated():
+            return f"pruned {_some([_quoted(*one) for one in lead.change.went.items()])}"
+        case PlaybookInjected():
+            parts = {"newly": lead.change.came, "no more": tuple(lead.change.went)}
+            return "; ".join([said, *(f"{what} {_some(names)}" for what, names in parts.items() if names)])
+    return said
+
+
+def _quoted(name: str, text: str) -> str:
+    cut = shorten(text, TEXT_CHARS, placeholder="…")
+    return f'{name} "{cut}"'
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more

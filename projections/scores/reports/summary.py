@@ -1,0 +1,212 @@
+"""How every score stands at the end of history, what deserves attention, and the feed of a dashboard. Pure.
+
+A score stands where its latest day with data has it, unless that lies further back than a long trend reaches.
+Source: "Score Display" and "With Dashboard" of the scoring framework.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.projections.scores.configuration.model import OVERALL, SESSION
+from tallybook.projections.scores.grades import DASHBOARD, LOG, alerts, grade_of, is_enough
+from tallybook.projections.scores.periods import series
+from tallybook.projections.scores.reports.score_files import OVERALL_ID, coverage, divided, first_of
+from tallybook.projections.scores.trends.forecast import forecast
+from tallybook.projections.scores.trends.trend import trend, trend_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.periods import Series
+    from tallybook.projections.scores.trends.trend import Trend
+    from tallybook.projections.scores.view import Scores
+
+TARGET_GRADE: Final = 1
+"""Place of the worst grade that is no focus area: B of A, B, C, D, F."""
+
+LOGGED: Final = 5
+"""Alerts that a line of a log names."""
+
+LEAST_DROP: Final = 1.0
+"""Points by which a score has to decline for its trend to be a focus area: less is noise."""
+
+
+@attrs.frozen
+class Standing:
+    """How a score stands.
+
+    Attributes:
+        id: Which score.
+        name: What people call it.
+        series: Its average on each day with data.
+        shown: Those days without the ones on which too little was measured to show the score to people.
+        value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
+        day: The day of that, ``2026-01-16``; empty without a value.
+        measured: How much of its weight was measured on the last day with data, 0 to 100 percent; 0 without any.
+        trend: The short trend; None where there is not enough data.
+    """
+
+    id: str
+    name: str
+    series: Series
+    shown: Series
+    value: int | None
+    day: str
+    measured: int
+    trend: Trend | None
+
+    @property
+    def is_shown(self) -> bool:
+        """Return whether its last day with data can be shown to people as a number."""
+        return self.series[-1:] == self.shown[-1:]
+
+
+@attrs.frozen
+class Focus:
+    """A component that deserves attention.
+
+    Attributes:
+        id: Which component.
+        name: What people call it.
+        value: Its score, 0 to 100.
+        below: Whether that is below the target.
+        drop: By how many points it declines; None where it does not, or not by enough.
+        action: What to do, by its grade.
+    """
+
+    id: str
+    name: str
+    value: int
+    below: bool
+    drop: float | None
+    action: str
+
+
+def names(config: Config) -> dict[str, str]:
+    """Return score id → what people call it."""
+    found = {one.id: one.name for one in config.components.values()}
+    return found | {f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)}
+
+
+def standings(state: Scores) -> dict[str, Standing]:
+    """Return score id → how it stands, in the configuration's order, those without data as well.
+
+    Args:
+        state: What was scored, counted.
+    """
+    known, days = names(state.config), _last_days(state)
+    return {score: _standing(state, score, known[score], days.get(score, "")) for score in state.config.score_ids}
+
+
+def _standing(state: Scores, score: str, name: str, day: str) -> Standing:
+    found = series(state.days, score)
+    shown = [one for one in found if _is_enough(state, score, one[0].isoformat())]
+    measured = state.days[found[-1][0].isoformat()].measured(score) if found else 0
+    short = trend([value for _, value in found], state.config.short_term_days)
+    return Standing(score, name, found, shown, found[-1][1] if day else None, day, measured, short)
+
+
+def _is_enough(state: Scores, score: str, day: str) -> bool:
+    """Say whether enough of a score was measured on a day that has it to show it to people."""
+    return is_enough(score, state.days[day].measured(score), state.config.display.min_coverage)
+
+
+def _last_days(state: Scores) -> dict[str, str]:
+    """Return score id → the last day that has it, without those on which no score stands any more."""
+    if not state.days:
+        return {}
+    first = first_of(max(state.days), state.config.long_term_days)
+    days = sorted(day for day in state.days if day >= first)
+    return {score: day for day in days for score in state.days[day].scores}
+
+
+def values(state: Scores) -> dict[str, float | None]:
+    """Return score id → the score as it stands, in the configuration's order, without those that are not shown.
+
+    This looks at the days of a long trend alone, however many there are.
+    """
+    days = {score: day for score, day in _last_days(state).items() if _is_enough(state, score, day)}
+    found = {score: state.days[days[score]].range(score) for score in state.config.score_ids if score in days}
+    return {score: one.avg for score, one in found.items() if one is not None}
+
+
+def logged(state: Scores) -> str:
+    """Return what a log is told of the scores that stand too low, in a line; empty for nothing."""
+    found = alerts(values(state), state.config.levels, LOG)
+    if not found:
+        return ""
+    told = [f"{one.score_id} is {one.value:g} ({one.level})" for one in found[:LOGGED]]
+    more = f" and {len(found) - LOGGED} more" if len(found) > LOGGED else ""
+    return f"low scores: {', '.join(told)}{more}"
+
+
+def target(config: Config) -> int:
+    """Return the least score that is no focus area, 0 to 100."""
+    return config.grades[min(TARGET_GRADE, len(config.grades) - 1)].least
+
+
+def focus(standing: Iterable[Standing], config: Config) -> list[Focus]:
+    """Return the components below the target or declining, the worst first.
+
+    Args:
+        standing: How scores stand; composites are passed over, since their components say more.
+        config: Its second grade begins at the target.
+    """
+    found = []
+    for one in standing:
+        if one.value is None or one.id not in config.components:
+            continue
+        drop = -one.trend.delta if one.trend is not None and one.trend.delta <= -LEAST_DROP else None
+        if one.value < target(config) or drop is not None:
+            grade = grade_of(one.value, config.grades)
+            action = "" if grade is None else grade.action
+            found.append(Focus(one.id, one.name, one.value, one.value < target(config), drop, action))
+    return sorted(found, key=lambda one: (not one.below, one.value))
+
+
+def current(standing: Mapping[str, Standing], config: Config) -> dict[str, Any]:
+    """Return how scores stand: ``{date, component_scores, session_scores, grade, coverage}``.
+
+    The date is that of the last data; the coverage of each score, of its own last day.
+    """
+    values = {one.id: one.value for one in standing.values() if one.value is not None}
+    day = max((one.day for one in standing.values()), default="")
+    measured = {one.id: one.measured for one in standing.values() if one.value is not None}
+    return {"date": day or None, **divided(values, config), "coverage": coverage(measured)}
+
+
+def summary(state: Scores) -> dict[str, Any]:
+    """Return how all stands: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
+    standing, config = standings(state), state.config
+    beside = {"trend": trend_of(standing[OVERALL_ID], config.short_term_days)}
+    return (
+        current(standing, config) | beside | {"focus": [attrs.asdict(one) for one in focus(standing.values(), config)]}
+    )
+
+
+def feed(state: Scores) -> dict[str, Any]:
+    """Return the feed of a dashboard: ``{current, trend, alerts}``, those as ``alerts_of`` gives them."""
+    standing, config = standings(state), state.config
+    return {
+        "current": current(standing, config),
+        "trend": trend_of(standing[OVERALL_ID], config.short_term_days),
+        "alerts": alerts_of(standing, config),
+    }
+
+
+def alerts_of(standing: Mapping[str, Standing], config: Config) -> list[dict[str, Any]]:
+    """Return the alerts that a dashboard is told, in order, each ``{score, level, value, below, notify}``."""
+    found = alerts({one.id: one.value for one in standing.values()}, config.levels, DASHBOARD)
+    return [
+        {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}
+        for one in found
+    ]
+
+
+def trend_of(one: Standing, days: int) -> dict[str, Any]:
+    """Return a score's trend over so many days as "Trend Output" has it."""
+    return trend_json(one.id, [value for _, value in one.series], days, forecast(one.series))

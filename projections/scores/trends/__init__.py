@@ -1,0 +1,1 @@
+"""Scores over time: trends, forecasts, regressions, and the gates that look at them."""

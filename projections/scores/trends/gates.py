@@ -1,0 +1,218 @@
+"""Gates: whether an agent may evolve, and why not. "With Evolution Gates" of the document.
+
+A gate looks at the latest session that has a score, however old that is. What is asked for beyond the configuration,
+a minimum or a greatest drop, comes on top of it: it closes a gate and never opens one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tallybook.projections.scores.grades import BLOCK, alert_of, is_enough, number
+from tallybook.projections.scores.trends.regressions import History, regressions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from tallybook.projections.scores.configuration.model import Level, Sensitivity
+    from tallybook.projections.scores.trends.regressions import Scored
+
+CRITICAL: Final = "critical"
+OWN: Final = "own score"
+MINIMUM: Final = "min"
+DROP: Final = "no-drop"
+NO_DATA: Final = "no data"
+NOT_ENOUGH: Final = "not enough measured"
+
+
+@attrs.frozen
+class Bounds:
+    """What the configuration says of gates.
+
+    Attributes:
+        own: Below it a component may not evolve, 0 to 100.
+        levels: The alert levels; a score at one that notifies BLOCK closes every gate.
+        sensitivity: From where on a drop is a regression.
+        min_coverage: The share of its weight, 0 to 1, that must be measured before the overall score can open a gate.
+    """
+
+    own: float
+    levels: tuple[Level, ...]
+    sensitivity: Sensitivity
+    min_coverage: float
+
+
+@attrs.frozen
+class Asked:
+    """What a gate is asked.
+
+    Attributes:
+        score_id: The score whose own evolution it is about; None for whether anything stands in the way.
+        minimum: No score that is asked about is to be below it, 0 to 100; None for nothing beyond the configuration.
+        greatest_drop: None of them is to be more points below its baseline, or without one below the session before.
+        allow_no_data: Whether the gate may open where none of them has data.
+    """
+
+    score_id: str | None = None
+    minimum: float | None = None
+    greatest_drop: float | None = None
+    allow_no_data: bool = False
+
+
+@attrs.frozen
+class Reason:
+    """Something that a gate has to say.
+
+    Attributes:
+        rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, or the method of a regression.
+        score_id: Which score; empty where it is about several.
+        value: The score, 0 to 100; None without one.
+        bound: What it should have reached; None where there was nothing to reach.
+        text: All of it in a sentence.
+        closes: Whether it closes the gate, or is only to be known.
+    """
+
+    rule: str
+    score_id: str
+    value: float | None
+    bound: float | None
+    text: str
+    closes: bool = True
+
+
+@attrs.frozen
+class Gate:
+    """An answer.
+
+    Attributes:
+        open: Whether the evolution may go on.
+        reasons: Those that close the gate first; an open gate has some only where data are missing.
+    """
+
+    open: bool
+    reasons: tuple[Reason, ...]
+
+
+def _scored(histories: Iterable[History]) -> list[tuple[History, Scored]]:
+    return [(history, history.latest) for history in histories if history.latest is not None]
+
+
+def _critical(histories: Iterable[History], levels: Sequence[Level]) -> list[Reason]:
+    """Return what closes every gate."""
+    found = [alert_of(history.score_id, latest.value, levels) for history, latest in _scored(histories)]
+    return [
+        Reason(
+            CRITICAL,
+            alert.score_id,
+            alert.value,
+            alert.below,
+            f"{alert.score_id} is {number(alert.value)}, below {number(alert.below)}: {alert.level}, which blocks all",
+        )
+        for alert in found
+        if alert is not None and BLOCK in alert.notify
+    ]
+
+
+def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> list[Reason]:
+    """Return a reason for each score below a bound, which means what ``meaning`` says."""
+    return [
+        Reason(
+            rule,
+            history.score_id,
+            latest.value,
+            bound,
+            f"{history.score_id} is {latest.value}, below {number(bound)}, {meaning}",
+        )
+        for history, latest in _scored(judged)
+        if latest.value < bound
+    ]
+
+
+def _regressed(judged: Iterable[History], sensitivity: Sensitivity) -> list[Reason]:
+    return [
+        Reason(found.method, found.score_id, found.value, found.bound, f"{found.text}; nobody has acknowledged it")
+        for history in judged
+        for found in regressions(history, sensitivity)
+    ]
+
+
+def _dropped(judged: Iterable[History], greatest: float) -> list[Reason]:
+    """Return a reason for each score that dropped too far, and one for those with nothing to compare with."""
+    found, first = [], []
+    for history, latest in _scored(judged):
+        if history.baseline is not None:
+            was, name = history.baseline.value, "its baseline"
+        elif len(history.sessions) > 1:
+            was, name = float(history.sessions[-2].value), "the session before"
+        else:
+            first.append(history)
+            continue
+        if latest.value < was - greatest:
+            text = (
+                f"{history.score_id} is {latest.value}, {number(was - latest.value)} points below {name}, "
+                f"{number(was)}, and no more than {number(greatest)} are allowed"
+            )
+            found.append(Reason(DROP, history.score_id, latest.value, was - greatest, text))
+    return found + _said(DROP, first, "a first score, with nothing that it could have dropped from")
+
+
+def _said(rule: str, histories: Sequence[History], what: str, *, closes: bool = False) -> list[Reason]:
+    """Return one reason about all of these scores, none about none."""
+    names = [history.score_id for history in histories]
+    score_id = names[0] if len(names) == 1 else ""
+    return [Reason(rule, score_id, None, None, f"{', '.join(names)}: {what}", closes)] if names else []
+
+
+def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> list[Reason]:
+    """Return the reasons about scores without enough data; they close the gate only if no judged score has enough."""
+    unknown = [history for history in judged if history.latest is None]
+    partial = [
+        (history, latest)
+        for history, latest in _scored(judged)
+        if not is_enough(history.score_id, latest.measured, least)
+    ]
+    closes = closes and len(unknown) + len(partial) == len(judged)
+    return [
+        Reason(
+            NOT_ENOUGH,
+            history.score_id,
+            latest.value,
+            None,
+            f"{history.score_id}: {NOT_ENOUGH} ({latest.measured} %)",
+            closes,
+        )
+        for history, latest in partial
+    ] + _said(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
+
+
+def gate(histories: Sequence[History], bounds: Bounds, asked: Asked) -> Gate:
+    """Say whether an evolution may go on.
+
+    Any score that is critical closes every gate. A score that is named is closed also by being below ``bounds.own``,
+    and by a regression of its own that nobody acknowledged. Where none is named, a regression of any score closes, and
+    what is asked is asked of every score. Where none of the judged scores has data, the gate closes, unless the caller
+    allows that; while another has data, a score without any is only named. An overall score of which too little was
+    measured counts as one without data here, and still closes the gate by its value.
+
+    Args:
+        histories: Every score that there could be, those without data among them.
+        bounds: What the configuration says.
+        asked: What the caller says.
+    """
+    named = asked.score_id is not None
+    judged = [history for history in histories if asked.score_id in {None, history.score_id}]
+    if named and not judged:
+        judged = [History(str(asked.score_id))]
+    reasons = _critical(histories, bounds.levels)
+    if named:
+        reasons += _below(judged, bounds.own, OWN, "the least with which it may evolve")
+    reasons += _regressed(judged, bounds.sensitivity)
+    if asked.minimum is not None:
+        reasons += _below(judged, asked.minimum, MINIMUM, "the minimum that was asked for")
+    if asked.greatest_drop is not None:
+        reasons += _dropped(judged, asked.greatest_drop)
+    reasons += _unmeasured(judged, bounds.min_coverage, closes=not asked.allow_no_data)
+    reasons.sort(key=lambda reason: not reason.closes)
+    return Gate(not any(reason.closes for reason in reasons), tuple(reasons))

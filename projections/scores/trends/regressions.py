@@ -1,0 +1,159 @@
+"""Regressions: whether the latest score is a drop, by its baseline, by its history, or by a trend that turned.
+
+A baseline begins a history anew: what a score was before is no longer held against it. So one that is set behind a drop
+acknowledges that drop, and nothing is a regression until something scores again.
+"""
+
+from __future__ import annotations
+
+from statistics import fmean, stdev
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tallybook.projections.scores.grades import number
+from tallybook.projections.scores.trends.trend import trend
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import date
+
+    from tallybook.projections.scores.configuration.model import Sensitivity
+    from tallybook.projections.scores.view import Baseline
+
+BY_BASELINE: Final = "baseline"
+BY_DEVIATION: Final = "z-score"
+BY_TREND: Final = "trend"
+METHODS: Final = (BY_BASELINE, BY_DEVIATION, BY_TREND)
+LEAST_SPREAD: Final = 1.0
+"""Scores are whole: a history that spreads less, or not at all, is taken to spread by a point."""
+_LEAST_HISTORY: Final = 2
+"""A spread needs two."""
+
+
+@attrs.frozen
+class Scored:
+    """What one session scored.
+
+    Attributes:
+        session: Its id.
+        value: Its score, a whole number from 0 to 100.
+        seq: The last event that the score came of.
+        measured: How much of its weight was measured, 0 to 100 percent.
+    """
+
+    session: str
+    value: int
+    seq: int
+    measured: int = 100
+
+
+@attrs.frozen
+class History:
+    """What is known of one score.
+
+    Attributes:
+        score_id: Which, ``ac06`` or ``session.overall``.
+        sessions: The sessions that have the score, the latest last; as many as are to be looked at.
+        days: The days that have it, in order, each with its average, 0 to 100.
+        baseline: None where none was set.
+    """
+
+    score_id: str
+    sessions: tuple[Scored, ...] = ()
+    days: tuple[tuple[date, int], ...] = ()
+    baseline: Baseline | None = None
+
+    @property
+    def latest(self) -> Scored | None:
+        """Return the latest session that has the score."""
+        return self.sessions[-1] if self.sessions else None
+
+
+@attrs.frozen
+class Regression:
+    """A drop of one score.
+
+    Attributes:
+        score_id: Which score.
+        method: What told: BY_BASELINE, BY_DEVIATION or BY_TREND.
+        value: What it dropped to: the latest score, or the average of the last days.
+        bound: What it should have reached: baseline or mean less what is allowed, or the average of the days before.
+        text: All of it in a sentence.
+    """
+
+    score_id: str
+    method: str
+    value: float
+    bound: float
+    text: str
+
+
+def by_baseline(score_id: str, value: int, baseline: float, drop: float) -> Regression | None:
+    """Return the regression of a score that is more than ``drop`` points below its baseline ("Integration Points")."""
+    bound = baseline - drop
+    if value >= bound:
+        return None
+    text = f"{score_id} is {value}, more than {number(drop)} points below its baseline of {number(baseline)}"
+    return Regression(score_id, BY_BASELINE, value, bound, text)
+
+
+def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensitivity) -> Regression | None:
+    """Return the regression of a score that is too many standard deviations below the mean of those before it.
+
+    The deviation is that of a sample, and LEAST_SPREAD where it is less; a shorter history tells nothing.
+    """
+    if len(before) < max(limits.least_sessions, _LEAST_HISTORY):
+        return None
+    # To a digit that matters: what equals the bound is not to be below it by the last bit.
+    bound = round(fmean(before) - limits.deviations * max(stdev(before), LEAST_SPREAD), 6)
+    if value >= bound:
+        return None
+    text = (
+        f"{score_id} is {value}, below {number(bound)}: {number(limits.deviations)} standard deviations under "
+        f"the mean of the {len(before)} sessions before, {number(fmean(before))}"
+    )
+    return Regression(score_id, BY_DEVIATION, value, bound, text)
+
+
+def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Regression | None:
+    """Return the regression of a score that declines by ``turn`` points or more, and did not before.
+
+    Args:
+        score_id: Which score.
+        values: The averages of its days, in order.
+        days: How many of them make up one side of a trend.
+        turn: How far the average has to fall, 0 or more; whatever it is, the trend has to decline.
+
+    Returns:
+        None too where there is not enough data for the trend before: a first trend has not turned.
+    """
+    now, before = trend(values, days), trend(values[:-days], days)
+    if now is None or before is None or before.direction == "declining":
+        return None
+    if now.direction != "declining" or -now.delta < turn:
+        return None
+    text = (
+        f"{score_id} has turned: {number(now.current_avg)} on average of its last {days} days, "
+        f"{number(now.previous_avg)} of those before, and until then it was {before.direction}"
+    )
+    return Regression(score_id, BY_TREND, now.current_avg, now.previous_avg, text)
+
+
+def regressions(history: History, limits: Sensitivity) -> tuple[Regression, ...]:
+    """Return every regression of the latest session with a score that nobody acknowledged.
+
+    A drop is over too once a later session scores high enough again.
+    """
+    latest, baseline = history.latest, history.baseline
+    if latest is None or (baseline is not None and baseline.seq > latest.seq):
+        return ()
+    score_id, value = history.score_id, latest.value
+    before = [one.value for one in history.sessions[:-1] if baseline is None or one.seq > baseline.seq]
+    days = [score for day, score in history.days if baseline is None or day > baseline.day]
+    found = (
+        None if baseline is None else by_baseline(score_id, value, baseline.value, limits.drop),
+        by_deviation(score_id, value, before, limits),
+        by_trend(score_id, days, limits.trend_days, limits.turn),
+    )
+    return tuple(regression for regression in found if regression is not None)

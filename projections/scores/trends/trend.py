@@ -1,0 +1,94 @@
+"""Trends: how the last days of a score compare with those before them, as "Trend Calculation" of the document has it.
+
+A series is the days that have a score, oldest first, each with its average; days without one are not in it.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from math import floor
+from statistics import mean
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import attrs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallybook.projections.scores.trends.forecast import Forecast
+
+Direction = Literal["improving", "declining", "stable"]
+
+_FINEST: Final = 1_000_000
+"""A float stands for the nearest fraction of at most so large a denominator: 0.15 for 3/20, 85.2857142857143 for 597/7.
+
+So an average that comes as a float is the average that was meant, and no rounding depends on its last bit.
+"""
+
+
+@attrs.frozen
+class Trend:
+    """How the average of the last days compares with that of the days before.
+
+    Attributes:
+        direction: Improving, declining or stable, by the difference before it is rounded.
+        delta: The difference, in points, to one decimal; 0.0 too where it is less than half a tenth.
+        delta_percent: The difference in percent of the earlier average, to one decimal.
+        current_avg: Average of the last days, to one decimal.
+        previous_avg: Average of the days before them, to one decimal, above 0 before it is rounded.
+    """
+
+    direction: Direction
+    delta: float
+    delta_percent: float
+    current_avg: float
+    previous_avg: float
+
+
+def tenths(value: Fraction) -> float:
+    """Return a number to one decimal, half of a tenth away from zero, so that -2.25 mirrors 2.25."""
+    size = floor(abs(value) * 10 + Fraction(1, 2))
+    return (size if value > 0 else -size) / 10
+
+
+def _average(values: Sequence[float]) -> Fraction:
+    """Return the exact average of at least one value."""
+    return mean(Fraction(value).limit_denominator(_FINEST) for value in values)
+
+
+def trend(series_values: Sequence[float], days: int) -> Trend | None:
+    """Compare the last ``days`` values with the ``days`` before them, or with as many of those as there are.
+
+    Args:
+        series_values: One finite number of 0 or more for each day with a score, oldest first.
+        days: How many make up one side, 1 or more.
+
+    Returns:
+        None where there is not enough data: nothing lies before the last days, or its average is 0.
+    """
+    recent, before = series_values[-days:], series_values[-2 * days : -days]
+    if not before:
+        return None
+    current, previous = _average(recent), _average(before)
+    if previous == 0:
+        return None
+    delta = current - previous
+    direction: Direction = "improving" if delta > 0 else "declining" if delta < 0 else "stable"
+    return Trend(direction, tenths(delta), tenths(delta / previous * 100), tenths(current), tenths(previous))
+
+
+def trend_json(score_id: str, series_values: Sequence[float], days: int, forecast: Forecast | None) -> dict[str, Any]:
+    """Return a trend as "Trend Output" of the document writes it.
+
+    Returns:
+        ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
+        and None for a trend or a forecast where there is not enough data.
+    """
+    found = trend(series_values, days)
+    return {
+        "metric": f"score.{score_id}",
+        "period": f"{days}_days",
+        "data": list(series_values[-days:]),
+        "trend": None if found is None else attrs.asdict(found),
+        "forecast": None if forecast is None else forecast.as_json(),
+    }

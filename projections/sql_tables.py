@@ -1,0 +1,143 @@
+"""The ledger and its views as rows of tables, for a database to query. Pure: it opens none."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+import json
+from typing import TYPE_CHECKING, Any, Final
+
+from tallybook.ledger.recorded import Recorded
+from tallybook.projections.entry_history.status import blame, graveyard
+from tallybook.projections.event_rows import kind_of, row
+from tallybook.projections.playbook.confidence import interval
+from tallybook.projections.undo import Voided
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from tallybook.ledger.recorded import Batch
+    from tallybook.projections.entry_history.status import Standing
+
+Row = dict[str, Any]
+
+COLUMNS: Final[dict[str, dict[str, str]]] = {
+    "events": {
+        "seq": "BIGINT",
+        "id": "VARCHAR",
+        "at": "TIMESTAMP",
+        "when": "TIMESTAMP",
+        "kind": "VARCHAR",
+        "v": "INTEGER",
+        "session": "VARCHAR",
+        "rater": "VARCHAR",
+        "agent": "VARCHAR",
+        "model": "VARCHAR",
+        "body": "JSON",
+        "free": "JSON",
+        "void": "BOOLEAN",
+    },
+    "points": {
+        "name": "VARCHAR",
+        "text": "VARCHAR",
+        "helpful": "BIGINT",
+        "harmful": "BIGINT",
+        "low": "DOUBLE",
+        "high": "DOUBLE",
+        "changed": "BIGINT",
+        "at": "TIMESTAMP",
+        "rater": "VARCHAR",
+    },
+    "graveyard": {
+        "name": "VARCHAR",
+        "text": "VARCHAR",
+        "helpful": "BIGINT",
+        "harmful": "BIGINT",
+        "status": "VARCHAR",
+        "rule": "VARCHAR",
+        "reason": "VARCHAR",
+        "went_into": "VARCHAR",
+        "seq": "BIGINT",
+        "at": "TIMESTAMP",
+        "rater": "VARCHAR",
+        "session": "VARCHAR",
+    },
+}
+"""Table → its columns → their types. Times are UTC."""
+
+VIEWS: Final[dict[str, str]] = {
+    "ratings": """
+        SELECT seq, id, "at", "when", body->>'name' AS name, body->>'rating' AS rating, session, rater, agent, model,
+            void, body->>'rating' IN ('helpful', 'harmful', 'neutral') AS valid
+        FROM events WHERE kind = 'point.rated'""",
+    "sessions": """
+        SELECT session, min("at") AS first, max("at") AS last, count(*) AS events,
+            count(*) FILTER (
+                kind = 'point.rated' AND NOT void AND body->>'rating' IN ('helpful', 'harmful', 'neutral')
+            ) AS ratings,
+            count(*) FILTER (kind = 'point.added' AND NOT void) AS learned,
+            count(*) FILTER (kind = 'point.cited') AS cited
+        FROM events WHERE session IS NOT NULL GROUP BY session ORDER BY first, session""",
+}
+"""Table that is drawn from another one → how."""
+
+
+def events(batches: Iterable[Batch]) -> Iterator[Row]:
+    """Yield each event as a row; one that is void in these batches says so."""
+    for batch in batches:
+        for record in batch.records:
+            yield _event(record)
+
+
+def _event(record: Recorded) -> Row:
+    void = isinstance(record.event, Voided)
+    event = record.event.event if isinstance(record.event, Voided) else record.event
+    kind, version = kind_of(event)
+    body, free = _said(event)
+    by = record.by
+    return {
+        "seq": record.seq,
+        "id": record.id,
+        "at": record.at,
+        "when": record.when,
+        "kind": kind,
+        "v": version,
+        "session": by.session,
+        "rater": by.rater,
+        "agent": by.agent,
+        "model": by.model,
+        "body": body,
+        "free": free,
+        "void": void,
+    }
+
+
+# Most events say what another said before them.
+@lru_cache(maxsize=4096)
+def _said(event: Any) -> tuple[str, str | None]:
+    """Return body and free text of an event as JSON; no free text where it has none or was redacted."""
+    told = row(Recorded(0, "", event))
+    free = told.get("free")
+    return json.dumps(told["body"], ensure_ascii=False), None if free is None else json.dumps(free, ensure_ascii=False)
+
+
+def points(state: Standing) -> Iterator[Row]:
+    """Yield each entry of the playbook, with the interval of its share of helpful ratings and who changed it last."""
+    for one in blame(state):
+        low, high = interval(one["helpful"], one["harmful"])
+        event = one.pop("event")
+        yield one | {
+            "low": low,
+            "high": high,
+            "changed": event["seq"],
+            "at": event["at"],
+            "rater": event["by"]["rater"],
+        }
+
+
+def graves(state: Standing) -> Iterator[Row]:
+    """Yield each entry that is gone, with what took it out."""
+    for one in graveyard(state):
+        event = one.pop("event")
+        by = event["by"]
+        place = {"seq": event["seq"], "at": event["at"], "rater": by["rater"], "session": by.get("session")}
+        yield one | place | {"went_into": one.pop("into")}

@@ -1,0 +1,1 @@
+"""The checks of `tallybook doctor`: one module for each thing that is checked."""

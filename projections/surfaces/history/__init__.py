@@ -1,0 +1,1 @@
+"""Asking a project's ledger: moments, checkpoints, the index, lists of events, SQL."""

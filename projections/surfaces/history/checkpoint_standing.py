@@ -1,0 +1,110 @@
+"""How the standing of every name is kept: with the events that last changed them, each as it was recorded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger.encoding.event_json import structure
+from tallybook.ledger.events import EVENT_TYPES, KIND_OF
+from tallybook.ledger.recorded import By, Recorded
+from tallybook.projections.entry_history.status import STANDING, Standing, Uses
+from tallybook.projections.playbook.checkpoint import Form, packed, unpacked
+from tallybook.projections.undo import Voided
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tallybook.projections.entry_history.status import Placed
+
+_PLAIN: Final = ("seq", "at", "id", "key", "when", "part")
+
+
+@attrs.frozen(eq=False)
+class Kept:
+    """An event as a checkpoint has it, understood when somebody asks.
+
+    Attributes:
+        told: The event as JSON values.
+    """
+
+    told: Any
+
+    @property
+    def record(self) -> Recorded:
+        """Return the event with who and when."""
+        return _recorded(self.told)
+
+
+def _told(record: Recorded) -> Any:
+    """Return an event as JSON values."""
+    event, void = record.event, None
+    if isinstance(event, Voided):
+        event, void = event.event, _told(event.by)
+    said = (KIND_OF[type(event)], attrs.asdict(event, recurse=False))
+    return [[getattr(record, name) for name in _PLAIN], attrs.astuple(record.by), said, void]
+
+
+def _recorded(told: Any) -> Recorded:
+    """Return the event of such values."""
+    (seq, at, id_, key, when, part), by, (kind, fields), void = told
+    event: Any = structure(kind, EVENT_TYPES[kind][1], fields)
+    if void is not None:
+        event = Voided(event, _recorded(void))
+    return Recorded(seq, at, event, id_, By(*by), key, when, (part[0], part[1]))
+
+
+def _placed(place: Placed) -> Any:
+    return place.told if isinstance(place, Kept) else _told(place.record)
+
+
+def _packed_uses(*given: Mapping[str, Uses]) -> Any:
+    """Return the events that were uses, each once, for one may be the last of many names; and each name's count."""
+    places = dict.fromkeys(use.last for uses in given for use in uses.values() if use.last is not None)
+    numbers = {place: number for number, place in enumerate(places)}
+    rows = [{name: (use.count, numbers[use.last]) for name, use in uses.items() if use.last} for uses in given]
+    return [_placed(place) for place in places], *rows
+
+
+def _unpacked_uses(places: Any, *rows: Mapping[str, Any]) -> list[dict[str, Uses]]:
+    kept = [Kept(one) for one in places]
+    return [{name: Uses(count, kept[number]) for name, (count, number) in uses.items()} for uses in rows]
+
+
+def _packed(state: Standing) -> dict[str, Any]:
+    return {
+        "place": (state.seq, state.chain),
+        "book": packed(state.book),
+        "changed": {name: _placed(place) for name, place in state.changed.items()},
+        "texts": {name: list(texts) for name, texts in state.texts.items()},
+        "undone": {name: (text, _told(by)) for name, (text, by) in state.undone.items()},
+        "uses": _packed_uses(state.told, state.cited),
+    }
+
+
+def _unpacked(told: Mapping[str, Any]) -> Standing:
+    seq, chain = told["place"]
+    given, cited = _unpacked_uses(*told["uses"])
+    return Standing(
+        seq,
+        chain,
+        book=unpacked(told["book"]),
+        changed={name: Kept(one) for name, one in told["changed"].items()},
+        texts={name: dict.fromkeys(texts) for name, texts in told["texts"].items()},
+        undone={name: (text, _recorded(by)) for name, (text, by) in told["undone"].items()},
+        told=given,
+        cited=cited,
+    )
+
+
+STANDING_FORM: Final[Form[Standing]] = Form(
+    "standing",
+    STANDING,
+    _packed,
+    _unpacked,
+    lambda state: state.book,
+    ("tallybook.projections.entry_history.status", "tallybook.projections.surfaces.history.checkpoint_standing"),
+    # With the events it is large, and seldom asked of the past.
+    apart=8,
+)

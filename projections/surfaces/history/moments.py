@@ -1,0 +1,373 @@
+"""WHEN on the command line: which moment of history somebody means, and what to say of how it was found.
+
+A moment is a sequence number: what stood behind that event. What else names one (a time, an age, a session, a commit)
+is looked up in the register of a long log, or in its bytes; nothing is decoded that does not decide.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+import re
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.encoding.header import head_form, session_in
+from tallybook.ledger.errors import BadInputError, DamagedLedgerError
+from tallybook.ledger.line import SECTION, dumps, lines_of
+from tallybook.ledger.storage import redaction
+from tallybook.projections.surfaces.console.output import local_minute
+from tallybook.projections.surfaces.history.reading import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import Log
+    from tallybook.ledger.recorded import Batch
+    from tallybook.projections.fold import State
+    from tallybook.projections.surfaces.workspace.git import Commit, Copy
+    from tallybook.projections.surfaces.workspace.project import Project
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_AGE = re.compile(r"([0-9]{1,9})([smhdw])")
+_BACK = re.compile(r"~([0-9]+)")
+_DAY = re.compile(r"((?:19|20)[0-9]{2})(0[1-9]|1[0-2])(0[1-9]|[12][0-9]|3[01])")
+_SESSION: Final = "session:"
+_COMMIT: Final = "git:"
+_SEQ_DIGITS = 18
+_NAMED = 5
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_HINT = "give a sequence number, an ISO date or time, or an age such as 2d; or ~N, session:ID, git:REV"
+
+
+@attrs.frozen
+class Moment:
+    """A place in a history.
+
+    Attributes:
+        seq: The last event it takes in, 0 for none. One inside a batch shows what stood before that batch, as ``fold``
+            does with ``until``.
+        read: Gives that history from its beginning: the project's ledger, or the one that a commit has.
+        named: What it was found by, where that tells more than its number and time: "before session s1 began".
+        notes: What a person should hear beside the answer, a line each.
+        commit: The commit whose own history it is a place of; empty for the project's.
+    """
+
+    seq: int
+    read: Callable[[], Iterable[RawBatch]]
+    named: str = ""
+    notes: tuple[str, ...] = ()
+    commit: str = ""
+
+    def history(self) -> Iterator[Batch]:
+        """Yield its history, from the beginning and past the moment: what every fold wants."""
+        return decode(self.read())
+
+
+@attrs.frozen
+class Span:
+    """What a session's events span.
+
+    Attributes:
+        session: Its whole id.
+        first: Sequence number of its first event.
+        last: Sequence number of the last event of its last batch.
+        own: How many events in between, both included, are its own.
+    """
+
+    session: str
+    first: int
+    last: int
+    own: int
+
+
+@attrs.frozen
+class _Question:
+    """A WHEN, and whom to ask.
+
+    Attributes:
+        log: The ledger.
+        when: What was typed.
+        now: What an age is counted back from.
+        project: Where git is asked; None where nobody can be.
+        option: What an error calls it.
+    """
+
+    log: Log
+    when: str
+    now: clock.Now
+    project: Project | None
+    option: str
+
+    def refusal(self, what: str, hint: str = "") -> BadInputError:
+        """Return the error that says why there is no such moment."""
+        return BadInputError(f"{self.option} {self.when}", what, hint)
+
+
+def meant(project: Project, when: str | Moment | None) -> Moment | None:
+    """Return the moment that is meant, None for now; raises as ``find`` does."""
+    return find(project, when) if isinstance(when, str) else when
+
+
+def find(project: Project, when: str, option: str = "--at") -> Moment:
+    """Return the moment of a project's history that a WHEN names.
+
+    Args:
+        project: Whose history.
+        when: ``812``; ``~3``, so many events back from the end; ``2026-11-21`` (its first moment) or
+            ``2026-11-21T20:17``, UTC without a zone; an age such as ``2d``; ``session:ID``, before its first event, or
+            ``session:ID+``, behind its last, the id or the beginning of it; ``git:REV``. As-of a time is the largest
+            sequence number recorded at or before it.
+        option: What an error calls it.
+
+    Raises:
+        BadInputError: It is none of these, it is ambiguous, or there is no such event, session or commit.
+    """
+    log = open_log(project)
+    return _find(_Question(log, when, log.now(), project, option))
+
+
+def find_here(project: Project, when: str, option: str) -> Moment:
+    """Return the moment of the project's own ledger that a WHEN names, as ``find``.
+
+    Raises:
+        BadInputError: As ``find``; or it is a commit's, and no moment of this ledger.
+    """
+    moment = find(project, when, option)
+    if moment.commit:
+        raise BadInputError(f"{option} {when}", f"is {moment.named}", "give the commit's date and time")
+    return moment
+
+
+def resolve(log: Log, when: str, now: clock.Now) -> int:
+    """Return the sequence number that a WHEN names, as ``find``, where there is no project to ask git in."""
+    return _find(_Question(log, when, now, None, "--at")).seq
+
+
+def as_of(moment: Moment, state: State) -> str:
+    """Say what an answer shows, the state being what was folded up to a moment: "event 812, 2026-11-21 20:17 UTC"."""
+    if state.latest_batch is None:
+        told = "the beginning, before any event"
+    else:
+        told = f"event {state.seq}, {local_minute(state.latest_batch.at)}"
+    if moment.seq > state.seq:
+        told += f" (event {moment.seq} is inside a batch, which counts as a whole)"
+    return f"{told}, {moment.named}" if moment.named else told
+
+
+def _find(question: _Question) -> Moment:
+    when = question.when
+    if when.isascii() and when.isdigit():
+        return _numbered(question, int(when[: _SEQ_DIGITS + 1]))
+    if back := _BACK.fullmatch(when):
+        return _counted_back(question, back[1])
+    if when.startswith(_SESSION):
+        return _around_session(question)
+    if when.startswith(_COMMIT):
+        return _committed(question)
+    return _as_of_time(question, _unix_us(question))
+
+
+def _end(log: Log) -> int:
+    """Return the last sequence number. The head may lag behind the log, or be missing."""
+    head = log.head()
+    return max([head.seq, *(batch.last for batch in log.read(head))])
+
+
+def _numbered(question: _Question, seq: int) -> Moment:
+    log = question.log
+    if seq > log.head().seq and seq > (end := _end(log)):
+        day = _DAY.fullmatch(question.when)
+        hint = f"the date is written {'-'.join(day.groups())}" if day else ""
+        raise question.refusal(f"the ledger ends at seq {end}" if end else "the ledger has no event yet", hint)
+    return Moment(seq, log.read)
+
+
+def _counted_back(question: _Question, digits: str) -> Moment:
+    end = _end(question.log)
+    number = int(digits[: _SEQ_DIGITS + 1])
+    if number > end:
+        raise question.refusal(f"the ledger has {end} events", f"the furthest back is ~{end}, before the first")
+    return Moment(end - number, question.log.read)
+
+
+# Times
+
+
+def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
+    """Return the largest sequence number recorded at or before a time, also where the clock ran back meanwhile."""
+    from tallybook.projections.surfaces.history import index
+
+    at = clock.moment(unix_us).at
+    found = later = within = last = 0
+    first_at = last_at = ""
+    for passage in index.passages(question.log, at):
+        last, last_at = passage.last, passage.last_at
+        first_at = first_at or passage.first_at
+        if passage.is_later:
+            later += passage.events
+        else:
+            found, within = last, later
+    notes = []
+    if last and not found:
+        notes.append(f"{question.when} is before the ledger's first event, {local_minute(first_at)}")
+    if last and unix_us > question.now.unix_us:
+        notes.append(f"{question.when} has not come yet; the ledger's last event is {last}, {local_minute(last_at)}")
+    if within:
+        which = f"{_events(within)} up to event {found} have a later time than {local_minute(at)}"
+        notes.append(f"the clock ran back: {which}")
+    return Moment(found, question.log.read, named, tuple(notes))
+
+
+def _unix_us(question: _Question) -> int:
+    when = question.when
+    age = age_us(when)
+    if age is not None:
+        return max(question.now.unix_us - age, 0)
+    try:
+        moment = datetime.fromisoformat(when.removesuffix(" UTC"))
+        utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+        return (utc - _EPOCH) // timedelta(microseconds=1)
+    except (ValueError, OverflowError) as error:
+        raise question.refusal("is no moment", _HINT) from error
+
+
+def age_us(text: str) -> int | None:
+    """Return the microseconds of an age such as ``90d`` (s, m, h, d or w), None where a text is none."""
+    age = _AGE.fullmatch(text)
+    return None if age is None else int(age[1]) * _UNITS_S[age[2]] * clock.MICROSECONDS
+
+
+def _events(number: int) -> str:
+    return "1 event" if number == 1 else f"{number} events"
+
+
+# Sessions
+
+
+def _around_session(question: _Question) -> Moment:
+    wanted = question.when.removeprefix(_SESSION)
+    span = session_of(question.log, wanted.removesuffix("+"), f"{question.option} {question.when}")
+    if wanted.endswith("+"):
+        others = span.last - span.first + 1 - span.own
+        told = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
+        return Moment(span.last, question.log.read, f"after session {span.session}", (told,) if others else ())
+    return Moment(span.first - 1, question.log.read, f"before session {span.session} began")
+
+
+def session_of(log: Log, beginning: str, where: str) -> Span:
+    """Return the session with an id, or else the only one whose id begins so.
+
+    Args:
+        log: The ledger.
+        beginning: The id, or the beginning of one.
+        where: What an error calls it.
+
+    Raises:
+        BadInputError: There is none, or there are several.
+    """
+    spans = _spans_of(log, beginning)
+    if beginning in spans:
+        return spans[beginning]
+    if not beginning or not spans:
+        what = "no session has an id that begins so" if beginning else "names no session"
+        raise BadInputError(where, what, _nearest(log, beginning))
+    if len(spans) > 1:
+        more = f" and {len(spans) - _NAMED} more" if len(spans) > _NAMED else ""
+        names = f"{', '.join(map(repr, list(spans)[:_NAMED]))}{more}"
+        raise BadInputError(where, f"several sessions have an id that begins so: {names}", "give more of it")
+    return next(iter(spans.values()))
+
+
+def _nearest(log: Log, beginning: str) -> str:
+    """Name the session that comes nearest: the one that is written much like it, or else the last."""
+    from difflib import get_close_matches
+
+    spans = _spans(log.read(), "")
+    if not spans:
+        return "no event in this ledger has a session"
+    close = get_close_matches(beginning, spans, 1)
+    span = spans[close[0]] if close else max(spans.values(), key=lambda one: one.last)
+    return f"{'the nearest' if close else 'the last'} is {span.session!r}, events {span.first} to {span.last}"
+
+
+def _spans_of(log: Log, beginning: str) -> dict[str, Span]:
+    """Return the sessions of a ledger whose id begins with something, as ``_spans``."""
+    from tallybook.projections.surfaces.history.index import register_of
+    from tallybook.projections.surfaces.history.index_segment import sessions
+
+    found = register_of(log)
+    if found is not None:
+        # What is not as it was is told by whoever reads everything.
+        with suppress(DamagedLedgerError):
+            return _spans(found.with_beginning(sessions(beginning)), beginning)
+    return _spans(log.read(), beginning)
+
+
+def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
+    """Return the sessions whose id begins with something, by their whole id, in the order they began."""
+    # As every writer writes it, so that most batches need no second look.
+    needle = b'"session":' + dumps(beginning).encode("utf-8", "replace")[:-1]
+    spans: dict[str, Span] = {}
+    for batch in batches:
+        if needle not in batch.data:
+            continue
+        for seq, line in enumerate(lines_of(batch.data), batch.first):
+            head = line.partition(SECTION)[0]
+            form = head_form(head) if needle in head else None
+            session = None if form is None else session_in(form.by)
+            if session is not None and session.startswith(beginning):
+                before = spans.get(session, Span(session, seq, seq, 0))
+                spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
+    return spans
+
+
+# Commits
+
+
+def _committed(question: _Question) -> Moment:
+    """Return the end of the ledger that a commit has, or else the moment at which it was committed."""
+    project = question.project
+    if project is None:
+        raise question.refusal("there is no repository to look in", _HINT)
+    from tallybook.projections.surfaces.workspace import git
+
+    try:
+        commit = git.commit_of(project.start or project.root, question.when.removeprefix(_COMMIT))
+        with git.ledger_in(commit, project) as copy:
+            if copy is not None:
+                return _in_copy(question, copy, commit)
+    except git.FAILURES as error:
+        raise question.refusal(git.no_commit(error), "give a time or a number") from error
+    named = f"the last before commit {commit.name} of {local_minute(clock.moment(commit.unix_us).at)}"
+    return _as_of_time(question, commit.unix_us, named)
+
+
+def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
+    """Return the end of a commit's own ledger: a moment of the project's where that went on from it.
+
+    What was redacted since is gone from the one that git keeps, too, as far as anybody is shown it here.
+    """
+    try:
+        end = next(iter(deque(copy.read(), 1)), None)
+    except ValueError as error:
+        hint = f"give the time it was committed at, {clock.moment(commit.unix_us).at}"
+        raise question.refusal(f"the ledger in commit {commit.name} {error}", hint) from error
+    named = f"the end of the ledger in commit {commit.name}"
+    if end is None:
+        return Moment(0, question.log.read, named)
+    gone, ours = set(copy.owed), (0, "")
+    for batch in question.log.read():
+        ours = (batch.last, batch.chain)
+        if ours == (end.last, end.chain):
+            return Moment(end.last, question.log.read, named)
+        gone.update(redaction.redacted_by(batch))
+    kept = list(copy.read(gone))
+    further = not ours[0] or any((batch.last, batch.chain) == ours for batch in kept)
+    whose = "goes on where this one ends" if further else "has another history than this one"
+    return Moment(end.last, lambda: kept, f"{named}, which {whose}", commit=commit.name)

@@ -1,0 +1,1 @@
+"""Hooks of agents: the payload, what is appended, what is answered. Standard library only."""

@@ -1,0 +1,60 @@
+"""How a hook leaves slow work to a process of its own, which nothing that ends the session ends. Standard library."""
+
+from __future__ import annotations
+
+import sys
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import TallybookError
+from tallybook.ledger.fast_stdlib import os, suppress
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces.workspace.project import MARKS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tallybook.projections.surfaces.workspace.project import Project
+
+SETTLED = "settled"
+"""File among the marks that says that a rater has nothing to do; where it is missing or old, somebody looks."""
+SETTLED_S = 3_600
+# Not from the current folder, whose files anybody may have written.
+_COMMAND = ("-P", "-m", "tallybook")
+
+
+def is_settled(project: Project, rater: str) -> bool:
+    """Say whether it was found a short while ago that a rater has nothing to do."""
+    path = project.ledger / MARKS / SETTLED
+    with suppress(OSError, TallybookError):
+        fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
+        return fresh and disk.read_file(path) == rater.encode()
+    return False
+
+
+def unsettle(project: Project) -> None:
+    """Note that something is owed."""
+    with suppress(OSError):
+        os.unlink(project.ledger / MARKS / SETTLED)
+
+
+def start(project: Project) -> None:
+    """Start ``tallybook reflect`` on a project, in a session of its own, with nothing of the agent's open.
+
+    Raises:
+        OSError: No process could be started.
+    """
+    start = str(project.start or project.root)
+    words = [sys.executable, *_COMMAND, "--project", str(project.root), "reflect", "--unattended", "--start", start]
+    if hasattr(os, "posix_spawn"):
+        nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
+        files = [nothing, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+        try:
+            os.posix_spawn(sys.executable, words, os.environ, file_actions=files, setsid=True)
+        except NotImplementedError:
+            # This system cannot begin a session for another process: the worker begins its own (`verb._unattended`).
+            os.posix_spawn(sys.executable, words, os.environ, file_actions=files)
+        return
+    import subprocess
+
+    flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined,unused-ignore]
+    null = subprocess.DEVNULL
+    subprocess.Popen(words, stdin=null, stdout=null, stderr=null, creationflags=flags)  # noqa: S603 - our own command

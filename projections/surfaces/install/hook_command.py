@@ -1,0 +1,141 @@
+"""The hook's command line: how ``init`` writes it, and how one is known again, whoever wrote it.
+
+It starts the interpreter itself, on a module whose name never changes (``tallybook.hook``). What follows is for when
+that is gone: a Python that was upgraded or moved, or settings that a team shares. Then the installed command is called
+by its name, and where there is none either nothing happens: a hook ends with 0 whatever becomes of it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path, PurePath
+import shlex
+import shutil
+import sys
+from typing import Final
+
+import attrs
+
+import tallybook
+
+COMMAND: Final = "tallybook"
+
+_NAMES: Final = frozenset({COMMAND, f"{COMMAND}.exe"})
+_OPTIONS: Final = ("-I", "-S", "-X", "utf8", "-c")
+_CODE: Final = "import sys; sys.path.append(sys.argv[1]); from tallybook.hook import main; main()"
+# The code of each version → the file that it starts, as a path in the folder that the line names.
+STARTED: Final = {
+    _CODE: "tallybook/hook.py",
+    "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()": "hook_start.py",
+}
+_ELSE: Final = "||"
+_NOTHING: Final = ":"
+_OPERATORS: Final = frozenset("();<>|&")
+
+
+@attrs.frozen
+class Call:
+    """How a command line calls our hook.
+
+    Attributes:
+        program: The installed command, by its name or path.
+        python: The interpreter that is tried first; empty where the line has none.
+        folder: Where that finds its module; empty likewise.
+        module: The module's file, as a path in that folder; empty likewise.
+        does_more: Whether the line is more than one command: somebody else's, which ours was put behind.
+        is_plain: Whether it is as ``init`` writes it, now or in an earlier version, and nobody added anything.
+    """
+
+    program: str
+    python: str = ""
+    folder: str = ""
+    module: str = ""
+    does_more: bool = False
+    is_plain: bool = False
+
+
+def hook_command() -> str:
+    """Return the command line of the hook, the same after every upgrade that leaves the interpreter where it is."""
+    named = f"{COMMAND} hook"
+    if not shutil.which(COMMAND):
+        for path in (Path(sys.argv[0]).absolute(), Path(sys.executable).with_name(COMMAND)):
+            if path.stem == COMMAND and path.is_file() and str(path).isprintable():
+                named = f"{shlex.quote(str(path))} hook"
+                break
+    folder = _installed_in()
+    if os.name != "posix" or folder is None or not _is_direct(sys.executable, folder):
+        return named
+    words = [sys.executable, *_OPTIONS, _CODE, str(folder)]
+    return f"{shlex.join(words)} {_ELSE} {named} {_ELSE} {_NOTHING}"
+
+
+def _installed_in() -> Path | None:
+    """Return the folder that holds the installed package, None in a clone, where only the installer's finder knows."""
+    package = Path(str(tallybook.__file__)).absolute().parent
+    return package.parent if package.name == COMMAND and (package / "ledger").is_dir() else None
+
+
+def _is_direct(python: str, folder: Path) -> bool:
+    """Say whether an interpreter, and no program that was frozen with one, can be started on a folder of modules."""
+    known = PurePath(python).name.startswith("python") and (folder / STARTED[_CODE]).is_file()
+    return known and python.isprintable() and str(folder).isprintable()
+
+
+def call_of(command: str) -> Call | None:
+    """Return how a command line calls our hook at its end, None where it does not."""
+    words = _words(command)
+    rest = words[:-2] if words[-2:] == [_ELSE, _NOTHING] else words
+    if len(rest) <= 1 or rest[-1] != "hook" or PurePath(rest[-2]).name not in _NAMES:
+        return None
+    program, rest = rest[-2], rest[:-2]
+    python = folder = module = ""
+    if rest[-1:] == [_ELSE] and set(rest[-3:-2]) & STARTED.keys():
+        folder, module = rest[-2], STARTED[rest[-3]]
+        own = _last_command(rest[:-3])
+        options = next((place for place, word in enumerate(own) if word.startswith("-")), len(own))
+        python = own[options - 1] if options else ""
+        rest = rest[: len(rest) - 3 - len(own)] + own[: max(options - 1, 0)]
+    more = "\n" in command or any(map(_is_operator, rest))
+    is_plain = not rest and not more and bool(python or len(words) == len((program, "hook")))
+    return Call(program, python, folder, module, does_more=more, is_plain=is_plain)
+
+
+def _last_command(words: list[str]) -> list[str]:
+    """Return what stands behind the last operator."""
+    return words[next((place for place in range(len(words), 0, -1) if _is_operator(words[place - 1])), 0) :]
+
+
+def _is_operator(word: str) -> bool:
+    return bool(word) and _OPERATORS.issuperset(word)
+
+
+def _words(command: str) -> list[str]:
+    try:
+        words = shlex.shlex(command, posix=True, punctuation_chars=True)
+        words.whitespace_split = True
+        words.commenters = ""
+        return list(words)
+    except ValueError:  # A quotation that is not closed.
+        return []
+
+
+def remark(command: str) -> str:
+    """Return what a person should know of a command line that calls our hook, empty where it is as it should be."""
+    call = call_of(command)
+    if call is None:
+        return ""
+    is_direct = bool(call.python) and is_there(call.python)
+    if not is_direct and call.program != COMMAND and not is_there(call.program):
+        return f"the hooks name {call.program}, which is not there: `uninstall`, then `init`, names the one that is"
+    if shutil.which(COMMAND):
+        return ""
+    works = "slash commands work once it is"
+    if not is_direct:
+        works = f"the hooks name {call.program}, and {works}" if call.program != COMMAND else f"hooks and {works}"
+    return f"`{COMMAND}` is not on PATH: {works}"
+
+
+def is_there(program: str) -> bool:
+    """Say whether a shell finds a program; what only the agent's own variables lead to is believed."""
+    path = os.path.expandvars(os.path.expanduser(program))  # noqa: PTH111 - as a shell does it: a home may be unknown
+    return "$" in path or shutil.which(path) is not None

@@ -1,0 +1,5 @@
+"""``python -m tallybook``: the installed command."""
+
+from tallybook.projections.surfaces.entry import main
+
+main()

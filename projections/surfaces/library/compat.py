@@ -1,0 +1,310 @@
+"""The functions of the specification under their own names (where it says ``src/hooks/common.py``).
+
+Code written for the old functions becomes event-sourced by changing its import: load, update, save, in that order,
+append events and lose nothing. Every function is looked up in this module when it is called, so a caller can replace
+one.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+import warnings
+
+from tallybook.ledger import clock
+from tallybook.ledger.decisions.update import Refused
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import ReflectionCompleted
+from tallybook.ledger.names import generate_keypoint_name
+from tallybook.ledger.storage import disk
+from tallybook.projections.playbook import render
+from tallybook.projections.playbook.prune import SPEC_POLICY
+from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.workspace.project import Project, find_project
+from tallybook.projections.surfaces.writing import record, secrets
+from tallybook.projections.surfaces.writing.loaded_playbook import LoadedPlaybook, apply_extraction, list_requests
+from tallybook.projections.surfaces.writing.requests import Facts, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "clear_session",
+    "extract_keypoints",
+    "format_playbook",
+    "generate_keypoint_name",
+    "get_project_dir",
+    "get_user_claude_dir",
+    "is_diagnostic_mode",
+    "is_first_message",
+    "load_playbook",
+    "load_settings",
+    "load_template",
+    "load_transcript",
+    "mark_session",
+    "save_diagnostic",
+    "save_playbook",
+    "update_playbook_data",
+]
+
+TEMPLATE = "playbook.txt"
+_TEXT_SHOWN_CHARS = 80
+_NO_UPDATES = {"playbook_update_on_exit": False, "playbook_update_on_clear": False}
+
+
+def get_project_dir() -> Path:
+    """Return the project's folder, as every command finds it: from ``CLAUDE_PROJECT_DIR``, else from here."""
+    return find_project().root
+
+
+def get_user_claude_dir() -> Path:
+    """Return the user's own ``~/.claude``."""
+    return Path.home() / ".claude"
+
+
+def is_diagnostic_mode() -> bool:
+    """Say whether the project's ``.claude/diagnostic_mode`` is there."""
+    return (get_project_dir() / ".claude" / "diagnostic_mode").exists()
+
+
+def save_diagnostic(content: str, name: str) -> None:
+    """Write a text to ``.claude/diagnostic/<time>_<name>.txt``."""
+    folder = Project(get_project_dir()).claude / "diagnostic"
+    disk.make_folder(folder)
+    stamp = clock.utc_now().at.translate({ord(mark): None for mark in ":-."})
+    with os.fdopen(disk.create_file(folder / f"{stamp}_{name}.txt"), "wb") as file:
+        file.write(content.encode("utf-8", "backslashreplace"))
+
+
+def _session_file() -> Path:
+    return Project(get_project_dir()).claude / "last_session.txt"
+
+
+def is_first_message(session_id: str) -> bool:
+    """Return whether ``mark_session`` was not called last for this session; ``clear_session`` forgets the mark."""
+    try:
+        return session_id != _session_file().read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return True
+
+
+def mark_session(session_id: str) -> None:
+    """Write a session's id to ``.claude/last_session.txt``."""
+    path = _session_file()
+    disk.make_folder(path.parent)
+    disk.replace_file(path, session_id.encode("utf-8", "backslashreplace"))
+
+
+def clear_session() -> None:
+    """Delete ``.claude/last_session.txt``, so that the playbook is injected again."""
+    _session_file().unlink(missing_ok=True)
+
+
+def load_settings() -> dict[str, Any]:
+    """Return the user's ``~/.claude/settings.json``; where it cannot be read, both updates as switched off."""
+    try:
+        found = json.loads((get_user_claude_dir() / "settings.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        found = None
+    return found if isinstance(found, dict) else dict(_NO_UPDATES)
+
+
+def load_template(name: str = TEMPLATE) -> str:
+    """Return a prompt template: the user's in ``~/.claude/prompts``, else the packaged one."""
+    own = get_user_claude_dir() / "prompts" / name
+    if own.is_file():
+        return own.read_text(encoding="utf-8")
+    return resources.files("prompts").joinpath(name).read_text(encoding="utf-8")
+
+
+def load_playbook() -> dict[str, Any]:
+    """Return the playbook in canonical form, legacy entries migrated (REQ-SCORE-004 to 006).
+
+    It is what ``playbook.json`` says, on top of what came into the ledger since that was written. Nothing is written
+    to the ledger: the next save takes in what was found. Empty where there is neither a readable file nor a ledger.
+
+    Raises:
+        DamagedLedgerError: The ledger is damaged.
+    """
+    project = Project(get_project_dir())
+    log = reading.open_log(project)
+    state = reading.current(log)
+    found = playbook_file.examine(project, state, log.read)
+    if found.legacy is not None and found.legacy.migrated and is_diagnostic_mode():
+        migrated = found.legacy.migrated
+        summary = json.dumps(migrated, indent=2)
+        # OBS-SCORE-001
+        save_diagnostic(f"Migrated {len(migrated)} playbook entries:\n{summary}", "playbook_migration")
+    state = playbook_file.with_found(state, found, clock.utc_now().at)
+    document = render.playbook_dict(state)
+    if found.legacy is not None and found.events:
+        document["last_updated"] = found.legacy.top_keys.get("last_updated")
+    return LoadedPlaybook(document, state)
+
+
+def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[str, Any]) -> dict[str, Any]:
+    """Add new key points, count ratings, then drop what the pruning rule condemns (REQ-SCORE-002, -007).
+
+    Args:
+        playbook: A playbook, changed in place; a plain dict needs no ledger.
+        extraction_result: ``{"new_key_points": [...], "evaluations": [...]}``; parts that cannot be used are passed
+            over.
+
+    Returns:
+        The same playbook.
+    """
+    loaded = playbook if isinstance(playbook, LoadedPlaybook) else None
+    found = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
+    lists = {field: value if isinstance(value, list) else [] for field, value in found.items()}
+    # A plain dict is saved as a change, where nobody can tell a model's words from a person's any more.
+    payload, _ = secrets.masked_payload(lists)
+    decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
+    kept, pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
+    playbook["key_points"] = kept
+    if loaded is not None:
+        loaded.apply(payload, names)
+    if pruned and is_diagnostic_mode():
+        # OBS-SCORE-002
+        details = "\n".join(
+            f'  - {entry["name"]}: "{entry["text"][:_TEXT_SHOWN_CHARS]}" '
+            f"(helpful={entry['helpful']}, harmful={entry['harmful']}) reason: {SPEC_POLICY.rule}"
+            for entry in pruned
+        )
+        save_diagnostic(f"Pruned {len(pruned)} key points:\n{details}", "playbook_pruning")
+    return playbook
+
+
+def format_playbook(playbook: Mapping[str, Any]) -> str:
+    """Return the playbook as prompt text (REQ-SCORE-003); empty where it has no entries."""
+    key_points = playbook["key_points"]
+    return render.prompt(key_points, load_template(TEMPLATE)) if key_points else ""
+
+
+def save_playbook(playbook: dict[str, Any]) -> None:
+    """Append what was done to the playbook since it was loaded, and render ``playbook.json``.
+
+    Updates become ratings and new points; what else was changed becomes an edit. A name that another session took
+    meanwhile is changed in the dict, in place. A save that brings no update prunes nothing (INV-SCORE-005). A dict
+    that did not come from ``load_playbook`` counts as an edit of the last rendering.
+
+    Updates do not wait for a ledger that another process holds: they are spooled, and the dict keeps them until the
+    next save. What was changed beside them cannot be spooled.
+
+    Raises:
+        LockHeldError: Another process holds the ledger, and there is more to save than updates.
+        TallybookError: The ledger is damaged or could not be written.
+    """
+    project = Project(get_project_dir())
+    loaded = playbook if isinstance(playbook, LoadedPlaybook) else _adopted(project, playbook)
+    report = record.write(project, list_requests(loaded))
+    renamed: dict[str, str] = {}
+    for outcome in report.outcomes:
+        renamed |= outcome.renamed
+    for entry in loaded["key_points"]:
+        if isinstance(entry, dict) and "name" in entry:
+            entry["name"] = renamed.get(entry["name"], entry["name"])
+    _leave_out(loaded, report)
+    # What was spooled stays to be saved again: only then are the names known that it got.
+    if report.state is not None:
+        playbook["last_updated"] = report.state.last_updated
+        loaded.settle(report.state)
+
+
+def _leave_out(playbook: LoadedPlaybook, report: record.Report) -> None:
+    """Let a dict show what the ledger has in the place of texts that were refused because they were redacted."""
+    ignored = [one for outcome in report.outcomes for one in outcome.ignored]
+    refused = {one.name: one for one in ignored if isinstance(one, Refused) and one.name is not None}
+    if not refused or report.state is None:
+        return
+    standing = report.state.points
+    kept = []
+    for entry in playbook["key_points"]:
+        name = entry.get("name") if isinstance(entry, dict) else None
+        if name not in refused:
+            kept.append(entry)
+        elif name in standing and name in {one["name"] for one in playbook.base}:
+            entry["text"] = standing[name].text
+            kept.append(entry)
+    playbook["key_points"][:] = kept
+    # A later rating of a name that a refused text had here would count for the entry that has it in the ledger.
+    renamed = [names for outcome in report.outcomes for names in outcome.renamed.items()]
+    playbook.known -= {name for name, given in renamed if given in refused}
+    for name, one in refused.items():
+        warnings.warn(f"{name}: {one.reason}", stacklevel=3)
+
+
+def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
+    """Return a plain dict as a change of the last rendering; its entries are shared, not copied."""
+    rendered = playbook_file.last_rendered(project)
+    state = reading.current(reading.open_log(project), rendered.seq if rendered else None)
+    loaded = LoadedPlaybook(render.playbook_dict(state), state)
+    loaded.update(playbook)
+    return loaded
+
+
+def load_transcript(transcript_path: str | os.PathLike[str] | None) -> list[dict[str, str]]:
+    """Return the messages of a session's transcript, in order, each with its text as it stands.
+
+    Left out are messages without text, such as tool calls and their answers, and what the agent's program wrote.
+
+    Args:
+        transcript_path: The session's JSON lines; lines that are not JSON are skipped.
+
+    Returns:
+        ``{"role", "content"}`` each; of a list of blocks the texts, joined by line breaks. Empty where the path is
+        empty or there is no file.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    from tallybook.projections.surfaces.reflection import transcript
+
+    if not transcript_path or not Path(transcript_path).is_file():
+        return []
+    return list(transcript.messages(Path(transcript_path)))
+
+
+async def extract_keypoints(
+    messages: Sequence[Mapping[str, str]], playbook: Mapping[str, Any], diagnostic_name: str = "reflection"
+) -> dict[str, Any]:
+    """Return what the rater of the settings says of a session: an extraction result for ``update_playbook_data``.
+
+    It keeps to the day's tokens, and what it cost is recorded. Secrets, the playbook's own lines and the middle of long
+    messages are not sent. Nothing else runs in the event loop until the rater has answered.
+
+    Args:
+        messages: As ``load_transcript`` returns them.
+        playbook: The playbook that the session was told.
+        diagnostic_name: In diagnostic mode, what is asked and answered is kept under this name.
+
+    Returns:
+        ``{"new_key_points": [...], "evaluations": [...]}``; both empty where the rater is ``none``.
+
+    Raises:
+        TallybookError: Nothing came of asking, or the answer could not be used. It is never an empty result.
+    """
+    from tallybook.projections.reflections import NO_RATER
+    from tallybook.projections.surfaces.reflection import prompt, raters, schedule, transcript
+    from tallybook.projections.surfaces.workspace import settings
+
+    project = Project(get_project_dir())
+    found = settings.read(project)
+    if found.rater == NO_RATER:
+        return {"new_key_points": [], "evaluations": []}
+    pruned = [point.text for point in reading.current(reading.open_log(project)).gone.values()]
+    said = "\n".join(transcript.message_line(message["role"], message["content"]) for message in messages)
+    template, entries = load_template(prompt.TEMPLATE), playbook["key_points"]
+    asked = prompt.ask(template, entries, pruned, said)
+    today = clock.utc_now().at[:10]
+    if schedule.look(project).spent.get(today, 0) + raters.tokens(found.rater, asked) > found.tokens_per_day:
+        raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
+    reply, judged = raters.judge(found.rater, found.model, asked)
+    done = Facts((ReflectionCompleted(found.rater, reply.input_tokens, reply.output_tokens),))
+    record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
+    if is_diagnostic_mode():
+        save_diagnostic(f"{asked}\n\n{reply.text}", diagnostic_name)
+    return prompt.of_names(judged, prompt.shown_names(template, entries)).payload

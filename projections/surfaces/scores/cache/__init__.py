@@ -1,0 +1,1 @@
+"""The cache of scores: sessions and periods that need not be computed again."""

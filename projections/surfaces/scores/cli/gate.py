@@ -1,0 +1,182 @@
+"""The verbs `gate` and `baseline`: whether an agent may evolve, and what its scores are held against."""
+
+from __future__ import annotations
+
+from math import isnan
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+from tallybook.ledger.errors import EXIT_NO, NothingToDoError
+from tallybook.ledger.events import BaselineSet
+from tallybook.projections.scores.grades import number
+from tallybook.projections.scores.reports.summary import logged
+from tallybook.projections.scores.trends.gates import NO_DATA, NOT_ENOUGH, Asked, Bounds, gate
+from tallybook.projections.scores.trends.regressions import METHODS
+from tallybook.projections.scores.trends.score_history import histories
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.options import as_json, at_when, noted
+from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.scores.configuration import load, score_named
+from tallybook.projections.surfaces.scores.score_state import state_of
+from tallybook.projections.surfaces.writing.requests import Facts, Request
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.trends.gates import Gate, Reason
+    from tallybook.projections.scores.trends.regressions import History
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+
+class _Points(click.FloatRange):
+    """A number from 0 to 100; NaN, which lies in every range for Click and below no bound for a gate, is none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = super().convert(value, param, ctx)
+        if isnan(found):
+            self.fail(f"{value} is not a number from 0 to 100.", param, ctx)
+        return float(found)
+
+
+_POINTS: Final = _Points(0, 100)
+_FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
+
+
+def ask(known: Sequence[History], config: Config, asked: Asked) -> Gate:
+    """Return whether an agent may evolve, and why not.
+
+    Args:
+        known: What is known of every score.
+        config: The configuration, with the bounds.
+        asked: What the caller says.
+
+    Raises:
+        BadInputError: The score that is asked about is none.
+    """
+    if asked.score_id is not None:
+        asked = attrs.evolve(asked, score_id=score_named(config, asked.score_id, "--component"))
+    bounds = Bounds(config.gate_least, config.levels, config.regressions, config.display.min_coverage)
+    return gate(known, bounds, asked)
+
+
+def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
+    """Yield a line for each score that closes a gate, and one of how many there are; ``--json`` has the sentences."""
+    closing: dict[str, list[Reason]] = {}
+    for reason in reasons:
+        if reason.closes and reason.bound is not None:
+            closing.setdefault(reason.score_id, []).append(reason)
+    for score, found in closing.items():
+        value, bounds = found[0].value, [(number(one.bound), one.rule) for one in found if one.bound is not None]
+        below = ", ".join(f"below {bound} ({rule})" for bound, rule in bounds)
+        yield f"- {score} is {number(value) if value is not None else NO_DATA}: {below}"
+    yield from (f"  {one.text}" for one in reasons if one.rule == NOT_ENOUGH)
+    scored = sum(one.latest is not None for one in known)
+    regressed = any(one.rule in METHODS for found in closing.values() for one in found)
+    hint = "; `tallybook baseline SCORE` acknowledges a drop" if regressed else ""
+    yield f"  {len(closing) or 'none'} of {scored} scores close it, {len(known) - scored} have no data{hint}"
+
+
+def set_baseline(project: Project, given: str, value: float | None, reason: str) -> tuple[BaselineSet, Outcome]:
+    """Set what a score is held against from here on; a drop that is known by now is acknowledged by it.
+
+    Args:
+        project: Whose score.
+        given: The score.
+        value: From 0 to 100; None for what the latest session with that score has.
+        reason: Why; may be empty.
+
+    Raises:
+        BadInputError: There is no such score.
+        NothingToDoError: No session has it.
+    """
+    config = load(project)
+    score = score_named(config, given, "baseline")
+    if value is None:
+        value = _latest(state_of(project, config), score)
+    event = BaselineSet(score, value, reason)
+    return event, commands.recorded(project, Request(Facts((event,)), {"rater": "human"}))
+
+
+def _latest(state: Scores, score: str) -> int:
+    (found,) = (one for one in histories(state) if one.score_id == score)
+    if found.latest is None:
+        raise NothingToDoError(score, "has no data, so it has no value to be held to", "--value N gives one")
+    return found.latest.value
+
+
+@click.command("gate", epilog="Example: tallybook gate --component ac06 --min 75 --no-drop 3")
+@click.option("--component", "score", metavar="ID", help="Whether this one may evolve; without it, whether any may.")
+@click.option("--min", "minimum", metavar="N", type=_POINTS, help="Closed below so many points.")
+@click.option(
+    "--no-drop", "drop", metavar="N", type=_POINTS, help="Closed more points than this below baseline, or last session."
+)
+@click.option("--allow-no-data", is_flag=True, help="Open also where none of the scores has data.")
+@at_when
+@as_json
+@click.pass_obj
+def gate_verb(project: Project, /, **options: Any) -> int:
+    """Exit with 0 where the agent may evolve and with 1 where not, and say why.
+
+    A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
+    baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
+    Where none of the scores has data, the gate is closed.
+    """
+    asked = Asked(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
+    state = state_of(project, load(project), when := noted(project, options["when"]))
+    known = histories(state)
+    found = ask(known, state.config, asked)
+    if when is None and (low := logged(state)):
+        note(low)
+    if options["as_json"]:
+        answer({"open": found.open, "reasons": [attrs.asdict(reason) for reason in found.reasons]})
+    else:
+        from tallybook.projections.surfaces.console.terminal import harmless
+
+        say("open" if found.open else "closed")
+        if any(one.closes and one.bound is None for one in found.reasons):
+            say(f"- {_FEED}")
+        told = [f"{'- ' if one.closes else '  '}{one.text}" for one in found.reasons]
+        for line in told if asked.score_id is not None else brief(found.reasons, known):
+            say(harmless(line))
+    return 0 if found.open else EXIT_NO
+
+
+@click.command(epilog="Example: tallybook baseline ac06 --reason 'the new prompt is worth it'")
+@click.argument("score", required=False)
+@click.option("--value", metavar="N", type=_POINTS, help="From 0 to 100; what the latest session has, without it.")
+@click.option("--reason", default="", help="Why.")
+@as_json
+@click.pass_obj
+def baseline(project: Project, /, *, score: str | None, value: float | None, reason: str, as_json: bool) -> None:
+    """Set what a SCORE (a component, or overall) is held against; without one, list the baselines.
+
+    A drop that is known by then is acknowledged by it, and closes no gate any more.
+    """
+    if score is None:
+        _list(project, as_json=as_json)
+        return
+    event, outcome = set_baseline(project, score, value, reason)
+    if as_json:
+        answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
+    else:
+        say(f"{event.score} is held to {event.value:g} from here on")
+
+
+def _list(project: Project, *, as_json: bool) -> None:
+    found = state_of(project, load(project)).baselines
+    rows = [{"score": name, "value": one.value, "day": str(one.day), "seq": one.seq} for name, one in found.items()]
+    if as_json:
+        answer(rows)
+        return
+    for row in rows:
+        say(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}")
+    if not rows:
+        say("no score has a baseline; `tallybook baseline SCORE` sets one")
+
+
+VERBS: Final = (gate_verb, baseline)

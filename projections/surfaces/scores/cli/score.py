@@ -1,0 +1,256 @@
+"""The verb `score`: its options choose what is asked of the scores, and how the answer is given."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+import click
+
+from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.events import KIND_OF, BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, SessionEnded
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console import output as answers
+from tallybook.projections.surfaces.console.options import as_json, at_when, noted
+from tallybook.projections.surfaces.console.output import answer, note
+from tallybook.projections.surfaces.history.reading import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.history.moments import Moment
+    from tallybook.projections.surfaces.scores.files import Written
+    from tallybook.projections.surfaces.scores.render.page import Page
+    from tallybook.projections.surfaces.workspace.project import Project
+
+SCORED: Final = (MetricsRecorded, BenchmarkRecorded, FeedbackRecorded, SessionEnded)
+"""What is scored, by itself: a replay without any of it loads nothing of the scores."""
+
+OWN: Final = ".claude/config/scoring-config.yaml"
+CURRENT: Final = "\0current"
+"""What stands for the current session: no id can be this."""
+
+OVERALL: Final = "session.overall"
+DATED: Final = "\0dated"
+_NAMED: Final = 5
+_PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
+_WITHOUT: Final = {
+    "feed": ("blame", "component", "detail", "export"),
+    "blame": ("session", "detail", "export"),
+    "configured": ("blame", "component", "detail", "export", "when"),
+}
+"""Option → those of which its answer would say nothing, beside those of _PERIODS."""
+_SPELT: Final = {"configured": "config", "when": "at"}
+
+
+def _one_of(options: Mapping[str, Any]) -> str:
+    """Return which of the answers that exclude each other is asked for, empty for none.
+
+    Raises:
+        BadInputError: Several are, or something that the answer would say nothing of.
+    """
+    given = {name for name, value in options.items() if value is not None and value is not False}
+    named = [name for name in _PERIODS if name in given]
+    beside = [(one, other) for one, others in _WITHOUT.items() if one in given for other in others if other in given]
+    if len(named) > 1 or beside:
+        told = " and ".join(f"--{_SPELT.get(name, name)}" for name in (named if len(named) > 1 else beside[0]))
+        raise BadInputError(told, "exclude each other", "give one of them")
+    return named[0] if named else ""
+
+
+def _configured(project: Project, *, as_json: bool) -> None:
+    """Print the configuration in force; the packaged one, with an error, where the project's own cannot be taken."""
+    from tallybook.projections.surfaces.scores import configuration
+
+    try:
+        text, document = configuration.in_force(project)
+    except BadInputError as error:
+        answers.say(configuration.PACKAGED.read_text(encoding="utf-8").removesuffix("\n"))
+        raise BadInputError(str(error).partition(";")[0], "what is printed is the default") from error
+    answer(document) if as_json else answers.say(text.removesuffix("\n"))
+
+
+def bring_up_to_date(project: Project, state: Scores) -> None:
+    """Write the score files where they are not up to date; what stands in the way is told, and stops nobody."""
+    from tallybook.projections.surfaces.scores import files
+
+    try:
+        for line in told(files.bring_up_to_date(project, state)):
+            note(line)
+    except BadInputError:
+        raise
+    except (TallybookError, OSError) as error:
+        # Whoever only asks records nothing, and need not try again.
+        why = disk.reason(error) if isinstance(error, OSError) else str(error).partition("; nothing was recorded")[0]
+        note(f"the score files are not up to date: {why}")
+
+
+def ever_scored(project: Project) -> bool:
+    """Say whether anything that is scored may have been recorded, without reading the ledger a second time."""
+    log = open_log(project)
+    return any(log.may_hold(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
+
+
+def rebuilt(project: Project) -> Iterator[str]:
+    """Write every score file anew, and yield what a person should hear of that, a line each.
+
+    Raises:
+        TallybookError: The configuration cannot be taken, or a file not be written.
+    """
+    # Only by a configuration of its own is anything else scored.
+    if not (ever_scored(project) or (project.root / OWN).exists()):
+        return
+    from tallybook.projections.surfaces.console.terminal import plural
+    from tallybook.projections.surfaces.scores import configuration, files
+    from tallybook.projections.surfaces.scores.score_state import state_of
+
+    done = files.rebuild(project, state_of(project, configuration.load(project)))
+    if done.written or done.deleted:
+        yield f"{done.folder}: {done.written} score file{plural(done.written)} written, {done.deleted} deleted"
+    yield from told(done)
+
+
+def check(project: Project) -> None:
+    """Compare the score files with what they are to be.
+
+    Raises:
+        DriftError: Some are missing, or say something else.
+    """
+    if not (ever_scored(project) or (project.root / OWN).exists()):
+        return
+    from tallybook.projections.surfaces.console.terminal import plural
+    from tallybook.projections.surfaces.scores import configuration, files
+    from tallybook.projections.surfaces.scores.score_state import state_of
+
+    state = state_of(project, configuration.load(project))
+    found = files.differing(project, state)
+    if found:
+        more = f", and {len(found) - 1} more such file{plural(len(found) - 1)}" if len(found) > 1 else ""
+        raise commands.DriftError(
+            files.folder_of(project, state.config.path) / found[0], f"is missing or not what the ledger says{more}"
+        )
+
+
+def told(done: Written) -> Iterator[str]:
+    """Yield what a person should hear of the score files, a line each."""
+    for place in done.foreign[:_NAMED]:
+        yield f"{done.folder / place} is no score file of Tallybook's, and stays as it is"
+    if len(done.foreign) > _NAMED:
+        yield f"{len(done.foreign) - _NAMED} more such files"
+    for former in done.former:
+        yield f"{former}: score files of an earlier storage.path stay as they are; delete them if nothing reads them"
+
+
+@click.command(epilog="Example: tallybook score --component ac06 --detail")
+@click.option(
+    "--session", metavar="[ID]", is_flag=False, flag_value=CURRENT, help="The scores of a session; the current one."
+)
+@click.option("--daily", is_flag=True, help="The latest day with data.")
+@click.option("--weekly", is_flag=True, help="The trend of 7 days.")
+@click.option("--monthly", is_flag=True, help="The trend of 30 days.")
+@click.option("--component", metavar="ID", help="One component, such as ac06.")
+@click.option("--detail", is_flag=True, help="What the answer is made of.")
+@click.option("--export", metavar="[FILE]", is_flag=False, flag_value=DATED, help="Write it to a markdown file.")
+@click.option(
+    "--blame",
+    metavar="[WHAT]",
+    is_flag=False,
+    flag_value=OVERALL,
+    help="What changed before a score dropped, or before a drop in a period.",
+)
+@click.option("--feed", is_flag=True, help="What a dashboard shows, in JSON.")
+@click.option("--config", "configured", is_flag=True, help="The configuration in force, in YAML.")
+@at_when
+@as_json
+@click.pass_obj
+def score(project: Project, /, **options: Any) -> None:
+    """Show how the agent scores: its components, a session, a day, a trend.
+
+    Days are counted back from the last event that is scored. Score files that are not up to date are written.
+    """
+    period = _one_of(options)
+    if period == "configured":
+        _configured(project, as_json=options["as_json"])
+        return
+    from tallybook.projections.scores.reports import summary
+    from tallybook.projections.surfaces.scores import configuration
+    from tallybook.projections.surfaces.scores.cli import score_answers
+    from tallybook.projections.surfaces.scores.score_state import state_of
+
+    config = configuration.load(project)
+    component = (
+        None if options["component"] is None else score_answers.find_component(config.components, options["component"])
+    )
+    when = noted(project, options["when"])
+    state = state_of(project, config, when)
+    if when is None:
+        bring_up_to_date(project, state)
+    if waits := commands.waiting(project):
+        note(waits)
+    if when is None and (low := summary.logged(state)):
+        note(low)
+    if period == "feed":
+        answer(summary.feed(state))
+        return
+    if options["blame"] is not None:
+        _blame(project, state, when, options)
+        return
+    found, page = score_answers.look(
+        score_answers.Asked(project, state, when, options["detail"], component, options["session"]), period
+    )
+    if options["export"] is not None:
+        _export(project, options, _dated(page, when, state), state)
+    elif options["as_json"]:
+        answer(found)
+    else:
+        from tallybook.projections.surfaces.console import terminal
+        from tallybook.projections.surfaces.scores.render import box
+
+        box.show(terminal.console_for(sys.stdout), page)
+
+
+def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
+    """Return a page that names the moment that it shows."""
+    if when is None:
+        return page
+    from tallybook.projections.surfaces.history.moments import as_of
+
+    return attrs.evolve(page, sentences=(*page.sentences, f"As of {as_of(when, state)}."))
+
+
+def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
+    """Print what the playbook saw change before a score dropped."""
+    from tallybook.projections.surfaces.console import terminal
+    from tallybook.projections.surfaces.scores import drop_report
+
+    given = options["blame"]
+    dated = given == drop_report.LAST or given[:1].isdecimal()
+    score = options["component"] or (OVERALL if dated else given)
+    period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
+    answered = drop_report.blame(project, state, drop_report.Asked(score, period, given if dated else None), when)
+    if options["as_json"]:
+        answer(answered)
+        return
+    for line in drop_report.lines(answered):
+        answers.say(terminal.harmless(line))
+
+
+def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:
+    """Write a page to a file, or to standard output for ``-``."""
+    from tallybook.projections.surfaces.scores.render.markdown import markdown
+
+    data = markdown(page).encode()
+    if options["export"] == "-":
+        sys.stdout.buffer.write(data)
+        return
+    dated = f"scores-{max(state.days, default='none')}.md"
+    output = Path(dated if options["export"] == DATED else options["export"])
+    commands.write_beside(project, output, lambda: data)
+    answer({"path": str(output), "result": "written"}) if options["as_json"] else answers.say(f"{output} written")
+
+
+VERBS: Final = (score,)

@@ -1,0 +1,152 @@
+"""What `tallybook score --blame` answers: where a score dropped, and what the playbook saw change before that."""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.scores.configuration.model import OVERALL, SESSION
+from tallybook.projections.scores.reports.drop_causes import drop_in, lead_json, leads_view, levels, stretch
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.scores.configuration import score_named
+from tallybook.projections.undo import fold_history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tallybook.projections.scores.reports.drop_causes import Leads, Level, Moment
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.history.moments import Moment as When
+    from tallybook.projections.surfaces.workspace.project import Project
+
+LAST: Final = "last"
+OPTION: Final = "--blame"
+CAUTION: Final = "Each is a lead and not a proof: that it came first does not make it the cause."
+SHOWN: Final = 20
+"""Leads that people are shown, the newest."""
+
+_WORDS: Final = {"daily": "day", "weekly": "week", "monthly": "month"}
+_WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
+
+
+@attrs.frozen
+class Asked:
+    """Which drop is asked for.
+
+    Attributes:
+        score: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
+        period: daily, weekly or monthly: between which it is looked for.
+        name: The period that it dropped in, such as ``2026-01-16``; LAST for the last one that has the score; None for
+            whichever saw the greatest drop.
+    """
+
+    score: str = SESSION + OVERALL
+    period: str = "daily"
+    name: str | None = None
+
+
+def blame(project: Project, state: Scores, asked: Asked, when: When | None = None) -> dict[str, Any]:
+    """Return where a score dropped, and what changed in the playbook before that.
+
+    Args:
+        project: Whose ledger.
+        state: Its scores, counted.
+        asked: Which drop.
+        when: The moment that the scores were folded up to; None for the ledger's end.
+
+    Returns:
+        ``{score, period, name, periods, drop, between, moment, leads, caution}``: ``periods`` is how many have the
+        score; ``drop`` is ``{before, after, points}``, two times ``{period, score}``, or None where it did not drop,
+        and then ``between`` and ``moment`` are None and ``leads`` is empty; ``between`` is ``{good, bad}``, each
+        ``{session, at, score}``; ``moment`` is the last event by then; ``leads`` are as ``leads.lead_json``, the
+        newest first.
+
+    Raises:
+        BadInputError: There is no such score, or no such period that has it.
+    """
+    score = score_named(state.config, asked.score, OPTION)
+    found = levels(state.days, score, asked.period)
+    name = _name(asked, score, found)
+    told = {"score": score, "period": asked.period, "name": name, "periods": len(found)}
+    drop = drop_in(found, name)
+    if drop is None:
+        return told | {"drop": None, "between": None, "moment": None, "leads": [], "caution": CAUTION}
+    good, bad = stretch(state, score, asked.period, drop)
+    changed = leads_between(project, (good.at, bad.at), when)
+    return told | {
+        "drop": {"before": drop.before._asdict(), "after": drop.after._asdict(), "points": drop.points},
+        "between": {"good": _session(good), "bad": _session(bad)},
+        "moment": changed.seq,
+        "leads": [lead_json(lead) for lead in reversed(changed.found)],
+        "caution": CAUTION,
+    }
+
+
+def leads_between(project: Project, times: tuple[str, str], when: When | None = None) -> Leads:
+    """Return what changed in the playbook behind one time and up to another, as it was to be seen then."""
+    since, until = times
+    read = open_log(project).read if when is None else when.read
+    known = read() if when is None else takewhile(lambda raw: raw.last <= when.seq, read())
+    # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
+    seq = max((raw.last for raw in known if raw.mark.at <= until), default=0)
+    return fold_history(leads_view(since, until), lambda: decode(read()), seq)
+
+
+def _name(asked: Asked, score: str, found: Sequence[Level]) -> str | None:
+    """Return the period that is asked for."""
+    if asked.name is None or not found:
+        return None
+    name = found[-1].period if asked.name == LAST else asked.name
+    if name not in {level.period for level in found}:
+        span = f"the first {_WORDS[asked.period]} that has it is {found[0].period}, the last {found[-1].period}"
+        raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[asked.period]} {name}", span)
+    return name
+
+
+def _session(moment: Moment) -> dict[str, Any]:
+    return {"session": moment.session, "at": moment.at, "score": moment.score}
+
+
+def lines(told: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the answer for people, a line each; names and texts in it are as they were recorded."""
+    drop = told["drop"]
+    if drop is None:
+        yield _no_drop(told)
+        return
+    from tallybook.projections.surfaces.console.terminal import moment
+
+    before, after = drop["before"], drop["after"]
+    points = "1 point" if drop["points"] == 1 else f"{drop['points']} points"
+    fell = ", ".join(f"{one['score']} {_WITHIN[told['period']]} {one['period']}" for one in (before, after))
+    yield f"{told['score']} dropped by {points}: {fell}"
+    for what, one in (("last as good as before", "good"), ("then worst", "bad")):
+        session = told["between"][one]
+        yield f"  {what} in session {session['session']}, {moment(session['at'])}, with {session['score']}"
+    leads = told["leads"]
+    if not leads:
+        yield "Between these nothing changed in the playbook: what made it drop lies elsewhere."
+        return
+    changes = "1 change" if len(leads) == 1 else f"{len(leads)} changes"
+    yield f"Between these the playbook saw {changes}, the newest first. {CAUTION}"
+    for lead in leads[:SHOWN]:
+        by = lead["by"]
+        who = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
+        yield f"{lead['seq']:>6}  {moment(lead['at'])}  {who}: {lead['summary']}"
+    if len(leads) > SHOWN:
+        yield f"and {len(leads) - SHOWN} older; --json has them all"
+    yield f"`tallybook show --at {told['moment']}` is the playbook as it stood then"
+
+
+def _no_drop(told: Mapping[str, Any]) -> str:
+    """Say why there is no drop to ask about."""
+    score, word = told["score"], _WORDS[told["period"]]
+    if told["periods"] <= 1:
+        had = f"only one {word} has" if told["periods"] else f"no {word} has"
+        return f"{score} did not drop: {had} data of it"
+    if told["name"] is not None:
+        return f"{score} did not drop {_WITHIN[told['period']]} {told['name']}, against the {word} with data before it"
+    return f"{score} never dropped from one {word} with data to the next"

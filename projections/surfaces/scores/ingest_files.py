@@ -1,0 +1,201 @@
+"""From files to the objects in them: JSON Lines, arrays and single objects, plain or gzip, a stretch at a time.
+
+Nothing here stops for a bad line: what cannot be read comes as a Problem among the objects.
+"""
+
+from __future__ import annotations
+
+from gzip import GzipFile
+from io import BufferedReader, BytesIO
+from itertools import chain
+import json
+from math import isinf
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+import zlib
+
+from tallybook.ledger.encoding.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deep
+from tallybook.ledger.errors import Problem
+from tallybook.ledger.events import MAX_INT
+from tallybook.ledger.storage.disk import reason
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAX_DOCUMENT_BYTES: Final = MAX_PAYLOAD_BYTES
+"""What is not one object a line is read as a whole, up to here; a single line may be as long."""
+
+_CHUNK_BYTES = 1024 * 1024
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_MOST_DIGITS = 17
+# An array that has each of its objects on a line of its own is read line by line, however long it is.
+_BRACKETS = frozenset((b"", b"[", b"]", b"],"))
+_NO_OBJECT = "is no JSON object; it is kept nowhere"
+_BLANK = " \t\r\n"
+_BLANKS = frozenset(_BLANK)
+_DEEP = f"is nested more than {MAX_DEPTH} deep"
+
+
+class Item(NamedTuple):
+    """An object that somebody sent.
+
+    Attributes:
+        value: The object; numbers beyond what JSON readers agree on are texts in it.
+        place: Where it stands, for people: ``events.jsonl:3``.
+        file: The base name of its file, the same whether that is packed; empty where it was typed or piped in.
+        size: About how many bytes it takes.
+    """
+
+    value: dict[str, Any]
+    place: str
+    file: str
+    size: int
+
+
+def items(file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of a file, or of standard input for ``-``, and what is wrong with the rest, in order."""
+    if file == "-":
+        # A terminal ends at the first end of its input: to read again would wait for another.
+        source = BytesIO(sys.stdin.buffer.read()) if sys.stdin.isatty() else sys.stdin.buffer
+        piped = BufferedReader(cast("Any", source))
+        yield from _unpacked(piped, "standard input", "")
+        # To close it is for whoever opened it.
+        piped.detach()
+        return
+    path = Path(file)
+    try:
+        with path.open("rb") as stream:
+            yield from _unpacked(stream, file, path.name.removesuffix(".gz"))
+    except OSError as error:
+        yield Problem(file, f"cannot be read: {reason(error)}")
+
+
+def _unpacked(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of a stream, unpacked where it begins as gzip does; a broken end costs what is behind it."""
+    packed = stream.peek(len(_GZIP)).startswith(_GZIP)
+    try:
+        yield from _objects(_lines(GzipFile(fileobj=stream) if packed else stream), name, file)
+    except (EOFError, zlib.error, OSError) as error:
+        why = reason(error) if isinstance(error, OSError) and error.errno else str(error)
+        yield Problem(name, f"cannot be read to its end: {why}; what stands before that was taken")
+
+
+def _lines(stream: BufferedReader | GzipFile) -> Iterator[bytes]:
+    """Yield the lines of a stream; of one that is too long only as much as shows that it is."""
+    rest = stream.read(len(_BOM)).removeprefix(_BOM)
+    while chunk := stream.read(_CHUNK_BYTES):
+        *whole, rest = (rest + chunk).split(b"\n")
+        yield from whole
+        rest = rest[: MAX_DOCUMENT_BYTES + 1]
+    yield from rest.split(b"\n")
+
+
+def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of lines: of one document that they are together, or else of each."""
+    numbered = enumerate(lines, 1)
+    begun = [next(((number, line) for number, line in numbered if line.strip()), (0, b""))]
+    if begun == [(0, b"")]:
+        yield Problem(name, "is empty")
+        return
+    values = _document(begun, numbered) if _is_open(begun[0][1]) else []
+    for index, value in enumerate(values):
+        place = f"{name}[{index}]" if len(values) > 1 else name
+        yield from _spread(value, place, file, sum(len(line) for _, line in begun) // len(values))
+    if not values:
+        found = (
+            one for number, line in chain(begun, numbered) for one in _line(line.strip(), f"{name}:{number}", file)
+        )
+        # What begins an array and never comes to an object is no object either.
+        yield next(found, Problem(name, _NO_OBJECT))
+        yield from found
+
+
+def _is_open(line: bytes) -> bool:
+    """Say whether a line begins a document that goes on in the next."""
+    return line.lstrip()[:1] in {b"[", b"{"} and bool(_values(line)[1])
+
+
+def _document(begun: list[tuple[int, bytes]], numbered: Iterator[tuple[int, bytes]]) -> list[Any]:
+    """Return the JSON values that all lines are together, one behind the other; none where they are none.
+
+    Args:
+        begun: The first line; those that were read to find that out are added to it.
+        numbered: The others.
+    """
+    size = len(begun[0][1])
+    for number, line in numbered:
+        begun.append((number, line))
+        size += len(line)
+        if size > MAX_DOCUMENT_BYTES:
+            return []
+    values, fault = _values(b"\n".join(line for _, line in begun))
+    return [] if fault else values
+
+
+def _line(text: bytes, place: str, file: str) -> Iterator[Item | Problem]:
+    """Yield the objects of a line: two writers may have welded theirs."""
+    if text in _BRACKETS:
+        return
+    values, fault = _values(text.removesuffix(b","))
+    for index, value in enumerate(values):
+        where = f"{place}[{index}]" if len(values) > 1 else place
+        yield from _spread(value, where, file, len(text) // len(values))
+    if fault:
+        yield Problem(place, f"{fault}; it is kept nowhere")
+
+
+def _spread(value: Any, place: str, file: str, size: int) -> Iterator[Item | Problem]:
+    """Yield the objects of a JSON value: itself, or those in a list."""
+    if isinstance(value, dict):
+        yield Item(value, place, file, size)
+    elif isinstance(value, list):
+        if not value:
+            yield Problem(place, "is an empty list")
+        for index, one in enumerate(value):
+            if isinstance(one, dict):
+                yield Item(one, f"{place}[{index}]", file, size // len(value))
+            else:
+                yield Problem(f"{place}[{index}]", _NO_OBJECT)
+    else:
+        yield Problem(place, _NO_OBJECT)
+
+
+def _values(data: bytes) -> tuple[list[Any], str]:
+    """Return the JSON values of a text, and what is wrong behind the last of them, empty for nothing.
+
+    A number beyond what readers of JSON agree on, NaN among them, is a text.
+    """
+    values: list[Any] = []
+    if len(data) > MAX_DOCUMENT_BYTES:
+        return values, f"has more than {MAX_DOCUMENT_BYTES:,} bytes"
+    try:
+        text = data.decode().strip(_BLANK)
+        end = 0
+        while end < len(text) or not values:
+            value, end = _DECODER.raw_decode(text, end)
+            if is_deep(value):
+                return values, _DEEP
+            values.append(value)
+            while text[end : end + 1] in _BLANKS:
+                end += 1
+    except UnicodeDecodeError as error:
+        return values, f"is not UTF-8 text, from byte {error.start} on"
+    except json.JSONDecodeError as error:
+        return values, f"is not JSON: {error.msg} (character {error.pos + 1})"
+    except RecursionError:
+        return values, _DEEP
+    return values, ""
+
+
+def _whole(digits: str) -> int | str:
+    return int(digits) if len(digits) <= _MOST_DIGITS and abs(int(digits)) <= MAX_INT else digits
+
+
+def _broken(digits: str) -> float | str:
+    number = float(digits)
+    return digits if isinf(number) else number
+
+
+_DECODER = json.JSONDecoder(parse_constant=str, parse_int=_whole, parse_float=_broken)

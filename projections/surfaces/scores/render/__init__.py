@@ -1,0 +1,1 @@
+"""How scores are shown: pages, boxes, plots, markdown."""

@@ -1,0 +1,192 @@
+"""A page of scores on a terminal: in the document's box where there is room for it, and readable wherever there is not.
+
+Texts are other people's, as in projections/surfaces/console/terminal.py: nothing in them steers the terminal.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from tallybook.projections.surfaces.console import tables
+from tallybook.projections.surfaces.console.terminal import is_utf, say, shown
+from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA, partly
+from tallybook.projections.surfaces.scores.render.plot import plot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from rich.console import Console
+
+    from tallybook.projections.surfaces.scores.render.page import Bar, Page
+    from tallybook.projections.surfaces.scores.render.page import Table as Rows
+
+WIDE: Final = 71
+"""Columns of the box; a wider terminal gets no wider one."""
+
+FRAMED: Final = 60
+"""Columns below which there is no box."""
+
+BESIDE: Final = 36
+"""Columns below which a bar stands under its name."""
+
+PARTLY: Final = 48
+"""Columns below which it does where it is told of one how much of it was measured, and that stands under the bar."""
+
+ALERT: Final = "bold red"
+MAX_BAR: Final = 24
+MAX_NAME: Final = 30
+LEAST_BAR: Final = 4
+_PLAIN: Final = str.maketrans(
+    {**dict(zip("↑↓→•█░", "^v=*#.", strict=True)), **dict.fromkeys("┌┐└┘├┤", "+"), "─": "-", "│": "|"}
+)
+_VALUE: Final = len(" 100 (A) ↑")
+_FULL: Final = 100
+_NUMBER: Final = re.compile(r"-?[0-9.]+")
+
+
+def show(console: Console, page: Page) -> None:
+    """Print a page."""
+    if page.framed and console.width >= FRAMED:
+        for line in _box(console, page):
+            console.print(line, no_wrap=True, overflow="crop")
+        return
+    console.print(_text(console, page.title, "bold"))
+    for alert in page.alerts:
+        console.print(_text(console, f"! {alert}", ALERT))
+    console.print(_text(console, page.heading))
+    for line in (*bars(console, page.bars, min(console.width, WIDE)), *_chart(console, page)):
+        console.print(line, no_wrap=True, overflow="crop")
+    for sentence in page.sentences:
+        console.print(_text(console, sentence))
+    _tables(console, page)
+    if page.focus:
+        console.print()
+        for text in ("Focus Areas:", *(f"• {line}" for line in page.focus)):
+            console.print(_text(console, text))
+
+
+def _tables(console: Console, page: Page) -> None:
+    for table in page.tables:
+        console.print()
+        if table.title:
+            say(console, table.title, style="bold")
+        if console.width < FRAMED:
+            tables.table(console, table.columns, table.rows)
+        else:
+            console.print(_table(console, table))
+
+
+def _table(console: Console, table: Rows) -> Table:
+    """Return rows beside each other, numbers to the right; what is too long is folded."""
+    printed = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for index, column in enumerate(table.columns):
+        numbers = index > 0 and any(_NUMBER.fullmatch(str(row[index])) for row in table.rows)
+        printed.add_column(_text(console, column), justify="right" if numbers else "left", overflow="fold")
+    for row in table.rows:
+        printed.add_row(*(_text(console, str(cell)) for cell in row))
+    return printed
+
+
+def _text(console: Console, text: str, style: str = "") -> Text:
+    """Return a text as the console can show it, the signs of ours in it too."""
+    return shown(console, text if is_utf(console) else text.translate(_PLAIN), style)
+
+
+def _box(console: Console, page: Page) -> Iterator[Text]:
+    """Yield the lines of the summary's box."""
+    width = min(console.width, WIDE)
+    inner = width - 6
+
+    def line(content: Text | str = "") -> Text:
+        text = content if isinstance(content, Text) else _text(console, content)
+        return _text(console, "│  ") + _fitted(console, text, inner) + _text(console, "  │")
+
+    def rule(left: str, right: str) -> Text:
+        return _text(console, f"{left}{'─' * (width - 2)}{right}")
+
+    yield rule("┌", "┐")
+    title = _text(console, page.title, "bold")
+    title = _fitted(console, title, min(inner, title.cell_len))
+    title.pad_left(max((inner - title.cell_len) // 2, 0))
+    yield line(title)
+    yield rule("├", "┤")
+    yield line()
+    for alert in page.alerts:
+        yield from map(line, _listed(console, "! ", alert, inner, ALERT))
+    yield from [line()] if page.alerts else []
+    for text in _wrapped(console, page.heading, inner):
+        yield line(text)
+    yield line()
+    if page.bars:
+        yield line("Component Scores:")
+        yield line(f"┌{'─' * (inner - 2)}┐")
+        for bar in bars(console, page.bars, inner - 6):
+            yield line(_text(console, "│  ") + _fitted(console, bar, inner - 6) + _text(console, "  │"))
+        yield line(f"└{'─' * (inner - 2)}┘")
+        yield line()
+    for sentence in page.sentences:
+        yield from (line(text) for text in _wrapped(console, sentence, inner))
+        yield line()
+    if page.focus:
+        yield line("Focus Areas:")
+        for area in page.focus:
+            yield from map(line, _listed(console, "• ", area, inner))
+        yield line()
+    yield rule("└", "┘")
+
+
+def _wrapped(console: Console, text: str, width: int) -> Iterable[Text]:
+    return _text(console, text).wrap(console, width)
+
+
+def _listed(console: Console, sign: str, text: str, width: int, style: str = "") -> Iterator[Text]:
+    """Yield a paragraph behind a sign."""
+    for index, line in enumerate(_wrapped(console, text, width - len(sign))):
+        yield _text(console, " " * len(sign) if index else sign, style) + Text(line.plain, style)
+
+
+def _fitted(console: Console, text: Text, width: int) -> Text:
+    """Return a text in exactly so many columns, its end cut off where it is longer."""
+    fitted = text.copy()
+    fitted.truncate(width, overflow="ellipsis" if is_utf(console) else "crop", pad=True)
+    return fitted
+
+
+def bars(console: Console, found: Iterable[Bar], width: int) -> Iterator[Text]:
+    """Yield scores as bars: name, bar, score; the bar under the name where there is no room beside it."""
+    rows = [(_text(console, one.name), one, partly(one.measured)) for one in found]
+    longest = max((name.cell_len for name, _, _ in rows), default=0)
+    noted = max((len(note) for _, _, note in rows), default=0)
+    if width < (PARTLY if noted else BESIDE):
+        for name, one, note in rows:
+            yield _fitted(console, name, min(name.cell_len, width))
+            yield Text(" ") + _measure(console, one, min(MAX_BAR, width - _VALUE - 1))
+            yield from [Text(f" {note}")] if note else []
+        return
+    room = width - _VALUE - (noted + 1 if noted else 0)
+    name_cells = min(longest, MAX_NAME, room - LEAST_BAR - 2)
+    bar_cells = min(MAX_BAR, room - name_cells - 1)
+    for name, one, note in rows:
+        line = _fitted(console, name, name_cells) + Text(" ") + _measure(console, one, bar_cells)
+        yield _fitted(console, line, name_cells + 1 + bar_cells + _VALUE) + Text(f" {note}") if note else line
+
+
+def _measure(console: Console, bar: Bar, cells: int) -> Text:
+    """Return the bar and what stands behind it; only 100 fills it, only 0 leaves it empty."""
+    if bar.value is None:
+        return _text(console, f"{'░' * max(cells, 0)} {NO_DATA}", "dim")
+    filled = round(bar.value / _FULL * cells)
+    filled = min(max(filled, 1), cells - 1) if 0 < bar.value < _FULL and cells > 1 else filled
+    drawn = _text(console, "█" * filled + "░" * (cells - filled), bar.style)
+    grade = f" ({bar.grade})" if bar.grade else ""
+    return drawn + _text(console, f" {bar.value:>3}{grade} {ARROWS.get(bar.direction, '')}".rstrip())
+
+
+def _chart(console: Console, page: Page) -> Iterator[Text]:
+    if page.chart:
+        yield from map(Text, ["", *plot(page.chart, console.width, utf=is_utf(console)), ""])

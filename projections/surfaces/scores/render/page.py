@@ -1,0 +1,372 @@
+"""What the verb `score` answers, as a page for people: the same page becomes a screen or a markdown file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.projections.scores.configuration.model import SESSION
+from tallybook.projections.scores.grades import USER, alerts, grade_of, is_enough, number
+from tallybook.projections.scores.reports import summary as scoring
+from tallybook.projections.scores.reports.score_files import OVERALL_ID, grade_name
+from tallybook.projections.scores.trends.gates import NOT_ENOUGH
+from tallybook.projections.surfaces.console.terminal import moment
+from tallybook.projections.surfaces.scores.render.omissions import explanation, omissions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.periods import Series
+    from tallybook.projections.scores.reports.summary import Focus, Standing
+    from tallybook.projections.scores.view import Scores
+
+    Told = Mapping[str, Any]
+
+NOTHING: Final = "No scores yet: `tallybook metrics` records what they are made of."
+UNSCORED: Final = "No scores yet: what was recorded is in no score."
+NO_DATA: Final = "no data"
+ALL: Final = 100
+ARROWS: Final = {"improving": "↑", "declining": "↓", "stable": "→"}
+BEFORE: Final = {7: "last week", 30: "last month"}
+MOST_FOCUS: Final = 5
+"""Focus areas that a page without details names."""
+
+
+@attrs.frozen
+class Bar:
+    """A score as a bar.
+
+    Attributes:
+        name: Of what.
+        value: 0 to 100; None for no data.
+        grade: Its letter; empty where none is shown.
+        direction: Of its trend; empty where none is known, or none is shown.
+        style: A colour.
+        measured: How much of its weight was measured, 0 to 100 percent; told where it is not all.
+    """
+
+    name: str
+    value: int | None
+    grade: str = ""
+    direction: str = ""
+    style: str = ""
+    measured: int = ALL
+
+
+@attrs.frozen
+class Table:
+    """Rows beside each other.
+
+    Attributes:
+        title: What it shows; empty for what the page does.
+        columns: Their headings.
+        rows: Texts and numbers, one for each column.
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+
+
+@attrs.frozen
+class Page:
+    """An answer for people; a part that is empty is not shown.
+
+    Attributes:
+        title: What it is about.
+        heading: The main thing in a line.
+        bars: Scores as bars.
+        chart: A score day by day.
+        sentences: What there is to say, a paragraph each.
+        tables: What stands in rows.
+        focus: What deserves attention, a paragraph each.
+        framed: Whether a box stands around it where there is room.
+        alerts: What a user is to be told before anything else, a paragraph each.
+    """
+
+    title: str
+    heading: str = ""
+    bars: tuple[Bar, ...] = ()
+    chart: Series | None = None
+    sentences: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    focus: tuple[str, ...] = ()
+    framed: bool = False
+    alerts: tuple[str, ...] = ()
+
+
+def graded(value: float | None, config: Config) -> str:
+    """Return a score with its letter: ``87 (B)``."""
+    if value is None:
+        return NO_DATA
+    letter = grade_name(value, config) if config.display.grades else None
+    return f"{value:g} ({letter})" if letter else f"{value:g}"
+
+
+def partly(measured: int | None) -> str:
+    """Return how much of a score's weight was measured, ``60 % measured``; empty where that is all, or is not known."""
+    return "" if measured is None or measured >= ALL else f"{measured} % measured"
+
+
+def overall(value: float | None, measured: int, config: Config) -> str:
+    """Return the overall score as ``beside`` does, or ``not enough measured (3 %)`` where that holds."""
+    if value is None or is_enough(OVERALL_ID, measured, config.display.min_coverage):
+        return beside(value, measured, config)
+    return not_enough(measured)
+
+
+def not_enough(measured: int) -> str:
+    """Return what stands for an overall score of which too little was measured: ``not enough measured (3 %)``."""
+    return f"{NOT_ENOUGH} ({measured} %)"
+
+
+def beside(value: float | None, measured: int, config: Config) -> str:
+    """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
+    return ", ".join(filter(None, (graded(value, config), partly(measured if value is not None else None))))
+
+
+def changed(trend: Told | None, days: int) -> str:
+    """Return how a score changed over so many days: ``↑ +2.5 from last week``."""
+    if trend is None:
+        return "(not enough data for a trend)"
+    return f"{ARROWS[trend['direction']]} {trend['delta']:+.1f} from {BEFORE.get(days, f'the {days} days before')}"
+
+
+def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
+    """Return the summary, in the box of "Summary Format".
+
+    Args:
+        state: What was scored, counted.
+        told: As ``tallybook.projections.scores.reports.summary.summary`` has it.
+        detail: Whether composites and every focus area are shown as well.
+    """
+    config, standing = state.config, scoring.standings(state)
+    if told["date"] is None:
+        return nothing_page(state, framed=True)
+    whole = standing[OVERALL_ID]
+    shown = config.display.trends and whole.is_shown
+    change = f"  {changed(told['trend']['trend'], config.short_term_days)}" if shown else ""
+    found = scoring.focus(standing.values(), config)
+    lines = (
+        [focus_line(one) for one in (found if detail else found[:MOST_FOCUS])] if config.display.recommendations else []
+    )
+    more = len(found) - len(lines) if lines else 0
+    return Page(
+        config.title,
+        f"Overall: {overall(whole.value, whole.measured, config)}{change}",
+        tuple(
+            _bar(one, config) for one in standing.values() if one.id in config.components or (detail and one.is_shown)
+        ),
+        sentences=(f"As of {told['date']}.", *omissions(state)) if detail else (),
+        focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
+        framed=True,
+        alerts=tuple(alert_lines(standing, config)),
+    )
+
+
+def alert_lines(standing: Mapping[str, Standing], config: Config) -> Iterator[str]:
+    """Yield the alerts that a user is told, the worst first: ``AC-06 Self-Evolution is 45, below 50 (critical)``."""
+    values = {one.id: one.value for one in standing.values() if one.is_shown}
+    found = alerts(values, config.levels, USER)
+    for one in sorted(found, key=lambda alert: alert.value)[:MOST_FOCUS]:
+        name = standing[one.score_id].name
+        yield f"{name} is {number(one.value)}, below {number(one.below)} ({one.level})."
+    if len(found) > MOST_FOCUS:
+        yield f"and {len(found) - MOST_FOCUS} more."
+
+
+def nothing_page(state: Scores, *, framed: bool = False) -> Page:
+    """Return what there is to say where nothing is scored yet: what was recorded, and why none of it is scored."""
+    why = tuple(explanation(state))
+    return Page(state.config.title, UNSCORED if why else NOTHING, sentences=why, framed=framed)
+
+
+def _bar(one: Standing, config: Config) -> Bar:
+    trend = one.trend if config.display.trends and one.value is not None else None
+    return bar(one.name, one.value, config, one.measured, "" if trend is None else trend.direction)
+
+
+def bar(name: str, value: int | None, config: Config, measured: int, direction: str = "") -> Bar:
+    """Return a score as a bar, in the colour of what it is worth, with how much of it was measured."""
+    alerts = value is not None and value < max(level.below for level in config.levels)
+    good = value is not None and value >= scoring.target(config)
+    style = "red" if alerts else "green" if good else "yellow"
+    return Bar(name, value, letter(value, config), direction, style, ALL if value is None else measured)
+
+
+def focus_line(one: Focus) -> str:
+    """Return a focus area in a line: ``AC-07 R&D Cycles: Below target (75). Review needed.``."""
+    said = ([f"Below target ({one.value})."] if one.below else []) + (
+        [] if one.drop is None else [f"Declining trend ({-one.drop:+.1f})."]
+    )
+    return " ".join([f"{one.name}:", *said, f"{one.action}."])
+
+
+def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] = ()) -> Page:
+    """Return the scores of a session.
+
+    Args:
+        told: As its file has them, with ``coverage``.
+        config: What scores are made of.
+        parts: Name of a component → why it has its score there; none without details.
+    """
+    names = scoring.names(config)
+    version = [f"version {told['version']}"] if told["version"] else []
+    found = told["component_scores"] | {f"{SESSION}{name}": value for name, value in told["session_scores"].items()}
+    measured = {name: percents(share) for name, share in told["coverage"].items()}
+    bars = [
+        bar(names[name], found.get(name), config, measured.get(name, ALL))
+        for name in (*config.components, *(f"{SESSION}{name}" for name in config.sessions))
+    ]
+    whole = overall(found.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
+    return Page(
+        f"SESSION {told['session_id']}",
+        ", ".join([f"Overall: {whole}", f"{moment(told['timestamp'])}", *version]),
+        tuple(bars),
+        tables=tuple(parts_table(why, f"{name}: {_covered(why, config)}") for name, why in parts),
+    )
+
+
+def percents(share: float) -> int:
+    """Return a share of 0 to 1, of whole percents, as percents."""
+    return round(share * ALL)
+
+
+def letter(value: int | None, config: Config) -> str:
+    """Return the grade of a score, empty where none is shown."""
+    return (grade_name(value, config) or "") if config.display.grades and value is not None else ""
+
+
+def trend_page(
+    one: Standing, told: Told, config: Config, days: int, others: Sequence[tuple[Standing, Told]] = ()
+) -> Page:
+    """Return the trend of a score over so many days.
+
+    Args:
+        one: How it stands.
+        told: The trend as "Trend Output" has it.
+        config: What scores are made of.
+        days: How many days.
+        others: How other scores stand, and their trends; none without details.
+    """
+    if not one.series:
+        return Page(f"{one.name.upper()}, {days} DAYS", NO_DATA)
+    rows = tuple(_trend_row(*other) for other in others)
+    columns = ("score", "last", "average", "before", "change", "%", "forecast")
+    return Page(
+        f"{one.name.upper()}, {days} DAYS",
+        f"{one.name}: {graded(told['data'][-1], config)}  {changed(told['trend'], days)}"
+        if one.is_shown
+        else f"{one.name}: {not_enough(one.measured)}",
+        chart=one.shown[-2 * days :],
+        sentences=tuple(trend_sentences(told, days)) if one.is_shown else (),
+        tables=(Table("", columns, rows),) if rows else (),
+    )
+
+
+def _trend_row(one: Standing, told: Told) -> tuple[Any, ...]:
+    if not one.is_shown:
+        return (one.name, not_enough(one.measured), "", "", "", "", "")
+    trend, forecast = told["trend"], told["forecast"]
+    keys = ("current_avg", "previous_avg", "delta", "delta_percent")
+    numbers = ("" if trend is None else trend[key] for key in keys)
+    last = told["data"][-1] if told["data"] else NO_DATA
+    return (one.name, last, *numbers, "" if forecast is None else forecast["next_7_days"])
+
+
+def trend_sentences(told: Told, days: int) -> Iterator[str]:
+    """Yield what a trend says, and the forecast."""
+    trend, forecast = told["trend"], told["forecast"]
+    if trend is not None:
+        yield (
+            f"{trend['direction'].capitalize()}: {trend['current_avg']:.1f} on average of the last {days} days with "
+            f"data, {trend['previous_avg']:.1f} of those before, {trend['delta_percent']:+.1f} %."
+        )
+    if forecast is None:
+        yield "Not enough data for a forecast."
+    else:
+        sure = round(forecast["confidence"] * 100)
+        yield f"Forecast for the next 7 days: {forecast['next_7_days']}, with a confidence of {sure} %."
+
+
+def component_page(one: Standing, told: Told, config: Config) -> Page:
+    """Return how a component stands; with details also why, and what changed it.
+
+    Args:
+        one: How it stands.
+        told: As ``score --component`` answers it.
+        config: What scores are made of.
+    """
+    heading = (
+        f"{NO_DATA}."
+        if one.value is None
+        else f"{beside(one.value, one.measured, config)} on {one.day}{_said(one, config)}."
+    )
+    why = told.get("why")
+    return Page(
+        one.name,
+        heading,
+        chart=one.series[-2 * config.long_term_days :] or None,
+        sentences=(*trend_sentences(told["trend"], config.short_term_days), *_changes(told.get("changes"))),
+        tables=(*why_tables(why, config),) if why else (),
+    )
+
+
+def _said(one: Standing, config: Config) -> str:
+    """Return what the grade says and asks for, as far as that is to be shown: ``: Good. Minor improvements``."""
+    found, display = grade_of(one.value, config.grades), config.display
+    if found is None:
+        return ""
+    said = [*([found.status] if display.grades else []), *([found.action] if display.recommendations else [])]
+    return f": {'. '.join(said)}" if said else ""
+
+
+def why_tables(why: Told, config: Config) -> Iterator[Table]:
+    """Yield what gave a component's score in a session: its parts, and the events."""
+    title = f"In session {why['session_id']}, {moment(why['timestamp'])}: {_covered(why, config)}"
+    yield parts_table(why, title)
+    rows = tuple((row["seq"], moment(row["at"]), row["what"], values(row["values"])) for row in why["events"])
+    if rows:
+        yield Table("Events", ("event", "when", "what", "values"), rows)
+
+
+def _covered(why: Told, config: Config) -> str:
+    """Return a score with how much of it was measured: ``87 (B), 85% of its weight measured``."""
+    return f"{graded(why['score'], config)}, {why['coverage']:.0%} of its weight measured"
+
+
+def parts_table(why: Told, title: str) -> Table:
+    """Return the parts of a component's score."""
+    rows = tuple(
+        (
+            part["name"],
+            NO_DATA if part["points"] is None else f"{part['points']:g}",
+            f"{part['weight']:g}",
+            "" if part["gives"] is None else f"{part['gives']:g}",
+            _values_of(part) if part["measured"] else "not measured",
+            " ".join(map(str, part["events"])),
+        )
+        for part in why["parts"]
+    )
+    return Table(title, ("metric", "points", "weight", "gives", "measured", "events"), rows)
+
+
+def _values_of(part: Told) -> str:
+    measured = part["values"]
+    return f"{measured[part['name']]:g}" if set(measured) == {part["name"]} else values(measured)
+
+
+def values(measured: Told) -> str:
+    """Return what was measured: ``implemented 10, successful 9``."""
+    return ", ".join(f"{name} {value:g}" for name, value in measured.items())
+
+
+def _changes(changes: Told | None) -> Iterator[str]:
+    if changes is None:
+        return
+    parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
+    total = f"{changes['before']:.1f} to {changes['now']:.1f}"
+    since = f"the {changes['days']} days with data before"
+    yield f"From {total} since {since}: {', '.join(parts) if parts else 'no part gave more or less'}."

@@ -1,0 +1,1 @@
+"""Where a project is and what it sets: folders, git, worktrees, settings."""

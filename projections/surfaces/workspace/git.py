@@ -1,0 +1,181 @@
+"""What git is asked: a commit's time, and the ledger as a commit has it. Nothing is changed, and nothing is fetched."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import os
+import shutil
+import subprocess
+import tempfile
+from typing import IO, TYPE_CHECKING, Final
+
+import attrs
+
+from tallybook.ledger.backends.files import LOG_NAME
+from tallybook.ledger.clock import MICROSECONDS
+from tallybook.ledger.line import START
+from tallybook.ledger.reading import recover
+from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.storage import redaction
+from tallybook.ledger.storage.log_ends import check_format
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from tallybook.ledger.line import RawBatch
+    from tallybook.projections.surfaces.workspace.project import Project
+
+FAILURES: Final = (OSError, subprocess.SubprocessError)
+"""What ``ask`` raises where git is missing, does not answer in time, or refuses; ``said`` puts it into words."""
+
+RefusedError = subprocess.CalledProcessError
+"""What ``ask`` raises where git answered, and said no."""
+
+# A file of hundreds of megabytes is unpacked and written within the second.
+_TIMEOUT_S = 5
+_COPY_TIMEOUT_S = 60
+_SHORT_CHARS = 12
+# A repository's configuration may be somebody else's: it names commands for these occasions.
+_OPTIONS: Final = ("--no-pager", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}")
+# A question changes no index and fetches nothing. The list of allowed protocols is empty: unlike `protocol.allow`, it
+# also counts where the repository allows one of them by name, and unlike GIT_NO_LAZY_FETCH, older versions have it.
+_VARIABLES: Final = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_LITERAL_PATHSPECS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "LC_ALL": "C",
+}
+
+
+@attrs.frozen
+class Commit:
+    """A commit.
+
+    Attributes:
+        id: Its whole id, in hex.
+        unix_us: When it was committed, microseconds since 1970; git keeps whole seconds.
+    """
+
+    id: str
+    unix_us: int
+
+    @property
+    def name(self) -> str:
+        """Return what people call it."""
+        return self.id[:_SHORT_CHARS]
+
+
+def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = None) -> bytes:
+    """Return what git answers, asked from a folder.
+
+    Args:
+        folder: Where git is to begin.
+        words: What it is asked; whatever comes from outside stands behind ``--end-of-options`` or ``--``.
+        into: Takes the answer instead; None returns it.
+
+    Raises:
+        OSError, SubprocessError: Git cannot be run, does not answer in time, or refuses.
+    """
+    program = shutil.which("git")
+    if program is None:
+        raise FileNotFoundError("git is not installed")
+    # A hook of git's own sets variables that mean another repository.
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("GIT_")}
+    done = subprocess.run(  # noqa: S603 - git itself, and no shell reads its words
+        [program, *_OPTIONS, "-C", os.fspath(folder), *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE if into is None else into,
+        stderr=subprocess.PIPE,
+        check=True,
+        timeout=_TIMEOUT_S if into is None else _COPY_TIMEOUT_S,
+        env=environment | _VARIABLES,
+    )
+    return done.stdout or b""
+
+
+def said(error: Exception) -> str:
+    """Return the reason for which git could not be asked, or refused, in a line."""
+    if isinstance(error, subprocess.TimeoutExpired):
+        return "git does not answer"
+    if not isinstance(error, RefusedError):
+        return str(error)
+    return os.fsdecode(error.stderr).strip().partition("\n")[0].removeprefix("fatal: ").removeprefix("error: ")
+
+
+def no_commit(error: Exception) -> str:
+    """Return why there is no commit of a name, in a line."""
+    if not isinstance(error, RefusedError):
+        return said(error)
+    # Git's words for a name that means nothing would mean nothing to whoever gave it.
+    why = "" if said(error) == "Needed a single revision" else f": {said(error)}"
+    return f"git names no such commit{why}"
+
+
+def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:
+    """Return the commit that a revision names, in whatever form git takes.
+
+    Raises:
+        OSError, SubprocessError: There is none, or git cannot be asked.
+    """
+    found = ask(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
+    seconds = ask(folder, "rev-list", "--max-count=1", "--timestamp", found).split()[0]
+    return Commit(found, int(seconds) * MICROSECONDS)
+
+
+@contextmanager
+def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
+    """Give the ledger as a commit has it, None where the commit has none in the project's place for it.
+
+    Raises:
+        OSError, SubprocessError: Git cannot be asked.
+        NewerLedgerError: Its format is from the future.
+    """
+    blob = _blob(commit, project)
+    if blob is None:
+        yield None
+        return
+    # Nameless, so that nothing of it is left behind whatever ends this process.
+    with tempfile.TemporaryFile() as file:
+        ask(project.root, "cat-file", "blob", blob, into=file)
+        check_format(file.fileno(), project.ledger / LOG_NAME)
+        yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.owed_ids(project.ledger))
+
+
+def _blob(commit: Commit, project: Project) -> str | None:
+    """Return the id of the file that a commit has as the ledger, None where it has none or something else there."""
+    top = os.fsdecode(ask(project.root, "rev-parse", "--show-toplevel")).removesuffix("\n")
+    path = os.path.relpath(os.path.realpath(project.ledger / LOG_NAME), os.path.realpath(top))
+    if path.startswith(os.pardir):
+        return None
+    entry = ask(project.root, "ls-tree", "-z", "--full-tree", commit.id, "--", path.replace(os.sep, "/"))
+    mode, _, blob = entry.partition(b"\t")[0].decode().rpartition(" blob ")
+    return blob if mode.startswith("100") else None
+
+
+@attrs.frozen
+class Copy:
+    """A log in an open file, of which nobody knows what was acknowledged.
+
+    Attributes:
+        fd: The file.
+        size: Bytes in it.
+        owed: Events whose text the project is about to lose.
+    """
+
+    fd: int
+    size: int
+    owed: Collection[str] = ()
+
+    def read(self, gone: Collection[str] = ()) -> Iterator[RawBatch]:
+        """Yield its batches, the texts of the events ``gone`` left out.
+
+        Raises:
+            ValueError: It is damaged, or no ledger at all.
+        """
+        scan = Scan(self.fd, START, self.size, LOG_NAME, gone)
+        yield from scan
+        if scan.stop is not None and not recover.is_unclean(self.fd, scan.stop, None, self.size):
+            raise ValueError(f"is damaged: {scan.stop.problem}")
+        if self.size and not scan.mark.seq:
+            raise ValueError("is none that Tallybook wrote")

@@ -1,0 +1,271 @@
+"""The settings file ``tallybook.toml``: what may stand in it, and what counts of all that does.
+
+A mistake in it stops nothing: what cannot be taken does not count, and ``doctor`` names it. Standard library only;
+a hook reads what was found before from the cache, and loads no TOML reader.
+"""
+
+from __future__ import annotations
+
+from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
+from tallybook.ledger.fast_stdlib import NamedTuple, Place, encoder, loads, os, sha256, suppress
+from tallybook.ledger.storage import caches, disk
+from tallybook.projections.surfaces.workspace import worktree
+from tallybook.projections.surfaces.workspace.project import CLAUDE, Project
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+MAX_BUDGET_CHARS = 10_000
+"""Claude Code puts what is longer into a file, and shows the model its beginning alone."""
+MAX_TOKENS_PER_DAY = 1_000_000_000
+MAX_MODEL_CHARS = 200
+RATERS = ("none", "claude", "anthropic")
+
+
+class Settings(NamedTuple):
+    """What counts in a project.
+
+    Attributes:
+        budget_chars: What a session is told of the playbook at most, in characters, 0 to 10,000; 0 for nothing.
+        rater: Who reflects on a session: ``none``, ``claude`` or ``anthropic``.
+        model: The model that does; empty for the rater's own choice.
+        on_stop: Whether a reflection is owed at every stop, too.
+        tokens_per_day: What reflections may use in a day, in tokens, 0 to 1,000,000,000.
+    """
+
+    budget_chars: int = 8_000
+    rater: str = RATERS[0]
+    model: str = ""
+    on_stop: bool = False
+    tokens_per_day: int = 500_000
+
+
+class Rule(NamedTuple):
+    """What a setting may be.
+
+    Attributes:
+        field: The field of Settings that it becomes; empty where the search for the project asks for it by itself.
+        expected: The same in words.
+        fits: Says whether a value, as TOML gives it, is one.
+        narrows: Where it spends what is the user's: says whether a project's value spends no more than the user's own,
+            the second one; a project's value that does counts, no other. None where nothing is spent.
+    """
+
+    field: str
+    expected: str
+    fits: Callable[[Any], bool]
+    narrows: Callable[[Any, Any], bool] | None = None
+
+
+def _flag(field: str) -> Rule:
+    return Rule(field, "true or false", lambda value: isinstance(value, bool))
+
+
+def _whole(field: str, most: int) -> Rule:
+    return Rule(field, f"a whole number from 0 to {most:,}", lambda value: type(value) is int and 0 <= value <= most)
+
+
+def _one_of(field: str, words: Sequence[str]) -> Rule:
+    quoted = ", ".join(f'"{word}"' for word in words)
+    return Rule(field, f"one of {quoted}", lambda value: isinstance(value, str) and value in words)
+
+
+def _model(field: str) -> Rule:
+    def fits(value: object) -> bool:
+        # It goes to a command line, where a name that begins with a hyphen would be an option.
+        text = value if isinstance(value, str) else " "
+        return len(text) <= MAX_MODEL_CHARS and text.isprintable() and " " not in text and text[:1] != "-"
+
+    return Rule(field, f"a model's name in quotes, at most {MAX_MODEL_CHARS} characters", fits)
+
+
+SETTINGS: dict[tuple[str, str], Rule] = {
+    ("ledger", "own"): _flag(""),
+    ("playbook", "budget_chars"): _whole("budget_chars", MAX_BUDGET_CHARS),
+    ("reflection", "rater"): _one_of("rater", RATERS)._replace(narrows=lambda new, old: new in {RATERS[0], old}),
+    ("reflection", "model"): _model("model")._replace(narrows=lambda new, old: new == old),
+    ("reflection", "on_stop"): _flag("on_stop"),
+    ("reflection", "tokens_per_day"): _whole("tokens_per_day", MAX_TOKENS_PER_DAY)._replace(
+        narrows=lambda new, old: new <= old
+    ),
+}
+"""Section and key → what may stand there."""
+
+SPENDING = {rule.field: rule.narrows for rule in SETTINGS.values() if rule.narrows is not None}
+"""Field that spends what is the user's → whether a project's value spends no more than another."""
+
+_SECTIONS = frozenset(section for section, _ in SETTINGS)
+_MAX_CACHE_BYTES = 64 * 1024
+_FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, TallybookError)
+
+
+class Found(NamedTuple):
+    """What one settings file holds.
+
+    Attributes:
+        values: Field → value, of those that count.
+        wrong: What stands in it and does not count, as what stands where and what was expected.
+        unknown: Sections and keys that this version does not know.
+        is_read: False where the file could not be read at all.
+    """
+
+    values: Mapping[str, Any]
+    wrong: tuple[Problem, ...] = ()
+    unknown: tuple[str, ...] = ()
+    is_read: bool = True
+
+
+def read(project: Project) -> Settings:
+    """Return what counts in a project, and keep it in the cache; whatever ails the files, there is an answer."""
+    places = [(path, *_stamp(path)) for path in files(project)]
+    standing = [path for path, _, size in places if size >= 0]
+    if not standing:
+        return Settings()
+    cache = _cache(project, [path for path, _, _ in places])
+    known = _kept(cache, places)
+    if known is not None:
+        return known
+    found = {path: load(path) for path in standing}
+    settings = in_force(found)
+    # Who may read a file can change without a trace in its size or time.
+    if cache is not None and all(one.is_read for one in found.values()):
+        _keep(project, cache, places, settings)
+    return settings
+
+
+def in_force(found: Mapping[str, Found]) -> Settings:
+    """Return what counts of several files, those that win first.
+
+    Whoever cloned a repository has not chosen what stands in its files: they spend no more than the user's own says.
+    """
+    users = users_file()
+    settings = Settings()
+    for path, one in reversed(list(found.items())):
+        spending = {} if path == users else SPENDING
+        for field, value in one.values.items():
+            if field not in spending or spending[field](value, getattr(settings, field)):
+                settings = settings._replace(**{field: value})
+    return settings
+
+
+def files(project: Project) -> list[str]:
+    """Return the paths where settings may stand, those that win first.
+
+    They are those of the folders from where the search for the project began up to the project, or, in a linked
+    worktree, up to its top; then the project's; then the user's.
+    """
+    root = os.path.realpath(project.root)
+    folders = worktree.folders(os.path.realpath(project.start or root))
+    if root in folders:
+        folders = folders[: folders.index(root)]
+    found = []
+    for folder in (*folders, root):
+        with suppress(CannotWriteError):
+            found.append(os.path.join(Project(Place(folder)).claude, worktree.SETTINGS))
+    return list(dict.fromkeys([*found, users_file()]))
+
+
+def users_file() -> str:
+    """Return the path of the user's own settings, which hold in every project; a link to it is followed."""
+    folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), CLAUDE)
+    return os.path.realpath(os.path.join(folder, worktree.SETTINGS))
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    """Return what tells a file from what it was before: time of change in nanoseconds, size in bytes; size -1: none."""
+    with suppress(OSError, ValueError):
+        found = os.stat(path)
+        return found.st_mtime_ns, found.st_size
+    return 0, -1
+
+
+# One file
+
+
+def load(path: str) -> Found:
+    """Read a settings file; one that is not there holds nothing."""
+    try:
+        disk.refuse_link(os.path.dirname(path))
+        data = worktree.read_small(path, worktree.MAX_SETTINGS_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return Found({})
+    except (OSError, ValueError, CannotWriteError) as error:
+        return Found({}, (Problem(path, f"cannot be read: {_reason(error)}"),), is_read=False)
+    # Slow to load: only once a file has changed.
+    import tomllib
+
+    try:
+        return _checked(tomllib.loads(data.decode("utf-8-sig")), path)
+    except UnicodeDecodeError:
+        return Found({}, (Problem(path, "is no UTF-8 text"),))
+    except (ValueError, RecursionError) as error:
+        return Found({}, (Problem(path, f"is no TOML: {error}"),))
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, CannotWriteError):
+        return error.reason
+    return disk.reason(error) if isinstance(error, OSError) else str(error)
+
+
+def _checked(document: Mapping[str, Any], path: str) -> Found:
+    """Return what of a document counts."""
+    values: dict[str, Any] = {}
+    wrong, unknown = [], []
+    for section, key, value in _items(document):
+        rule = SETTINGS.get((section, key))
+        if rule is not None and rule.fits(value):
+            values |= {rule.field: value} if rule.field else {}
+        elif rule is not None:
+            wrong.append(Problem(path, f"[{section}] {key}: expected {rule.expected}"))
+        elif section in _SECTIONS and not key:
+            wrong.append(Problem(path, f"{section}: expected a section, [{section}]"))
+        else:
+            unknown.append(f"[{section}] {key}".rstrip())
+    return Found(values, tuple(wrong), tuple(unknown))
+
+
+def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    """Yield section, key and value; the key is empty where a section is no section, or not one of ours."""
+    for section, inner in document.items():
+        if section in _SECTIONS and isinstance(inner, dict):
+            yield from ((section, key, value) for key, value in inner.items())
+        else:
+            yield section, "", inner
+
+
+# The cache
+
+
+def _cache(project: Project, paths: Sequence[str]) -> Place | None:
+    """Return the file that keeps what was found in these; None where there is no cache folder to keep it in."""
+    with suppress(OSError, TallybookError):
+        folder = caches.find(project.ledger)
+        if folder is not None:
+            digest = sha256("\n".join(paths).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            return Place(folder) / f"settings-{digest}.json"
+    return None
+
+
+def _kept(cache: Place | None, places: Sequence[tuple[str, int, int]]) -> Settings | None:
+    """Return what the cache holds, None where it is not of these files as they are now."""
+    if cache is None:
+        return None
+    with suppress(*_FAULTS):
+        disk.refuse_link(os.path.dirname(cache))
+        kept = loads(worktree.read_small(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
+        values = kept["values"]
+        rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
+        if kept["files"] == list(map(list, places)) and values.keys() == rules.keys():
+            return Settings(**values) if all(rule.fits(values[field]) for field, rule in rules.items()) else None
+    return None
+
+
+def _keep(project: Project, cache: Place, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
+    """Write the cache; where that fails the files are read again next time."""
+    text = encoder()({"files": places, "values": settings._asdict()})
+    with suppress(OSError, TallybookError):
+        caches.make(cache.parent, project.ledger)
+        disk.store(cache, text.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,1 @@
+"""Requests that write: screened, decided under the lock, appended, rendered."""

@@ -1,0 +1,198 @@
+"""A person's own hand: retire, restore, pin, unpin, reword, merge, and undo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import attrs
+
+from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Wish, reason_fault
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.ledger.events import (
+    KIND_OF,
+    EventRedacted,
+    EventsVoided,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookUpdated,
+    PointNoted,
+)
+from tallybook.projections.event_rows import summary
+from tallybook.projections.fold import fold
+from tallybook.projections.playbook.view import PLAYBOOK
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.history.moments import session_of
+from tallybook.projections.surfaces.writing import record as recording
+from tallybook.projections.surfaces.writing.requests import Request, Undo
+from tallybook.projections.undo import VOIDABLE, Voided, history
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+__all__ = ["MAX_REASON_CHARS", "Undone", "undo", "wish"]
+
+_UNDOABLE: Final = VOIDABLE - {EventsVoided}
+_CHANGES: Final = _UNDOABLE - {PointNoted}
+_CLOSES: Final = (PlaybookUpdated, PlaybookEdited)
+_REVERSALS: Final = (EventsVoided, EventRedacted)
+# No sequence number has more.
+_SEQ_DIGITS: Final = 18
+
+
+@attrs.frozen
+class Undone:
+    """What was undone.
+
+    Attributes:
+        outcome: What became of the request.
+        events: Each event that is void now, as (sequence number, what it was in one line).
+    """
+
+    outcome: Outcome
+    events: tuple[tuple[int, str], ...]
+
+    @property
+    def redo(self) -> str:
+        """Return the command that brings the events back."""
+        return _command(self.outcome.seq_from)
+
+
+def wish(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
+    """Record what a person wants to become of an entry."""
+    return commands.recorded(project, Request(what, by))
+
+
+def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> Undone:
+    """Undo the last change, what an event's number or id stands for, or all of a session so far.
+
+    The number of an event about one entry stands for that event, any other for its whole batch.
+
+    Raises:
+        BadInputError: The event is of a kind that cannot be undone, there is no such session, or the reason could not
+            be recorded.
+        NothingToDoError: There is nothing to undo, it is undone already, or the last change is an import, an undo or
+            a redaction.
+    """
+    if reason and (fault := reason_fault(reason)) is not None:
+        raise BadInputError("--reason", fault, "nothing was recorded")
+    log = reading.open_log(project)
+    if log.head().seq:
+        # What waits in the spool, and manual edits of the file, came before this.
+        recording.write(project, [])
+    batches = history(lambda: decode(log.read()))
+    if session is not None:
+        session = session_of(log, session, f"--of {session}").session
+        records = _records_of(batches, session)
+        asked = Undo((), session, reason)
+    else:
+        records = _last_change(batches) if target is None else _named(batches, target)
+        asked = Undo(tuple(one.id for one in records), None, reason)
+    outcome = commands.recorded(project, Request(asked, by))
+    return Undone(outcome, tuple((one.seq, summary(one.event)) for one in records))
+
+
+def _command(seq: int | None) -> str:
+    return f"tallybook undo {seq}"
+
+
+def _undoable(batch: Batch) -> list[Recorded]:
+    """Return what of a batch can be undone and is not; an undo is undone by its number alone."""
+    return [record for record in batch.records if type(record.event) in _UNDOABLE]
+
+
+def _records_of(batches: Iterator[Batch], session: str) -> list[Recorded]:
+    """Return what of a session can be undone."""
+    said = [record for batch in batches if batch.may_say(session) for record in batch.records]
+    own = [record for record in said if record.by.session == session]
+    records = [record for record in own if type(record.event) in _UNDOABLE]
+    if not records:
+        undoing = max((record.event.by.seq for record in own if isinstance(record.event, Voided)), default=None)
+        if undoing is None:
+            raise NothingToDoError(f"session {session}", "has nothing to undo")
+        raise NothingToDoError(f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing)}")
+    return records
+
+
+def _last_change(batches: Iterator[Batch]) -> list[Recorded]:
+    """Return what can be undone of the last batch that changed the playbook or a score."""
+    playbook = PLAYBOOK.start()
+    last = before = candidate = None
+    for batch in batches:
+        entries = len(playbook.points)
+        fold(PLAYBOOK, [batch], playbook)
+        is_change = _is_change(batch) or len(playbook.points) != entries
+        if is_change or any(isinstance(event, _REVERSALS) for event in batch.events):
+            last, before = batch, candidate
+        if is_change:
+            candidate = batch
+    if last is None:
+        raise NothingToDoError("the ledger", "has nothing to undo")
+    if last is candidate and not _is_import(last):
+        return _undoable(last)
+    raise _refusal(last, before)
+
+
+def _is_change(batch: Batch) -> bool:
+    """Say whether a batch says something of the playbook or a score that stands; an empty update or edit does not."""
+    changes = [event for event in batch.events if type(event) in _CHANGES]
+    return any(not isinstance(event, _CLOSES) or getattr(event, "top", "") for event in changes)
+
+
+def _is_import(batch: Batch) -> bool:
+    return any(isinstance(event, PlaybookAdopted) for event in batch.events)
+
+
+def _refusal(last: Batch, before: Batch | None) -> NothingToDoError:
+    """Return why plain undo leaves the last change alone, with the commands that a person can mean."""
+    first = last.records[0].seq
+    hints = [f"to undo {_described(before)}"] if before is not None else ["nothing before it can be undone"]
+    if _is_import(last):
+        what = f"is an import, event {first}, which needs its number"
+        hints.insert(0, f"to undo it, run: {_command(first)}")
+    elif any(isinstance(event, EventsVoided) for event in last.events):
+        what = f"is itself an undo, event {first}"
+        hints.insert(0, f"to bring back what it undid, run: {_command(first)}")
+    else:
+        what = f"is a redaction, event {first}, which cannot be undone"
+    return NothingToDoError("undo", f"nothing was changed: the last change {what}", "; ".join(hints))
+
+
+def _described(batch: Batch) -> str:
+    """Return what a batch is and the command that undoes it."""
+    records = _undoable(batch)
+    record = next((one for one in reversed(records) if not _is_of_entry(one.event)), records[0])
+    return f"event {record.seq} ({summary(record.event)}), run: {_command(record.seq)}"
+
+
+def _is_of_entry(event: object) -> bool:
+    """Say whether an event is about one entry, and so can be undone without the rest of its batch."""
+    return KIND_OF[type(event)].startswith("point.")
+
+
+def _named(batches: Iterator[Batch], target: str) -> list[Recorded]:
+    """Return what an event's number or id stands for: an event about an entry for itself, any other for its batch."""
+    number, end = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
+    for batch in batches:
+        may_be, end = end < number <= batch.last or batch.may_hold({target}), batch.last
+        for record in batch.records if may_be else ():
+            if target in {str(record.seq), record.id}:
+                return _whole(record, batch)
+    raise BadInputError(f"event {target}", "is not in the ledger", "`tallybook log` shows the numbers")
+
+
+def _whole(record: Recorded, batch: Batch) -> list[Recorded]:
+    if isinstance(record.event, Voided):
+        by = record.event.by.seq
+        raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by)}")
+    if type(record.event) not in VOIDABLE:
+        hint = "nothing was recorded"
+        raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)
+    if _is_of_entry(record.event):
+        return [record]
+    return [one for one in batch.records if type(one.event) in VOIDABLE]

@@ -1,0 +1,139 @@
+"""A playbook as a dict that remembers what it came from, and what was done to it since: what ``compat`` saves."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger import clock
+from tallybook.ledger.decisions.legacy_import import read_legacy
+from tallybook.ledger.decisions.update import (
+    Known,
+    decide_extraction,
+    rating_fault,
+    read_extraction,
+    read_points,
+    text_fault,
+)
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import KeyPoint, PointAdded, PointRated
+from tallybook.ledger.names import STAMP, number_of, usable_name
+from tallybook.projections.playbook import render
+from tallybook.projections.playbook.entry_state import rated
+from tallybook.projections.playbook.prune import SPEC_POLICY
+from tallybook.projections.playbook.view import Playbook
+from tallybook.projections.surfaces.writing.requests import Change, Request, Update
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class LoadedPlaybook(dict[str, Any]):
+    """A playbook as ``load_playbook`` gives it: a plain dict to its user, that remembers what it came from.
+
+    Attributes:
+        base: The entries as they were loaded or last saved, with the updates since; what else differs is an edit.
+        top: The other top-level keys as they were loaded or last saved.
+        high_water: Highest number of a name that ever stood in the ledger or in this dict.
+        updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
+        known: Every name that the ledger had when this dict was loaded, and that this dict got since.
+        decided: What is pinned, pardoned and merged; it is no part of the document.
+    """
+
+    def __init__(self, document: Mapping[str, Any], state: Playbook) -> None:
+        """Take a canonical document of a playbook."""
+        super().__init__(document)
+        self.base: list[dict[str, Any]] = []
+        self.top: dict[str, Any] = {}
+        self.high_water = 0
+        self.updates: list[tuple[dict[str, Any], dict[str, str], str]] = []
+        self.known = set(state.used)
+        self.decided = Playbook()
+        self.settle(state)
+
+    def settle(self, state: Playbook) -> None:
+        """Take what stands here now as loaded or saved."""
+        self.base = copy.deepcopy(self["key_points"])
+        self.known |= {entry["name"] for entry in self["key_points"] if isinstance(entry, dict) and "name" in entry}
+        self.top = _top(self)
+        self.high_water = max(self.high_water, state.high_water)
+        self.updates = []
+        self.decided = Playbook(pinned=state.pinned, pardoned=state.pardoned, merged=state.merged)
+
+    def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:
+        """Note an update that was applied to this dict, so that the next save appends it.
+
+        Left out is what only this dict knows, and what the save brings as an edit: a text that a program put into
+        the dict, and an evaluation of a name that it never got from the ledger. By then it can be another entry's name.
+        """
+        texts = {entry["text"] for entry in self.base} | names.keys()
+        self.known |= set(names.values())
+        fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
+        rated = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in self.known]
+        said = copy.deepcopy({"new_key_points": fresh, "evaluations": rated})
+        self.base = apply_extraction(self.base, said, self.decided, 0, names)[0]
+        self.high_water = max([self.high_water, *(number_of(name) or 0 for name in names.values())])
+        # Its own key, so that an update that was spooled and is saved again counts once.
+        self.updates.append((said, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
+
+
+def _top(document: Mapping[str, Any]) -> dict[str, Any]:
+    return copy.deepcopy({key: document[key] for key in document if key not in {"key_points", "last_updated", STAMP}})
+
+
+def apply_extraction(
+    entries: list[dict[str, Any]],
+    payload: Mapping[str, Any],
+    decided: Playbook,
+    high_water: int,
+    wishes: Mapping[str, str] | None = None,
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, str]]:
+    """Return the entries that stay, those that are pruned, and the names given to new texts."""
+    points = {entry["name"]: _point(entry) for entry in entries}
+    highest = max((number_of(name) or 0 for name in points), default=0)
+    extraction = read_extraction(payload, "extraction_result")
+    decision = decide_extraction(extraction, Known(points, max(highest, high_water), points.keys()), wishes)
+    by_name = {entry["name"]: entry for entry in entries}
+    names: dict[str, str] = {}
+    for event in decision.events:
+        if isinstance(event, PointAdded):
+            entry = render.entry(KeyPoint(event.name, event.text or ""))
+            entries = [*entries, entry]
+            by_name[event.name] = entry
+            names[entry["text"]] = event.name
+        elif isinstance(event, PointRated):
+            meant = by_name.get(event.name) or by_name.get(decided.merged.get(event.name, ""))
+            if meant is not None:
+                point = rated(_point(meant), event.rating)
+                meant.update(helpful=point.helpful, harmful=point.harmful)
+    pruned = [entry for entry in entries if SPEC_POLICY.condemns(_point(entry)) and not decided.spares(_point(entry))]
+    return [entry for entry in entries if entry not in pruned], pruned, names
+
+
+def _point(entry: Mapping[str, Any]) -> KeyPoint:
+    return KeyPoint(entry["name"], entry["text"], entry.get("helpful", 0), entry.get("harmful", 0))
+
+
+def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
+    """Return a dict's entries, read as a file's would be where a program left them in another shape."""
+    try:
+        points = read_points(entries, "key_points")
+        if len({point.name for point in points}) == len(points) and all(usable_name(point.name) for point in points):
+            return points
+    except BadInputError:
+        pass
+    document = json.dumps({"key_points": entries}).encode()
+    return tuple(item.point for item in read_legacy(document, "key_points").items)
+
+
+def list_requests(playbook: LoadedPlaybook) -> list[Request]:
+    """Return what is to be recorded: each update, then the rest as an edit."""
+    by = {"rater": "reflector"}
+    requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
+    base, found = tuple(map(_point, playbook.base)), _entries(playbook["key_points"])
+    top = _top(playbook)
+    changed = json.dumps(top) if top != playbook.top else ""
+    if not requests or found != base or changed:
+        requests.append(Request(Change(base, found, changed), {"rater": "agent"}))
+    return requests

@@ -1,0 +1,309 @@
+"""Redacting: which events and files of a project hold a text, and how it leaves them all."""
+
+from __future__ import annotations
+
+from contextlib import closing
+import sys
+from typing import TYPE_CHECKING
+
+import attrs
+import click
+
+from tallybook.ledger.decisions.update import text_fault
+from tallybook.ledger.encoding import codec
+from tallybook.ledger.errors import (
+    EXIT_NO,
+    EXIT_NOT_WRITTEN,
+    BadInputError,
+    CannotWriteError,
+    LockHeldError,
+    OutcomeUnknownError,
+    TallybookError,
+)
+from tallybook.ledger.events import LogRecovered
+from tallybook.ledger.line import FREE_MARK, covered, dumps
+from tallybook.ledger.storage import disk, redacted_digests, redaction
+from tallybook.ledger.storage.redaction import SEALS
+from tallybook.projections import event_rows
+from tallybook.projections.surfaces.console.output import answer, say
+from tallybook.projections.surfaces.history import reading
+from tallybook.projections.surfaces.writing import overwrite_text, redaction_finish
+from tallybook.projections.surfaces.writing import record as recording
+from tallybook.projections.surfaces.writing.overwrite_text import MIN_TEXT_CHARS
+from tallybook.projections.surfaces.writing.redaction_finish import Erased
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.events import Event
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.recorded import Recorded
+    from tallybook.projections.surfaces.workspace.project import Project
+
+NOTHING = "nothing was redacted"
+BEYOND = "what left this folder is out of reach: git history and checkouts, backups, other copies, other users' caches"
+
+
+class NothingToRedactError(TallybookError):
+    """Neither an event nor a file holds the text."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self, what: str) -> None:
+        """Say what was looked for."""
+        super().__init__(f"{what}: no event and no file of Tallybook's here holds it")
+
+
+class NotConfirmedError(TallybookError):
+    """A person looked at what would be redacted, and said no."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self) -> None:
+        """Say that nothing came of it."""
+        super().__init__(f"redact: not confirmed; {NOTHING}")
+
+
+@attrs.frozen
+class Target:
+    """What is to go: the text of an event, or a text wherever it stands.
+
+    Attributes:
+        event: An event's id or sequence number, None where a text is given.
+        text: The text, None where an event is given.
+    """
+
+    event: str | None = None
+    text: str | None = None
+
+
+@attrs.frozen
+class Redacted:
+    """What became of a redaction.
+
+    Attributes:
+        events: The events that held the text, in order.
+        erased: What became of it on disk.
+        bodies: Sequence numbers of lines that hold it outside their free text, where it cannot be taken out.
+    """
+
+    events: tuple[Recorded, ...]
+    erased: Erased
+    bodies: tuple[int, ...]
+
+
+def look(project: Project, target: Target) -> Redacted:
+    """Return what would be redacted, writing nothing."""
+    log = reading.open_log(project)
+    texts = _texts(log.read(), target)
+    events, bodies = _search(log, log.read(), texts, target.event)
+    erased = redaction_finish.search(project, texts, blotting=False)
+    if _stands_in(project.playbook, texts) is not None:
+        # Rendered again, or taken in first where a hand changed it.
+        erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
+    return _some(Redacted(events, erased, bodies), target)
+
+
+def confirm(project: Project, target: Target, *, as_json: bool) -> None:
+    """Show what holds a text and ask whether it is to be redacted everywhere; only on a terminal.
+
+    Raises:
+        BadInputError: Nobody can be asked.
+        NotConfirmedError: The answer is no.
+        NothingToRedactError: Nothing holds it.
+    """
+    found = look(project, target)
+    number = f"{len(found.events):,} {'event' if len(found.events) == 1 else 'events'}"
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        what = f"is in {number}, and what is redacted cannot be restored"
+        raise BadInputError("--text", what, "list them with --dry-run, then give --yes")
+    from tallybook.projections.surfaces.console.terminal import harmless
+
+    for record in found.events:
+        say(f"event {record.seq}: {harmless(event_rows.summary(record.event))}")
+    for line in _lines(attrs.evolve(found, events=()), "would be redacted"):
+        say(line)
+    if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
+        raise NotConfirmedError
+
+
+def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> Redacted:
+    """Take a text out of the ledger and out of every file of the project.
+
+    Raises:
+        BadInputError: The event has no text, the text is too short, or the reason repeats it.
+        NothingToRedactError: Nothing holds it.
+        TallybookError: The ledger is held, damaged, or could not be written.
+    """
+    _check(reason, by, ())
+    # What waits in the spool and what a hand changed becomes events first, and is found with the others.
+    if recording.write(project, []).state is None:
+        raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
+    with closing(reading.open_log(project)) as log:
+        if not log.exists():
+            # It raises where nothing holds the text: then no ledger is begun.
+            look(project, target)
+        with log.transaction() as tx:
+            texts = _texts(tx.read(), target)
+            _check(reason, by, texts)
+            events, bodies = _search(log, tx.read(), texts, target.event)
+            if events:
+                _remember(log, target, events)
+            before = redaction.owed(log.folder) or redaction.Owed((), (), "", {})
+            ids = dict.fromkeys((*before.ids, *(one.id for one in events)))
+            texts_owed = dict.fromkeys((*before.texts, *texts))
+            redaction.owe(log.folder, redaction.Owed(tuple(ids), tuple(texts_owed), reason, by))
+        erased = _finish(project, log)
+        if not events and (erased.files or erased.stands):
+            with log.transaction():
+                _remember(log, target, events)
+    done = Redacted(events, _with_playbook(project, erased, texts, _rendered_again(project)), bodies)
+    return _some(done, target)
+
+
+def _remember(log: JsonlLog, target: Target, events: Collection[Recorded]) -> None:
+    """Note what is redacted, so that it does not come back; to be done under the ledger's lock."""
+    texts = {one.id: codec.texts_of(one.event).values() for one in events}
+    redacted_digests.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
+
+
+def _rendered_again(project: Project) -> Exception | None:
+    """Write ``playbook.json`` without the text; return what hinders that."""
+    try:
+        return recording.write(project, []).unrendered
+    except TallybookError as error:
+        return error
+
+
+def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
+    """Refuse a reason, or a name of who says so, that no event could carry or that holds the text itself."""
+    if (fault := text_fault(reason)) is not None:
+        raise BadInputError("--reason", fault, NOTHING)
+    for option, said in {"reason": reason, **by}.items():
+        if any(text in said for text in texts):
+            raise BadInputError(f"--{option}", "holds the text itself", "say it in other words")
+
+
+def _finish(project: Project, log: JsonlLog) -> Erased:
+    """Do what was noted a moment ago; what hinders that leaves it to the next writer."""
+    try:
+        return redaction_finish.finish(project, log)
+    except (LockHeldError, CannotWriteError, OutcomeUnknownError) as error:
+        return Erased(stands=(f"{log.path}: begun, and the next command that writes goes on: {error}",))
+
+
+def _some(done: Redacted, target: Target) -> Redacted:
+    """Return what was found, or say that nothing was."""
+    if not (done.events or done.bodies or done.erased.files or done.erased.stands or done.erased.foreign):
+        raise NothingToRedactError("--text" if target.event is None else target.event)
+    return done
+
+
+def _with_playbook(project: Project, erased: Erased, texts: Collection[str], error: Exception | None) -> Erased:
+    """Return what became of it with a look at ``playbook.json``, which was rendered without it."""
+    fault = _stands_in(project.playbook, texts)
+    if fault is None:
+        return erased
+    why = "" if error is None else f" ({error})"
+    stands = f"{project.playbook}: {fault}{why}; `tallybook replay` writes it"
+    return attrs.evolve(erased, stands=(*erased.stands, stands))
+
+
+def _stands_in(path: Path, texts: Collection[str]) -> str | None:
+    """Say whether a text stands in a file, None where it does not."""
+    try:
+        return "holds it" if texts and overwrite_text.holds(path, overwrite_text.forms(texts)) else None
+    except FileNotFoundError:
+        return None
+    except (TallybookError, OSError) as error:
+        return f"could not be searched: {error}"
+
+
+def _texts(batches: Iterable[RawBatch], target: Target) -> tuple[str, ...]:
+    """Return the texts that must go."""
+    if target.text is not None:
+        if len(target.text.strip()) < MIN_TEXT_CHARS:
+            raise BadInputError("--text", f"has fewer than {MIN_TEXT_CHARS} characters", NOTHING)
+        if (fault := text_fault(target.text)) is not None:
+            raise BadInputError("--text", fault, NOTHING)
+        return (target.text,)
+    for record in _every(batches):
+        if target.event in {record.id, str(record.seq)}:
+            texts = codec.texts_of(record.event).values()
+            if not texts and not isinstance(record.event, LogRecovered):
+                raise BadInputError(f"event {record.seq}", "has no text, or no more", "`tallybook log --json` shows it")
+            return tuple(text for text in texts if len(text.strip()) >= MIN_TEXT_CHARS)
+    raise BadInputError(f"event {target.event}", "is not in the ledger", "`tallybook log --json` shows each id and seq")
+
+
+def _every(batches: Iterable[RawBatch]) -> Iterator[Recorded]:
+    """Yield every event of the batches."""
+    for batch in codec.decode(batches):
+        yield from batch.records
+
+
+def _records(batches: Iterable[RawBatch]) -> Iterator[Recorded]:
+    """Yield the events of the batches that have free text at all, or seal what may be text."""
+    return _every(batch for batch in batches if FREE_MARK in batch.data or SEALS in batch.data)
+
+
+def _search(
+    log: JsonlLog, batches: Iterable[RawBatch], texts: Collection[str], event: str | None
+) -> tuple[tuple[Recorded, ...], tuple[int, ...]]:
+    """Return the events whose text holds one of these, the one that is meant, and the lines that hold one elsewhere."""
+    wanted = overwrite_text.forms(texts)
+    written = [dumps(text)[1:-1].encode() for text in texts]
+    events: list[Recorded] = []
+    bodies: list[int] = []
+    for raw in batches:
+        said = covered(raw.data)
+        if any(one in said for one in written):
+            lines = said.split(b"\n")
+            bodies += [raw.first + i for i, line in enumerate(lines) if any(one in line for one in written)]
+        events += [
+            record
+            for record in _records([raw])
+            if event in {record.id, str(record.seq)} or _holds(log, raw, record.event, wanted)
+        ]
+    return tuple(events), tuple(bodies)
+
+
+def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) -> bool:
+    """Say whether the text of an event, or the range that it seals, holds one of these forms."""
+    if isinstance(event, LogRecovered):
+        return not raw.blotted and overwrite_text.in_range(log.path, event.begin, event.end, wanted)
+    return any(form in text for text in codec.texts_of(event).values() for form in wanted)
+
+
+def tell(done: Redacted, what: str, *, as_json: bool) -> int:
+    """Print what became of it and return the exit code: 4 where the text still stands in what is Tallybook's."""
+    erased = done.erased
+    if as_json:
+        events = [{"seq": one.seq, "id": one.id, "kind": event_rows.kind_of(one.event)[0]} for one in done.events]
+        files, foreign = [str(path) for path in erased.files], [str(path) for path in erased.foreign]
+        said = {"events": events, "files": files, "stands": list(erased.stands)}
+        said |= {"bodies": list(done.bodies), "foreign": foreign, "unsearched": list(erased.unsearched)}
+        answer(said | {"beyond": BEYOND})
+    else:
+        for line in _lines(done, what):
+            say(line)
+    return EXIT_NOT_WRITTEN if erased.stands else 0
+
+
+def _lines(done: Redacted, what: str) -> Iterator[str]:
+    for one in done.events:
+        name = getattr(one.event, "name", "")
+        yield f"{what}: event {one.seq}, {event_rows.kind_of(one.event)[0]}{f' {name}' if name else ''}"
+    for path in done.erased.files:
+        yield f"{what}: {path}"
+    for line in done.erased.stands:
+        yield f"still stands: {line}"
+    for seq in done.bodies:
+        yield f"not reached: event {seq} holds it in a name, a rating or who said it, where the chain needs it"
+    for path in done.erased.foreign:
+        yield f"not touched: {path} holds it and is not Tallybook's"
+    for line in done.erased.unsearched:
+        yield f"not searched: {line}"
+    yield f"note: {BEYOND}"

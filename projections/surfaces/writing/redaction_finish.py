@@ -1,0 +1,127 @@
+"""Finishing a redaction that is owed: the event that says so, the files, the log.
+
+Any command that writes goes on with one that was cut short.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger.encoding import codec
+from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
+from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
+from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.workspace import cache_cleaning
+from tallybook.projections.surfaces.writing import overwrite_text
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+    from pathlib import Path
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.storage.redaction import Owed
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+@attrs.frozen
+class Erased:
+    """What became of a redaction on disk.
+
+    Attributes:
+        files: Files in which the text was blotted out.
+        stands: Where it still stands although it should not, and why, a line each.
+        foreign: Files in the agent's folder that hold it and are not Tallybook's.
+        unsearched: What is not Tallybook's and could not be searched, such as a link out of the folder, a line each.
+    """
+
+    files: tuple[Path, ...] = ()
+    stands: tuple[str, ...] = ()
+    foreign: tuple[Path, ...] = ()
+    unsearched: tuple[str, ...] = ()
+
+
+def finish(project: Project, log: JsonlLog) -> Erased:
+    """Do what is owed: say so in the ledger, blot the texts out of the files, and last out of the log.
+
+    Killed at any point it is begun again by the next writer; readers take the texts for gone all the while.
+
+    Raises:
+        TallybookError: The ledger is held, damaged, or could not be written.
+    """
+    owed = redaction.owed(log.folder)
+    if owed is None:
+        return Erased()
+    _say(log, owed)
+    _await_rendering(project)
+    uncleared = cache_cleaning.clear(log.folder)
+    done = search(project, owed.texts, blotting=True)
+    done = attrs.evolve(done, stands=(*done.stands, *uncleared))
+    try:
+        with log.transaction() as tx:
+            redaction.erase(log.path, tx.read(), frozenset(owed.ids))
+            # Another process may have finished it, and yet another may owe more since.
+            if not done.stands and redaction.owed(log.folder) == owed:
+                redaction.paid(log.folder)
+    except (CannotWriteError, OutcomeUnknownError) as error:
+        return attrs.evolve(done, stands=(*done.stands, str(error)))
+    return done
+
+
+def _say(log: JsonlLog, owed: Owed) -> None:
+    """Append ``event.redacted`` for each event that has none yet."""
+    with log.transaction() as tx:
+        said = _said(batch for batch in tx.read() if redaction.redacted_by(batch))
+        drafts = [codec.encode(EventRedacted(id_, owed.reason)) for id_ in owed.ids if id_ not in said]
+        if drafts and (batch := tx.append(drafts, owed.by)) is not None:
+            said |= _said([batch])
+        redacted_digests.name_events(log.folder, said)
+
+
+def _said(batches: Iterable[RawBatch]) -> dict[str, int]:
+    """Return id of a redacted event → number of the event that says so."""
+    records = (record for batch in codec.decode(batches) for record in batch.records)
+    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
+
+
+def _await_rendering(project: Project) -> None:
+    """Let a rendering end that may have begun before the event, or a checkpoint; those behind it hold no such text.
+
+    What still holds it under a rendering's own name is then a killed process's, and nobody renames it any more.
+
+    Raises:
+        LockHeldError: It takes too long.
+    """
+    ledger = project.ledger
+    cache = caches.find(ledger)
+    stored = [] if cache is None or not (cache / checkpoints.LOCK).exists() else [cache / checkpoints.LOCK]
+    for path in (ledger / "render.lock", *stored):
+        fd = disk.open_file(path, write=True, create=True)
+        try:
+            disk.lock(fd, path, disk.LOCK_WAIT_MS)
+        finally:
+            os.close(fd)
+
+
+def search(project: Project, texts: Collection[str], *, blotting: bool) -> Erased:
+    """Find every file that holds one of these texts, and blot it out of those of ours if that is wanted."""
+    found: dict[str, list[Any]] = {"files": [], "stands": [], "foreign": [], "unsearched": []}
+    forms, cut = overwrite_text.forms(texts), overwrite_text.cut_forms(texts)
+    for path, own in overwrite_text.files(project) if texts else ():
+        wanted = (*forms, *cut) if path.parent.name == "diagnostic" else forms
+        try:
+            if own and (overwrite_text.blot if blotting else overwrite_text.holds)(path, wanted):
+                found["files"].append(path)
+            if not own and overwrite_text.holds(path, wanted):
+                found["foreign"].append(path)
+            elif own and blotting and overwrite_text.holds(path, wanted):
+                found["stands"].append(f"{path}: holds it in a spelling that cannot be blotted out; delete it")
+        except (TallybookError, OSError) as error:
+            # A file that is gone meanwhile holds nothing; one that cannot be read may.
+            if path.exists():
+                found["stands" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
+    return Erased(**{what: tuple(those) for what, those in found.items()})

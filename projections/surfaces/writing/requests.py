@@ -1,0 +1,334 @@
+"""What can be asked to be recorded, as values: updates, edits and imports; how each is decided, and how it waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.decisions.curation import Wish, decide_wish
+from tallybook.ledger.decisions.update import (
+    Decision,
+    Edit,
+    Known,
+    decide_edit,
+    decide_extraction,
+    read_extraction,
+    read_points,
+    rename_in_top,
+)
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.encoding.event_json import REFUSALS, structure
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.events import EventsVoided
+from tallybook.ledger.fast_stdlib import later
+from tallybook.ledger.line import BY_FIELDS, dumps
+from tallybook.ledger.names import Naming
+from tallybook.ledger.storage.redacted_digests import NONE, RedactedTextError
+from tallybook.projections.playbook.render import entry
+from tallybook.projections.surfaces.hooks.append import BESIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from tallybook.ledger.decisions import legacy_import as seeds
+    from tallybook.ledger.decisions.legacy_import import LegacyItem
+    from tallybook.ledger.events import Event, KeyPoint
+    from tallybook.ledger.storage.redacted_digests import Redactions
+    from tallybook.projections.playbook.view import Playbook
+else:
+    seeds = later("tallybook.ledger.decisions.legacy_import")
+
+UNSCREENED: Final = frozenset({"human", "import", "test"})
+"""Raters whose words are kept as they are: people, and what files already held."""
+# So many ids fit a line of the ledger, whatever the reason and the rater.
+_IDS_A_LINE: Final = 1_000
+
+
+@attrs.frozen
+class Update:
+    """An extraction result, as it was sent.
+
+    Attributes:
+        payload: What came from outside; nothing in it is trusted.
+        names: Text → the name that a program has given it already.
+        beside: What stands before it in the same batch and decides nothing.
+    """
+
+    payload: Any
+    names: Mapping[str, str] = attrs.field(factory=dict)
+    beside: tuple[Event, ...] = ()
+
+
+@attrs.frozen
+class Change:
+    """A playbook that a program changed beside its updates.
+
+    Attributes:
+        base: The entries before the change.
+        found: The entries after it.
+        top: The other top-level keys as a JSON object, where they were changed; empty elsewhere.
+    """
+
+    base: tuple[KeyPoint, ...]
+    found: tuple[KeyPoint, ...]
+    top: str = ""
+
+
+@attrs.frozen
+class Import:
+    """A legacy file.
+
+    Attributes:
+        data: Its bytes.
+        source: What problems call it.
+    """
+
+    data: bytes
+    source: str
+
+
+@attrs.frozen
+class Undo:
+    """Events to be taken back.
+
+    Attributes:
+        ids: Their ids.
+        session: A session of which everything so far is meant, None without one.
+        reason: Why, empty where none was given.
+    """
+
+    ids: tuple[str, ...] = ()
+    session: str | None = None
+    reason: str = ""
+
+
+@attrs.frozen
+class Facts:
+    """What a hook saw; nothing is decided about it.
+
+    Attributes:
+        events: What is recorded, as it is.
+    """
+
+    events: tuple[Event, ...]
+
+
+What = Update | Change | Import | Wish | Undo | Facts
+"""What can be recorded; all but an Update waits for nobody."""
+
+
+@attrs.frozen
+class Delivery:
+    """Who says something, and when.
+
+    Attributes:
+        by: Who says so; ``rater`` at least.
+        key: What names this delivery for ever; None where it cannot come twice.
+        when: When it happened, if not now.
+    """
+
+    by: Mapping[str, str]
+    key: str | None = None
+    when: str | None = None
+
+
+@attrs.frozen
+class Request:
+    """Something to record as one batch.
+
+    Attributes:
+        what: What is to be recorded.
+        by: Who says so; ``rater`` at least.
+        key: What names this delivery for ever; None where it cannot come twice.
+        when: When it happened, if not now.
+    """
+
+    what: What
+    by: Mapping[str, str]
+    key: str | None = None
+    when: str | None = None
+
+
+def check(request: Request) -> None:
+    """Refuse what could never be recorded, before anything is opened.
+
+    Raises:
+        BadInputError: It is no extraction result, brings top-level keys that no file could hold, or does not say who.
+    """
+    if isinstance(request.what, Update):
+        read_extraction(request.what.payload)
+    elif isinstance(request.what, Change) and request.what.top:
+        _check_top(request.what.top)
+    by = request.by
+    named = isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values())
+    if not named or "rater" not in by or not by.keys() <= set(BY_FIELDS):
+        raise BadInputError("by", "does not say who", f"it takes {', '.join(BY_FIELDS)}, none of them empty")
+    if request.key is not None and not request.key:
+        raise BadInputError("key", "is empty", "leave it out, or name the delivery")
+
+
+def _check_top(top: str) -> None:
+    """Refuse top-level keys that could be recorded and never be rendered."""
+    value = strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")
+    if not isinstance(value, dict):
+        raise BadInputError("top", f"expected an object, got {type(value).__name__}", strict_json.HINT)
+    try:
+        dumps(value).encode()
+    except UnicodeEncodeError as error:
+        raise BadInputError(
+            "top", "holds half of a surrogate pair, which is no Unicode text", strict_json.HINT
+        ) from error
+
+
+def decide(
+    what: What, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NONE
+) -> Decision:
+    """Decide what a request comes to, on the playbook as it stands under the lock.
+
+    Args:
+        what: The request.
+        state: The playbook.
+        renamed: Name that the sender uses → the entry's name in the ledger, from its earlier requests. Only the
+            deciders of `tallybook.ledger.decisions.update` translate names.
+        redactions: What was redacted in this ledger; a new text that is one of these is refused.
+
+    Raises:
+        RedactedTextError: The only text that a request brings was redacted.
+    """
+    renamed = renamed or {}
+    known = Known(
+        state.points, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
+    )
+    if isinstance(what, Facts):
+        return Decision(redactions.without_notes(what.events))
+    if isinstance(what, Undo):
+        # Without a session each event names as many ids as a line can hold.
+        ids = [what.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(what.ids), _IDS_A_LINE)] or [()]
+        return Decision(tuple(EventsVoided(some, what.session, what.reason) for some in ids))
+    if isinstance(what, Wish):
+        if (why := redactions.refusal(what.text)) is not None:
+            raise RedactedTextError("TEXT", why)
+        return decide_wish(what, known)
+    if isinstance(what, Import):
+        legacy, refused = redactions.without_redacted(_fresh(what, state))
+        return Decision(seeds.seed_events(legacy), refused)
+    if isinstance(what, Update):
+        decision = decide_extraction(read_extraction(what.payload), known, what.names, renamed)
+        return attrs.evolve(decision, events=(*redactions.without_notes(what.beside), *decision.events))
+    base = {renamed.get(point.name, point.name): point for point in what.base}
+    drift = {
+        name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
+        for name, now in state.points.items()
+        if name in base
+    }
+    top = what.top if redactions.refusal_in_json(what.top) is None else ""
+    return decide_edit(Edit(what.base, what.found, top), known, drift, renamed)
+
+
+def _fresh(what: Import, state: Playbook) -> Any:
+    """Return a legacy file without the entries whose text stands, and with names that were never used here."""
+    legacy = seeds.read_legacy(what.data, what.source, state.used)
+    by_text = {point.text: name for name, point in state.points.items()}
+    kept = tuple(item for item in legacy.items if item.point.text not in by_text)
+    items = _renamed(kept, state)
+    names = {item.point.name: by_text[item.point.text] for item in legacy.items if item.point.text in by_text}
+    names |= {old.point.name: new.point.name for old, new in zip(kept, items, strict=True)}
+    return attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names))
+
+
+def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
+    """Give new names to entries whose names were used in this ledger before: a name means one entry for ever."""
+    naming = Naming({*state.used, *(item.point.name for item in items)})
+    naming.highest = state.high_water
+    naming.given = set(state.used)
+    return tuple(
+        attrs.evolve(item, point=attrs.evolve(item.point, name=naming.give(item.point.name))) for item in items
+    )
+
+
+def to_wait(request: Request) -> dict[str, Any]:
+    """Return a request as JSON, to wait in the spool; an import does not wait."""
+    what = request.what
+    said: dict[str, Any] = {"by": dict(request.by), "key": request.key}
+    if isinstance(what, Update):
+        drafts = map(encode, what.beside)
+        beside = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        return said | {"update": what.payload, "names": dict(what.names), "beside": beside}
+    if isinstance(what, Change):
+        return said | {"base": list(map(entry, what.base)), "found": list(map(entry, what.found)), "top": what.top}
+    raise BadInputError("request", "does not wait in the spool")
+
+
+def all_from_wait(values: Any, key: str, when: Any) -> list[Request]:
+    """Return the requests of one spool file.
+
+    Args:
+        values: A list of what `to_wait` returned, as it was read again: anything may stand there.
+        key: Names the file, so that each request is recorded once.
+        when: When they were sent: anything, too.
+
+    Raises:
+        BadInputError: One of them is no request, or they are no list; none of them is to be recorded.
+    """
+    if not isinstance(values, list):
+        raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
+    return [from_wait(value, f"{key}:{index}", when) for index, value in enumerate(values)]
+
+
+def from_wait(value: Any, key: str, when: Any) -> Request:
+    """Return a request that waited.
+
+    Args:
+        value: What `to_wait` returned, as it was read again: anything may stand there.
+        key: The key it gets where it has none, so that it is recorded once.
+        when: When it was sent: anything, too. It happened then, unless it says itself when it did.
+
+    Raises:
+        BadInputError: It is no request.
+    """
+    fields = value if isinstance(value, dict) else {}
+    when = fields.get("when", when)
+    _check_moment(when)
+    given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
+    if "update" in fields:
+        what: What = Update(fields["update"], _names(names), _facts(fields.get("beside", ())))
+    elif "facts" in fields:
+        what = Facts(_facts(fields["facts"]))
+        if not what.events:
+            raise BadInputError("facts", "are none")
+    elif "found" in fields and isinstance(top, str):
+        what = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
+    else:
+        raise BadInputError("request", "is neither an update nor a change, and no facts")
+    request = Request(what, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
+    check(request)
+    return request
+
+
+def _check_moment(when: Any) -> None:
+    """Refuse what the ledger would not write as a moment: it would stand on the line as damage for ever."""
+    try:
+        fits = isinstance(when, str) and clock.moment(clock.unix_us(when)).at == when
+    except (ValueError, OverflowError, OSError):
+        fits = False
+    if not fits:
+        raise BadInputError("at", "is no moment as the ledger writes it")
+
+
+def _facts(value: Any) -> tuple[Event, ...]:
+    """Return facts that waited: a list of kind, version, body and free text."""
+    try:
+        facts = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
+        if not all(kind in BESIDE for kind, _, _ in facts):
+            raise BadInputError("facts", "are none that change nothing")
+        return tuple(structure(*fact) for fact in facts)
+    except REFUSALS as error:
+        raise BadInputError("facts", f"do not fit their kind: {error}") from error
+
+
+def _names(value: object) -> dict[str, str]:
+    pairs = value.items() if isinstance(value, dict) else ()
+    return {text: name for text, name in pairs if isinstance(name, str)}
