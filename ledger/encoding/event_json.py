@@ -179,14 +179,15 @@ def decode_fast(what: bytes) -> Event | None:
     shape = _shape_of(begin)
     if shape is None or not rest.endswith(b"}\n"):
         return None
+    first_text, decode, unstructure, encode = shape
     fields = rest[:-2]
-    if shape.first_text:
+    if first_text:
         body, *texts = _BETWEEN.split(fields, 1)
-        if not (texts and texts[0].startswith(shape.first_text)):
+        if not (texts and texts[0].startswith(first_text)):
             return None
         fields = body + texts[0]
     try:
-        event: Event = shape.decode(fields)
+        event: Event = decode(fields)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return event if shape.encode(shape.unstructure(event)) == fields else None
+    return event if encode(unstructure(event)) == fields else None
