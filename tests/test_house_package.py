@@ -102,3 +102,5 @@ def test_folders_of_a_project_with_the_same_names_do_not_collide(tmp_path: Path,
         "-c", "import ledger, tallybook.ledger.events as e, projections, prompts; print(e.PointRated.__name__)"
     )
     assert (0, "my own\nmy own\nmy own\nPointRated\n") == (both.returncode, both.stdout), both.stderr
+    prompt = python("-c", "from tallybook import compat; print(compat.format_playbook(compat.load_playbook()))")
+    assert "Write tests" in prompt.stdout, prompt.stderr

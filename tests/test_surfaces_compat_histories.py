@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from reference_model import Model, extraction, next_name, point
@@ -167,6 +167,17 @@ STEPS = st.one_of(
 )
 
 
+# The second dict's "c" was kpt_002 until its save; that name is the first dict's "put 1" in the ledger.
+STALE_NAME = [
+    (0, ("put",)),
+    (1, ("update", ["c"], [])),
+    (0, ("save",)),
+    (1, ("save",)),
+    (1, ("update", [], [(3, "helpful")])),
+]
+
+
+@example(STALE_NAME)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=14))
 def test_updates_saved_together_equal_the_reference_model(

@@ -118,7 +118,7 @@ def load_template(name: str = TEMPLATE) -> str:
     own = get_user_claude_dir() / "prompts" / name
     if own.is_file():
         return own.read_text(encoding="utf-8")
-    return resources.files("prompts").joinpath(name).read_text(encoding="utf-8")
+    return resources.files("tallybook.prompts").joinpath(name).read_text(encoding="utf-8")
 
 
 def load_playbook() -> dict[str, Any]:
@@ -207,6 +207,8 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     for entry in loaded["key_points"]:
         if isinstance(entry, dict) and "name" in entry:
             entry["name"] = renamed.get(entry["name"], entry["name"])
+    # A later rating of a name that an entry had only here would count for another entry, which the ledger gave it to.
+    loaded.known -= renamed.keys()
     _leave_out(loaded, report)
     # What was spooled stays to be saved again: only then are the names known that it got.
     if report.state is not None:
@@ -230,9 +232,6 @@ def _leave_out(playbook: LoadedPlaybook, report: record.Report) -> None:
             entry["text"] = standing[name].text
             kept.append(entry)
     playbook["key_points"][:] = kept
-    # A later rating of a name that a refused text had here would count for the entry that has it in the ledger.
-    renamed = [names for outcome in report.outcomes for names in outcome.renamed.items()]
-    playbook.known -= {name for name, given in renamed if given in refused}
     for name, one in refused.items():
         warnings.warn(f"{name}: {one.reason}", stacklevel=3)
 
