@@ -114,3 +114,16 @@ def test_the_time_to_salvage_a_planted_log_grows_as_the_log_does(
 ) -> None:
     """Verification, which goes on at each place that proves itself, reads a byte no more often in a longer log."""
     assert GROWTH > growth(readings, plant, lambda fd, size: list(survey(fd, START, size, "events.jsonl")))
+
+
+def test_seals_are_looked_for_in_one_read_of_a_short_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log that fits one window is read once, and not again for each place near its end."""
+    offsets: list[int] = []
+
+    def noted(fd: int, size: int, offset: int) -> bytes:
+        offsets.append(offset)
+        return read_at(fd, size, offset)
+
+    monkeypatch.setattr(damage, "read_at", noted)
+    assert () == damage.DamageIndex(file_of(b"x" * FEW), FEW).seals(0)
+    assert [0] == offsets

@@ -69,6 +69,8 @@ class DamageIndex:
             while found >= 0:
                 yield position + found
                 found = window.find(_SEAL, found + 1)
+            if not window or position + len(window) >= self._end:
+                return
             # A mark may lie across two windows.
             position += max(len(window) - len(_SEAL), 1)
 
