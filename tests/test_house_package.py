@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from typing import TYPE_CHECKING
+import venv
 import zipfile
 
+import click
 import pytest
 
 from installed import ROOT, package_folders
+from tallybook.projections.surfaces.cli.main import tallybook as command_line
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,47 +66,128 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert {name for name in in_tree() if not name.endswith("README.md")} == shipped
 
 
-def test_folders_of_a_project_with_the_same_names_do_not_collide(tmp_path: Path, wheel: Path) -> None:
-    """A project with its own ledger/, projections/ and prompts/ on PYTHONPATH runs every verb, and imports both."""
-    site = tmp_path / "site"
+VERBS = """
+import sys
+
+import ledger, projections, prompts
+from tallybook.projections.surfaces.entry import run
+
+for line in sys.stdin:
+    print(line.strip(), "->", run(line.split()), file=sys.stderr)
+"""
+"""Imports the folders of a project, then runs the verb in each line of standard input and prints its exit code."""
+
+LINES = """
+init
+import legacy.json
+add Write-tests
+record extraction.json
+rate kpt_001 helpful
+show
+why kpt_001
+log
+blame
+graveyard
+needs-ratings
+verify
+replay --check
+bisect count>1
+diff 4
+what-if --policy final
+sql SELECT+1
+pin kpt_001
+unpin kpt_001
+reword kpt_001 Write-tests-first
+merge kpt_001 kpt_004
+retire kpt_002
+restore kpt_002
+undo
+redact --text Old-words --reason typo --yes
+metrics --session s1 --component ac01 startup_ms=8000
+score
+baseline ac01 --value 50
+gate
+reflect
+doctor
+uninstall
+hook --help
+"""
+"""Every verb, for a project that has the files which are named."""
+
+EVENTS = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop", "PreCompact", "SessionEnd")
+
+
+@pytest.fixture
+def colliding(tmp_path: Path, wheel: Path) -> tuple[Path, dict[str, str]]:
+    """Return a project that has its own folders of the repository's names, and the environment to use it in.
+
+    There the wheel is installed, and PYTHONPATH begins with the project.
+    """
+    site, project = tmp_path / "site", tmp_path / "project"
     zipfile.ZipFile(wheel).extractall(site)
-    project = tmp_path / "project"
     (project / ".claude").mkdir(parents=True)
     for name in FOLDERS:
         (project / name).mkdir()
         (project / name / "__init__.py").write_text(MINE)
-    environment = os.environ | {"PYTHONPATH": f".{os.pathsep}{site}", "CLAUDE_PROJECT_DIR": str(project)}
+    paths = {"PYTHONPATH": f".{os.pathsep}{site}", "CLAUDE_PROJECT_DIR": str(project), "HOME": str(tmp_path)}
+    return project, os.environ | paths
 
-    def python(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *words],
-            cwd=project,
-            env=environment,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
 
-    for words, stdin in (
-        (["add", "Write tests"], ""),
-        (["rate", "kpt_001", "helpful"], ""),
-        (["record", "-"], '{"new_key_points": ["Commit small steps"], "evaluations": []}'),
-        (["show"], ""),
-        (["why", "kpt_001"], ""),
-        (["log"], ""),
-        (["verify"], ""),
-        (["replay", "--check"], ""),
-        (["hook"], '{"hook_event_name": "SessionStart", "session_id": "s1"}'),
-        (["hook"], '{"hook_event_name": "Stop", "session_id": "s1", "last_assistant_message": "[kpt_001]"}'),
-        (["score"], ""),
-        (["doctor"], ""),
-    ):
-        done = python("-m", "tallybook", *words, stdin=stdin)
-        assert (0, False) == (done.returncode, "my own" in done.stdout), (words, done)
-    both = python(
-        "-c", "import ledger, tallybook.ledger.events as e, projections, prompts; print(e.PointRated.__name__)"
+def python(place: tuple[Path, dict[str, str]], words: list[str], given: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a project, with words and standard input."""
+    project, environment = place
+    command = [sys.executable, *words]
+    return subprocess.run(
+        command, cwd=project, env=environment, input=given, capture_output=True, text=True, check=False
     )
-    assert (0, "my own\nmy own\nmy own\nPointRated\n") == (both.returncode, both.stdout), both.stderr
-    prompt = python("-c", "from tallybook import compat; print(compat.format_playbook(compat.load_playbook()))")
-    assert "Write tests" in prompt.stdout, prompt.stderr
+
+
+def test_every_verb_runs_where_a_project_has_folders_of_the_same_names(colliding: tuple[Path, dict[str, str]]) -> None:
+    """One process imports a project's own ledger, projections and prompts, and runs every verb of the wheel."""
+    project, _ = colliding
+    (project / "legacy.json").write_text('{"key_points": ["Read the logs", "Read all logs", "Old-words"]}')
+    (project / "extraction.json").write_text('{"new_key_points": ["Commit small steps"], "evaluations": []}')
+    assert {*command_line.list_commands(click.Context(command_line))} == {
+        line.split()[0] for line in LINES.split("\n") if line
+    }
+    done = python(colliding, ["-c", VERBS], LINES.strip())
+    assert 3 == done.stdout.count("my own")
+    assert [f"{line} -> 0" for line in LINES.strip().split("\n")] == re.findall(
+        r"^.* -> .*$", done.stderr, re.MULTILINE
+    )
+
+
+def test_the_command_and_its_hooks_run_there_as_processes(colliding: tuple[Path, dict[str, str]]) -> None:
+    """`python -m tallybook` loads none of a project's own modules, and neither does the hook of any event."""
+    rows = [(["add", "Write tests"], ""), (["show"], "")]
+    rows += [
+        (["hook"], json.dumps({"hook_event_name": event, "session_id": "s1", "last_assistant_message": "[kpt_001]"}))
+        for event in EVENTS
+    ]
+    for words, given in rows:
+        done = python(colliding, ["-m", "tallybook", *words], given)
+        assert (0, "", False) == (done.returncode, done.stderr, "my own" in done.stdout), (words, done)
+    assert not (colliding[0] / ".claude" / "ledger" / "hook-error").exists()
+    kinds = python(colliding, ["-m", "tallybook", "log", "--json"], "").stdout
+    assert (True, True) == ("playbook.injected" in kinds, "point.cited" in kinds)
+    prompt = "import ledger, tallybook.compat as old; print(old.format_playbook(old.load_playbook()))"
+    assert "Write tests" in python(colliding, ["-c", prompt], "").stdout
+
+
+def test_the_examples_of_the_library_satisfy_a_strict_type_checker(tmp_path: Path, wheel: Path) -> None:
+    """The page's examples pass `mypy --strict` in an environment that has the wheel; an unknown name does not."""
+    venv.create(tmp_path / "venv", with_pip=False)
+    interpreter = tmp_path / "venv" / "bin" / "python"
+    [site] = (tmp_path / "venv").glob("lib/python*/site-packages")
+    zipfile.ZipFile(wheel).extractall(site)
+    # attrs, which the types of the records come from, as an installer would have put it there.
+    (site / "others.pth").write_text(sysconfig.get_path("purelib"))
+    page = (ROOT / "projections" / "surfaces" / "library" / "README.md").read_text(encoding="utf-8")
+    examples = "\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL))
+    (tmp_path / "examples.py").write_text(f"{examples}\ntallybook.nonsense\n", encoding="utf-8")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-color-output", "--no-error-summary"]
+    command += ["--cache-dir", str(tmp_path / "cache"), "--python-executable", str(interpreter), "examples.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    line = examples.count("\n") + 2
+    wrong = f'examples.py:{line}: error: Module has no attribute "nonsense"  [attr-defined]\n'
+    assert wrong == done.stdout, done.stderr
