@@ -6,9 +6,10 @@ the append itself.
 
 from __future__ import annotations
 
+import os
 import time
 
-from tallybook.ledger.fast_stdlib import NamedTuple, os
+from tallybook.ledger.fast_stdlib import NamedTuple
 
 MICROSECONDS = 1_000_000
 _IDS_DRAWN = 64

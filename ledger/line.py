@@ -19,7 +19,7 @@ from __future__ import annotations
 import binascii
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.ledger.fast_stdlib import NamedTuple, encoder, sha256
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,8 +45,6 @@ CONTINUED = "text.continued"
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
 # Characters of free text a line may carry: JSON needs up to six bytes for one, and the rest of the line has room.
 FREE_CHARS = 10_000
-
-_encode = encoder()
 
 
 class Draft(NamedTuple):
@@ -119,11 +117,6 @@ class RawBatch(NamedTuple):
     def raw(self) -> bytes:
         """Return every byte of it, as in the file."""
         return b"".join((self.data, CHAIN_MARK, self.chain.encode(), CHAIN_END))
-
-
-def dumps(value: object) -> str:
-    """Return canonical JSON: no white space, UTF-8 unescaped, no NaN, keys as given."""
-    return _encode(value)
 
 
 def head_field(line: bytes, field: bytes) -> str:
@@ -274,7 +267,7 @@ def _who(by: Mapping[str, Any]) -> str:
         raise BadInputError("by", "no rater is named", f"it takes {', '.join(BY_FIELDS)}")
     if len(_said) >= _SAID_MOST:
         _said.clear()
-    said = _said[fields] = _encode(by)
+    said = _said[fields] = dumps(by)
     return said
 
 
@@ -308,11 +301,11 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
         when = f',"when":"{draft.when}"' if draft.when else ""
         head = f'"seq":{seq + part},"id":"{stamp.new_id()}"{key},"at":"{stamp.at}"{when},"part":[{part},{size}]'
         key = ""
-        what = f'"kind":"{draft.kind}","v":{draft.v},"body":{_encode(draft.body)}'
+        what = f'"kind":"{draft.kind}","v":{draft.v},"body":{dumps(draft.body)}'
         try:
             free = b""
             if draft.free is not None:
-                value = _encode({"salt": stamp.new_salt(), **draft.free}).encode()
+                value = dumps({"salt": stamp.new_salt(), **draft.free}).encode()
                 what += f',"sum":"{digest(value)}"'
                 free = FREE_MARK + value
             core = f'{head},"by":{by},\t{what}'.encode()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 import shutil
-from typing import TYPE_CHECKING
 
 from tallybook.ledger.storage import caches
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def caches_of(ledger: Path) -> Path:
@@ -20,7 +17,7 @@ def caches_of(ledger: Path) -> Path:
     folder = caches.find(ledger)
     if folder is None:
         raise AssertionError(f"{ledger} has no cache folder")
-    return folder
+    return Path(folder)
 
 
 def make_caches(ledger: Path) -> Path:

@@ -24,7 +24,8 @@ from tallybook.ledger.events import (
     PointSeeded,
     UnknownEvent,
 )
-from tallybook.ledger.line import FREE_CHARS, START, Draft, dumps, frame
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import FREE_CHARS, START, Draft, frame
 from tallybook.ledger.recorded import By, Recorded
 from test_ledger_line import AT, batches_of, forge, read, stamp
 

@@ -80,10 +80,10 @@ def test_the_names_in_a_folder_are_made_durable(tmp_path: Path, monkeypatch: pyt
 
 def test_a_created_folder_is_private_and_so_are_those_above_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Missing parents are created alike, each with its name flushed; what is there already is left as it is."""
-    flushed: list[Path] = []
+    flushed: list[str] = []
     monkeypatch.setattr(disk, "flush_folder", flushed.append)
     disk.make_folder(tmp_path / "a" / "b")
-    assert [tmp_path, tmp_path / "a"] == flushed
+    assert [str(tmp_path), str(tmp_path / "a")] == flushed
     (tmp_path / "a").chmod(0o755)
     disk.make_folder(tmp_path / "a" / "b")
     assert [0o755, 0o700] == [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "a", tmp_path / "a" / "b")]

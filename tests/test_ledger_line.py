@@ -32,6 +32,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import (
     CHAIN_MARK,
     FREE_CHARS,
@@ -43,7 +44,6 @@ from tallybook.ledger.line import (
     RawBatch,
     Stamp,
     chain_of,
-    dumps,
     frame,
 )
 from tallybook.ledger.reading.scan import Scan

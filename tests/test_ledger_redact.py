@@ -17,7 +17,8 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode, texts_of
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import FREE_CHARS, FREE_MARK, dumps, head_field
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import FREE_CHARS, FREE_MARK, head_field
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.redaction import OWED, PAID, Owed
 from tallybook.ledger.verify import verify

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tallybook.ledger.errors import CannotWriteError, Problem
 from tallybook.ledger.storage import spool
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 REQUESTS = [{"payload": {"new_key_points": ["ü\u2028 \"'{"]}, "by": {"rater": "agent"}, "key": None}]
 AT = "2026-11-21T20:17:03.123456Z"
@@ -21,7 +18,7 @@ LATER = "2026-11-21T20:17:04.000000Z"
 def test_what_was_put_waits(tmp_path: Path) -> None:
     """It reads as it was sent, with its time and id."""
     path = spool.put(tmp_path, AT, "id-1", REQUESTS)
-    assert ([spool.Waiting(path, "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+    assert ([spool.Waiting(str(path), "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
 
 
 def test_nothing_waits_where_there_is_no_spool(tmp_path: Path) -> None:
@@ -80,24 +77,25 @@ def test_a_problem_says_what_is_wrong(tmp_path: Path) -> None:
 
 def test_only_the_spools_own_files_wait(tmp_path: Path) -> None:
     """A hidden file and one of another kind are nobody's request, and no problem either."""
-    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
+    path = Path(spool.put(tmp_path, AT, "id-1", REQUESTS))
     for name in (".hidden.json", "notes.txt"):
         (tmp_path / "spool" / name).write_bytes(path.read_bytes())
-    assert ([spool.Waiting(path, "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+    assert ([spool.Waiting(str(path), "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
 
 
 def test_what_another_process_took_in_meanwhile_waits_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file that goes between the look at the folder and the look at itself is no problem, and hides no other."""
-    paths = [spool.put(tmp_path, AT, id_, REQUESTS) for id_ in "ab"]
+    paths = [Path(spool.put(tmp_path, AT, id_, REQUESTS)) for id_ in "ab"]
     listed = [path.name for path in paths]
     paths[0].unlink()
     monkeypatch.setattr(os, "listdir", lambda _: listed)
-    assert ([spool.Waiting(paths[1], "b", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+    assert ([spool.Waiting(str(paths[1]), "b", AT, REQUESTS)], []) == spool.waiting(tmp_path)
 
 
 def test_a_file_in_the_spool_has_a_name_for_every_system(tmp_path: Path) -> None:
     """Time and id, without the colons that Windows does not take."""
-    assert tmp_path / "spool" / "2026-11-21T201703.123456Z-id-1.json" == spool.put(tmp_path, AT, "id-1", REQUESTS)
+    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
+    assert str(tmp_path / "spool" / "2026-11-21T201703.123456Z-id-1.json") == path
 
 
 def test_an_unfinished_file_does_not_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,6 +155,6 @@ def test_what_waits_is_private_and_flushed(tmp_path: Path, monkeypatch: pytest.M
     (tmp_path / "spool").mkdir()
     flushed: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.fstat(fd).st_ino))
-    path = spool.put(tmp_path, AT, "id-1", REQUESTS)
+    path = Path(spool.put(tmp_path, AT, "id-1", REQUESTS))
     assert [path.stat().st_ino, path.parent.stat().st_ino] == flushed
     assert 0o600 == path.stat().st_mode & 0o777

@@ -35,7 +35,7 @@ HUMAN = {"rater": "human"}
 HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
 START = {"hook_event_name": "SessionStart", "source": "startup"}
 INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "anthropic")
-HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "site", "collections")
+HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "site")
 # Of ours, what is for a ledger that is not as it should be.
 MENDING = (
     "tallybook.ledger.reading.scan",

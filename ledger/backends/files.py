@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError
-from tallybook.ledger.fast_stdlib import later, os, suppress
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import first_seq
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
@@ -11,13 +14,12 @@ from tallybook.ledger.storage.log_ends import fits, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import Mark
     from tallybook.ledger.reading import recover
     from tallybook.ledger.storage.head import Head
 else:
-    recover = later("tallybook.ledger.reading.recover")
+    recover = import_lazily("tallybook.ledger.reading.recover")
 
 LOG_NAME = "events.jsonl"
 
@@ -41,7 +43,7 @@ class Files:
         head: The head.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: StrPath) -> None:
         """Open them, creating what a new ledger lacks.
 
         Raises:
@@ -56,24 +58,24 @@ class Files:
         self.failures = 0
         self.busy = False
         self.notes = False
-        self.path = str(folder / LOG_NAME)
-        self.lock_path = str(folder / "lock")
-        self.head_path = str(folder / "head")
+        self.path = os.path.join(folder, LOG_NAME)
+        self.lock_path = os.path.join(folder, "lock")
+        self.head_path = os.path.join(folder, "head")
         self.log = self.lock = self.head = -1
         head: Head | None = None
         try:
-            self.lock = disk.open_file(folder / "lock", write=True, create=True)
-            self.head = disk.open_file(folder / "head", write=True, create=True)
+            self.lock = disk.open_file(self.lock_path, write=True, create=True)
+            self.head = disk.open_file(self.head_path, write=True, create=True)
             # A log that is gone although bytes of it were acknowledged must not begin anew in silence.
             head, _ = heads.read(self.head)
-            disk.refuse_second_name(self.head, folder / "head", ours=head is not None)
+            disk.refuse_second_name(self.head, self.head_path, ours=head is not None)
             lost = head is not None and head.mark.offset > 0
-            self.log = disk.open_file(folder / LOG_NAME, write=True, append=True, create=not lost)
+            self.log = disk.open_file(self.path, write=True, append=True, create=not lost)
             ours = lost or first_seq(read_at(self.log, 64, 0)) == 1
-            disk.refuse_second_name(self.log, folder / LOG_NAME, ours=ours)
+            disk.refuse_second_name(self.log, self.path, ours=ours)
         except FileNotFoundError:
             self.close()
-            raise DamagedLedgerError([recover.gone(folder / LOG_NAME, head or heads.NO_HEAD)]) from None
+            raise DamagedLedgerError([recover.gone(self.path, head or heads.NO_HEAD)]) from None
         except CannotWriteError:
             self.close()
             raise

@@ -7,11 +7,14 @@ only: hooks append through this module.
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+
 from tallybook.ledger import clock
 from tallybook.ledger.backends import acknowledge
 from tallybook.ledger.backends.files import LOG_NAME, Files
 from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
-from tallybook.ledger.fast_stdlib import later, os, suppress
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
 from tallybook.ledger.storage import disk, idempotency, receipts
 from tallybook.ledger.storage import head as heads
@@ -27,11 +30,13 @@ if TYPE_CHECKING:
 
     from tallybook.ledger import batches as found
     from tallybook.ledger.clock import Now
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.reading import reader, recover
 else:
     # A hook on a ledger that is as it should be needs none of them.
     found, reader, recover = map(
-        later, ("tallybook.ledger.batches", "tallybook.ledger.reading.reader", "tallybook.ledger.reading.recover")
+        import_lazily,
+        ("tallybook.ledger.batches", "tallybook.ledger.reading.reader", "tallybook.ledger.reading.recover"),
     )
 
 _CHUNK_BYTES = 1024 * 1024
@@ -42,18 +47,30 @@ class JsonlLog:
     """A ledger in a folder. One object is for one thread; every process and thread opens its own.
 
     Attributes:
-        folder: The ledger's folder, ``<project>/.claude/ledger``.
-        path: The file of events in it.
+        ledger_folder: The ledger's folder, ``<project>/.claude/ledger``.
+        log_file: The file of events in it.
         watch: Hears how far a read is: how many bytes are done, and how many there are; None where nobody asks.
     """
 
-    def __init__(self, folder: Path, now: Callable[[], Now] = clock.utc_now) -> None:
+    def __init__(self, folder: StrPath, now: Callable[[], Now] = clock.utc_now) -> None:
         """Remember the folder; nothing is opened or created yet."""
-        self.folder = folder
-        self.path = folder / LOG_NAME
+        self.ledger_folder = os.fspath(folder)
+        self.log_file = os.path.join(self.ledger_folder, LOG_NAME)
         self.now = now
         self.files: Files | None = None
         self.watch: Callable[[int, int], None] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Return the ledger's folder for callers that use ``pathlib``; a hook does not, as it is slow to load."""
+        from pathlib import Path  # noqa: PLC0415
+
+        return Path(self.ledger_folder)
+
+    @property
+    def path(self) -> Path:
+        """Return the file of events, likewise."""
+        return self.folder / LOG_NAME
 
     def close(self) -> None:
         """Close the files that a transaction left open."""
@@ -63,7 +80,7 @@ class JsonlLog:
 
     def exists(self) -> bool:
         """Say whether there is a ledger, or at least the trace of one."""
-        return os.path.exists(self.path) or os.path.exists(self.folder / "head")
+        return os.path.exists(self.log_file) or os.path.exists(os.path.join(self.ledger_folder, "head"))
 
     def head(self) -> Mark:
         """Return the place behind the last acknowledged batch, START where there is no ledger."""
@@ -73,7 +90,7 @@ class JsonlLog:
     def read_head(self) -> Head | None:
         """Return what the head says, None where there is none or it is torn."""
         try:
-            fd = disk.open_file(self.folder / "head", write=False)
+            fd = disk.open_file(os.path.join(self.ledger_folder, "head"), write=False)
         except FileNotFoundError:
             return None
         try:
@@ -83,7 +100,7 @@ class JsonlLog:
 
     def scan(self, after: Mark = START, *, proven: bool = True) -> reader.Reading:
         """Open the log for reading behind a place; never writes, needs no lock."""
-        return reader.Reading(self.path, self.read_head(), after, proven=proven)
+        return reader.Reading(self.log_file, self.read_head(), after, proven=proven)
 
     def read(self, after: Mark = START, *, proven: bool = True) -> Iterator[RawBatch]:
         """Yield every batch behind a place, each verified.
@@ -105,7 +122,7 @@ class JsonlLog:
             yield from reading.runs() if self.watch is None else self._watched(reading.runs(), self.watch)
 
     def _watched(self, runs: Iterator[found.Run], watch: Callable[[int, int], None]) -> Iterator[found.Run]:
-        size = os.stat(self.path).st_size if os.path.exists(self.path) else 0
+        size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
         watch(0, size)
         try:
             for run in runs:
@@ -118,7 +135,7 @@ class JsonlLog:
     def may_hold(self, needle: bytes) -> bool:
         """Say whether bytes stand anywhere in the log, proven or not: far quicker than reading, and no proof of any."""
         try:
-            fd = disk.open_file(self.path, write=False)
+            fd = disk.open_file(self.log_file, write=False)
         except FileNotFoundError:
             return False
         watch = self.watch or (lambda _done, _size: None)
@@ -196,7 +213,7 @@ class Transaction:
         if log.files is not None and log.files.busy:
             raise RuntimeError("a transaction of this log is open; a log is for one thread, and one at a time")
         while True:
-            files = log.files or Files(log.folder)
+            files = log.files or Files(log.ledger_folder)
             log.files = files
             disk.lock(files.lock, files.lock_path, self._wait_ms)
             try:
@@ -215,13 +232,13 @@ class Transaction:
         log = self._log
         head, seen = heads.read(files.head)
         if files.tail is None:
-            check_format(files.log, log.path)
+            check_format(files.log, log.log_file)
         if head is not None and head.suspect < 0 and head.mark.offset == size and fits(files.log, head.mark):
             # All of it is acknowledged, and there is nothing else.
             self.mark = head.mark
         else:
             known = files.noted(head, size) or files.tail
-            tail = recover.find_tail(files.log, log.path, size, head, files.boot, known)
+            tail = recover.find_tail(files.log, log.log_file, size, head, files.boot, known)
             self.mark = tail.mark
             if tail.stop is not None:
                 batch = self._seal(files, tail, size)
@@ -240,7 +257,7 @@ class Transaction:
     def _mend(self, files: Files, head: Head, size: int) -> Head:
         """Hand what a failed flush may have lost to the disk once more, and return the head without the mark."""
         while True:
-            recover.write_again(self._log.path, head.suspect, size)
+            recover.write_again(self._log.log_file, head.suspect, size)
             acknowledge.lock_head(files, acknowledge.REPORT_TRIES)
             try:
                 found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or head
@@ -255,7 +272,7 @@ class Transaction:
 
     def _seal(self, files: Files, tail: recover.Tail, size: int) -> RawBatch:
         try:
-            return recover.seal(files.log, self._log.path, tail, size, lambda mark: self._stamp(mark, SYSTEM, None))
+            return recover.seal(files.log, self._log.log_file, tail, size, lambda mark: self._stamp(mark, SYSTEM, None))
         except OutcomeUnknownError:
             acknowledge.report_failure(files, tail.mark.offset, self._opened)
             raise
@@ -266,15 +283,16 @@ class Transaction:
         Raises:
             CannotWriteError: The disk would not confirm the head or the names; nothing was recorded.
         """
-        with suppress(OSError), os.fdopen(disk.create_file(self._log.folder / ".gitignore"), "wb") as file:
+        folder = self._log.ledger_folder
+        with suppress(OSError), os.fdopen(disk.create_file(os.path.join(folder, ".gitignore")), "wb") as file:
             file.write(b"*\n")
         try:
             # Without it the torn end of a first batch, its first sectors lost, could not be told from damage.
             heads.write(files.head, heads.encode(heads.read(files.head)[0] or Head(START, files.boot)))
             disk.flush_data(files.head)
-            disk.flush_folder(self._log.folder)
+            disk.flush_folder(folder)
         except OSError as error:
-            raise CannotWriteError(self._log.folder, disk.reason(error)) from error
+            raise CannotWriteError(folder, disk.reason(error)) from error
         opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
         self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
 
@@ -319,7 +337,7 @@ class Transaction:
         fresh = set(map(idempotency.plain, wanted)) - self._asked
         files = self._log.files
         if fresh and files is not None:
-            self._held |= idempotency.held(fresh, self._log.read, self._log.folder, files.log)
+            self._held |= idempotency.held(fresh, self._log.read, self._log.ledger_folder, files.log)
             self._asked |= fresh
 
     def _known(self, key: str) -> bool:
@@ -342,7 +360,7 @@ class Transaction:
                 files.tail = None
                 self._write(files)
                 if self._asked:
-                    idempotency.note(self._log.folder, self._opened, self._pending)
+                    idempotency.note(self._log.ledger_folder, self._opened, self._pending)
         finally:
             files.release()
         if kind is None and (self._pending or self._flush_owed):
@@ -352,7 +370,7 @@ class Transaction:
 
     def _write(self, files: Files) -> None:
         """Write what was appended, in one call."""
-        path = self._log.path
+        path = self._log.log_file
         data = b"".join([batch.raw for batch in self._pending])
         try:
             disk.write_all(files.log, data, path)

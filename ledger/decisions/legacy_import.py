@@ -26,7 +26,7 @@ from tallybook.ledger.decisions.legacy_json import (
 )
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import MAX_INT, ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
-from tallybook.ledger.line import dumps
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import SECTION_NAMES, STAMP, Naming, usable_name
 
 if TYPE_CHECKING:

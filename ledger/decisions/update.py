@@ -24,7 +24,7 @@ from tallybook.ledger.events import (
     PointRated,
     PointRemoved,
 )
-from tallybook.ledger.line import dumps
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import MAX_NAME_CHARS, free_number, number_of, point_name, rename_in_sections
 
 if TYPE_CHECKING:

@@ -30,7 +30,8 @@ from tallybook.ledger.encoding.event_json import (
 from tallybook.ledger.encoding.header import head_form
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
-from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, dumps, lines_of, split_line
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, lines_of, split_line
 from tallybook.ledger.recorded import Batch, By, Recorded
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from cattrs import BaseValidationError, Converter, transform_error
 import msgspec
 
 from tallybook.ledger.events import EVENT_TYPES, FREE, LedgerOpened, Numbers
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.limits import MAX_INT
-from tallybook.ledger.line import dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,8 @@ from math import isinf
 from typing import Any
 
 from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.limits import MAX_INT
-from tallybook.ledger.line import dumps
 
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
 # What every reader of JSON takes; their own limits differ, and change from one Python to the next.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
 from tallybook.ledger.errors import DamagedLedgerError, Problem
-from tallybook.ledger.fast_stdlib import os
 from tallybook.ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
@@ -22,13 +23,14 @@ from tallybook.ledger.storage.log_ends import read_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
+
+    from tallybook.ledger.fast_stdlib import StrPath
 
 _MOST_BYTES = 4096
 """Most batches are shorter; of a longer one as much again is read until its end is found."""
 
 
-def picked(path: Path, offsets: Iterable[int]) -> Iterator[RawBatch]:
+def picked(path: StrPath, offsets: Iterable[int]) -> Iterator[RawBatch]:
     """Yield the batches of a log that begin at these offsets.
 
     Raises:
@@ -39,7 +41,8 @@ def picked(path: Path, offsets: Iterable[int]) -> Iterator[RawBatch]:
         for offset in offsets:
             batch = _at(fd, offset)
             if batch is None:
-                raise DamagedLedgerError([Problem(f"{path.name}: byte {offset}", "is not the batch that stood there")])
+                source = f"{os.path.basename(path)}: byte {offset}"
+                raise DamagedLedgerError([Problem(source, "is not the batch that stood there")])
             yield batch
     finally:
         os.close(fd)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from itertools import chain
+import os
 
 from tallybook.ledger.batches import Batches
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.fast_stdlib import os
 from tallybook.ledger.reading import recover
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction
@@ -15,10 +15,10 @@ from tallybook.ledger.storage.log_ends import check_format, fits
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
     from typing import Self
 
     from tallybook.ledger.batches import Run
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import Mark, RawBatch
     from tallybook.ledger.storage.head import Head
 
@@ -26,10 +26,11 @@ if TYPE_CHECKING:
 class Reading:
     """The log, opened for reading up to the end it has now. It needs no lock and writes nothing."""
 
-    def __init__(self, path: Path, head: Head | None, after: Mark, *, proven: bool = True) -> None:
+    def __init__(self, path: StrPath, head: Head | None, after: Mark, *, proven: bool = True) -> None:
         """Read behind a place; ``head`` was read before, so what it acknowledges must lie within the file."""
         self._proven = proven
         self._path = path
+        self._folder, self._name = os.path.split(path)
         self._head = head
         self._after = after
         self._fd = -1
@@ -67,7 +68,7 @@ class Reading:
             return
         size = os.fstat(self._fd).st_size
         if self._head is not None and size < self._head.mark.offset:
-            raise recover.truncated(self._path.name, self._fd, size, self._head)
+            raise recover.truncated(self._name, self._fd, size, self._head)
         check_format(self._fd, self._path)
         known: Collection[str] = frozenset()
         for run in self._scanned(self._after, size):
@@ -77,7 +78,7 @@ class Reading:
             yield run
         if self._head is not None and not fits(self._fd, self._head.mark):
             # All of it proves itself, and is not what was acknowledged: another log in its place.
-            raise DamagedLedgerError([recover.another(self._path.name, self._head)])
+            raise DamagedLedgerError([recover.another(self._name, self._head)])
 
     def _scanned(self, after: Mark, size: int) -> Iterator[Run]:
         """Yield what stands behind a place.
@@ -89,8 +90,8 @@ class Reading:
         """
         mark, offset = after, -1
         while True:
-            owed = redaction.owed_ids(self._path.parent)
-            scan = Scan(self._fd, mark, size, self._path.name, owed, proven=self._proven)
+            owed = redaction.owed_ids(self._folder)
+            scan = Scan(self._fd, mark, size, self._name, owed, proven=self._proven)
             yield from scan.runs()
             if scan.stop is None or offset == scan.stop.mark.offset:
                 break
@@ -107,9 +108,9 @@ class Reading:
         lost = redaction.gone(batch)
         if any(id_ not in known for _, id_ in lost):
             # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
-            owed = redaction.owed_ids(self._path.parent)
+            owed = redaction.owed_ids(self._folder)
             behind = Batches(self._scanned(batch.mark, os.fstat(self._fd).st_size))
             known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redaction.redacted_by(one))}
-        if problems := redaction.unexplained(lost, known, self._path.name):
+        if problems := redaction.unexplained(lost, known, self._name):
             raise DamagedLedgerError(problems)
         return known

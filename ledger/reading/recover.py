@@ -6,8 +6,12 @@ Nothing is ever cut off. A bad end that was never acknowledged is copied to quar
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+import stat
+
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, os, stat, suppress
+from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
@@ -29,7 +33,8 @@ from tallybook.ledger.storage.log_ends import fits, read_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from tallybook.ledger.fast_stdlib import StrPath
 
 _BLOCK_BYTES = 4096
 _HEX = frozenset(b"0123456789abcdef")
@@ -64,9 +69,9 @@ def another(source: str, head: Head) -> Problem:
     return Problem(source, f"does not have the chain {head.mark.chain} that was acknowledged at seq {seq}", seq)
 
 
-def gone(path: Path, head: Head) -> Problem:
+def gone(path: StrPath, head: Head) -> Problem:
     """Return the problem of a file that is not there although bytes of it were acknowledged."""
-    return Problem(path.name, f"is missing, and held {head.mark.seq:,} events", head.mark.seq)
+    return Problem(os.path.basename(path), f"is missing, and held {head.mark.seq:,} events", head.mark.seq)
 
 
 def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
@@ -99,7 +104,7 @@ def _holds_an_end(window: bytes) -> bool:
 
 
 def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six places
-    fd: int, path: Path, size: int, head: Head | None, boot: str, seen: Mark | None = None
+    fd: int, path: StrPath, size: int, head: Head | None, boot: str, seen: Mark | None = None
 ) -> Tail:
     """Return the end of the log, reading no more than is needed to trust it.
 
@@ -115,11 +120,12 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
         DamagedLedgerError: Acknowledged bytes are gone or changed, or the file is another ledger's.
     """
     known = head or NO_HEAD
+    folder, name = os.path.split(path)
     if size < known.mark.offset:
-        raise truncated(path.name, fd, size, known)
+        raise truncated(name, fd, size, known)
     if not fits(fd, known.mark):
         # Another ledger's file, however whole: nothing in it may be sealed, and nothing appended to it.
-        raise DamagedLedgerError([another(path.name, known)])
+        raise DamagedLedgerError([another(name, known)])
     if head is not None and head.suspect < 0:
         if size == head.mark.offset:
             return Tail(head.mark, None)
@@ -132,7 +138,7 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
                 return Tail(mark, None)
     begin = seen if seen is not None and known.mark.offset < seen.offset <= size else known.mark
     # After a failed flush nothing that is read proves what the disk holds, so all of it is looked at.
-    scan = Scan(fd, begin if known.suspect < 0 else START, size, path.name, redaction.owed_ids(path.parent))
+    scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.owed_ids(folder))
     mark = begin
     for batch in scan:
         mark = batch.mark
@@ -142,14 +148,14 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
     return Tail(mark, scan.stop)
 
 
-def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
+def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
     """Copy a range of the log to a file of its own; runs of NUL bytes become holes and take no room.
 
     Raises:
         CannotWriteError: The copy could not be made.
     """
     disk.make_folder(folder)
-    copy = folder / f"{begin}-{end}.bin"
+    copy = os.path.join(folder, f"{begin}-{end}.bin")
     try:
         out = disk.open_file(copy, write=True, create=True)
         try:
@@ -169,7 +175,7 @@ def quarantine(fd: int, begin: int, end: int, folder: Path) -> None:
         raise CannotWriteError(copy, disk.reason(error)) from error
 
 
-def _forget_keys(ledger: Path) -> None:
+def _forget_keys(ledger: StrPath) -> None:
     """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
     cache = caches.find(ledger)
     if cache is None:
@@ -179,26 +185,26 @@ def _forget_keys(ledger: Path) -> None:
             # Nobody reads a cache that is a link, and its target is not ours.
             return
         with suppress(FileNotFoundError):
-            os.unlink(cache / idempotency.TABLE)
+            os.unlink(os.path.join(cache, idempotency.TABLE))
         # Also where it is gone already: who removed it may have been killed before this.
         disk.flush_folder(cache)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise CannotWriteError(cache / idempotency.TABLE, disk.reason(error)) from error
+        raise CannotWriteError(os.path.join(cache, idempotency.TABLE), disk.reason(error)) from error
 
 
-def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Stamp]) -> RawBatch:
+def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Mark], Stamp]) -> RawBatch:
     """Seal what lies behind the last good batch, durably, and return the line that does.
 
     Raises:
         CannotWriteError: The copy or the line could not be written.
         OutcomeUnknownError: The line could not be flushed.
     """
-    begin = tail.mark.offset
+    begin, folder = tail.mark.offset, os.path.dirname(path)
     # It may know keys of the range that is sealed here; it is built anew from what counts.
-    _forget_keys(path.parent)
-    quarantine(fd, begin, size, path.parent / "quarantine")
+    _forget_keys(folder)
+    quarantine(fd, begin, size, os.path.join(folder, "quarantine"))
     # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
     # The blank keeps a batch that lacks nothing but that from becoming whole, behind which nothing is due.
     feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b" \n"
@@ -212,7 +218,7 @@ def seal(fd: int, path: Path, tail: Tail, size: int, stamp: Callable[[Mark], Sta
     return batch
 
 
-def write_again(path: Path, begin: int, end: int) -> None:
+def write_again(path: StrPath, begin: int, end: int) -> None:
     """Hand a range to the disk once more, in place, after a flush of it had failed.
 
     Raises:

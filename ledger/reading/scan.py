@@ -7,7 +7,7 @@ from itertools import islice
 
 from tallybook.ledger.batches import LINE_END, Batches, Found, Run, found_of, lines_within
 from tallybook.ledger.errors import Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, later, sha256
+from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
 from tallybook.ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.storage import redaction as redact
 else:
-    redact = later("tallybook.ledger.storage.redaction")
+    redact = import_lazily("tallybook.ledger.storage.redaction")
 
 # Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
 CHUNK_BYTES = 128 * 1024

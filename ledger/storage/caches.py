@@ -9,17 +9,20 @@ hooks find their caches here.
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+import stat
 import sys
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.fast_stdlib import os, sha256, stat, suppress
+from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import ledger_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tallybook.ledger.fast_stdlib import StrPath
 
 VARIABLE = "TALLYBOOK_CACHE_DIR"
 OWNER = "ledger"
@@ -30,7 +33,7 @@ _NAME = "tallybook"
 _MODE = 0o700
 
 
-def find(ledger: Path) -> Path | None:
+def find(ledger: StrPath) -> str | None:
     """Return the folder for the caches of a ledger, which need not exist yet.
 
     Args:
@@ -42,27 +45,29 @@ def find(ledger: Path) -> Path | None:
     base, real = user_folder(), os.path.realpath(ledger)
     if not base or fault(base, real):
         return None
-    id_ = ledger_id(ledger / "events.jsonl")
+    id_ = ledger_id(os.path.join(ledger, "events.jsonl"))
     if not id_:
         return None
-    folder = type(ledger)(os.path.join(base, id_, digest_of(real)))
+    folder = os.path.join(base, id_, digest_of(real))
     with suppress(OSError):
-        if clock.utc_now().unix_us - os.stat(folder / OWNER).st_mtime_ns // 1000 > DAY_US:
-            os.utime(folder / OWNER)
+        owner = os.path.join(folder, OWNER)
+        if clock.utc_now().unix_us - os.stat(owner).st_mtime_ns // 1000 > DAY_US:
+            os.utime(owner)
     return folder
 
 
-def make(folder: Path, ledger: Path) -> None:
+def make(folder: StrPath, ledger: StrPath) -> None:
     """Create the folder that ``find`` returned, unless it exists.
 
     Raises:
         CannotWriteError: It cannot be created, is a link, or another user was quicker to create it.
     """
     disk.refuse_link(folder)
-    if os.path.exists(folder / OWNER):
+    owner = os.path.join(folder, OWNER)
+    if os.path.exists(owner):
         return
     try:
-        missing = [str(folder)]
+        missing = [os.fspath(folder)]
         while not os.path.isdir(os.path.dirname(missing[-1])):
             missing.append(os.path.dirname(missing[-1]))
         for one in reversed(missing):
@@ -73,7 +78,7 @@ def make(folder: Path, ledger: Path) -> None:
     real = os.path.realpath(ledger)
     if found := fault(user_folder(), real):
         raise CannotWriteError(folder, f"is not safe as a cache: it {found}")
-    disk.store(folder / OWNER, real.encode("utf-8", "surrogateescape"))
+    disk.store(owner, real.encode("utf-8", "surrogateescape"))
 
 
 def user_folder() -> str:

@@ -6,17 +6,21 @@ not confirmed (OutcomeUnknownError).
 
 from __future__ import annotations
 
+from contextlib import suppress
 import errno
+import os
+import stat
 from time import monotonic, sleep
 
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
-from tallybook.ledger.fast_stdlib import os, read_up_to, stat, suppress
+from tallybook.ledger.fast_stdlib import read_up_to
 from tallybook.ledger.storage import rights
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
+
+    from tallybook.ledger.fast_stdlib import StrPath
 
 try:
     import fcntl
@@ -38,7 +42,7 @@ def reason(error: OSError) -> str:
     return error.strerror or type(error).__name__
 
 
-def create_file(path: Path | str, flags: int = os.O_WRONLY, like: Path | None = None) -> int:
+def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = None) -> int:
     """Create and open a file where there is nothing, not even a link.
 
     Args:
@@ -60,7 +64,7 @@ def create_file(path: Path | str, flags: int = os.O_WRONLY, like: Path | None = 
     return fd
 
 
-def _open(path: Path | str, flags: int, *, create: bool) -> int:
+def _open(path: StrPath, flags: int, *, create: bool) -> int:
     """Open a file, or create it; opening one that stands costs one call."""
     try:
         return os.open(path, flags | _SAFE)
@@ -73,7 +77,7 @@ def _open(path: Path | str, flags: int, *, create: bool) -> int:
     return os.open(path, flags | _SAFE)
 
 
-def refuse_link(folder: Path | str) -> None:
+def refuse_link(folder: StrPath) -> None:
     """Refuse a folder of the ledger that is a symbolic link.
 
     Raises:
@@ -83,7 +87,7 @@ def refuse_link(folder: Path | str) -> None:
         raise CannotWriteError(folder, "is a symbolic link", _NO_LINK)
 
 
-def refuse_second_name(fd: int, path: Path, *, ours: bool) -> None:
+def refuse_second_name(fd: int, path: StrPath, *, ours: bool) -> None:
     """Refuse to write to a hard link of a file that is elsewhere, unless its content shows that it is the ledger's own.
 
     A backup by hard links, which gives every file of the ledger a second name, stops nobody.
@@ -95,7 +99,7 @@ def refuse_second_name(fd: int, path: Path, *, ours: bool) -> None:
         raise CannotWriteError(path, "is a hard link to a file that is not the ledger's", "move it away")
 
 
-def open_file(path: Path | str, *, write: bool, append: bool = False, create: bool = False) -> int:
+def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool = False) -> int:
     """Open a regular file of the ledger, never through a link, and never a pipe or a device.
 
     Raises:
@@ -118,7 +122,7 @@ def open_file(path: Path | str, *, write: bool, append: bool = False, create: bo
     return fd
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: StrPath) -> bytes:
     """Return the bytes of a regular file of the ledger; a pipe planted in its place is not waited for.
 
     Raises:
@@ -134,7 +138,7 @@ def read_file(path: Path) -> bytes:
         os.close(fd)
 
 
-def make_folder(path: Path, *, durable: bool = True) -> None:
+def make_folder(path: StrPath, *, durable: bool = True) -> None:
     """Create a folder of the ledger and those above it, each as private as the one above it.
 
     Args:
@@ -149,20 +153,20 @@ def make_folder(path: Path, *, durable: bool = True) -> None:
             return
     refuse_link(path)
     try:
-        missing = [path]
-        while not os.path.exists(missing[-1].parent):
-            missing.append(missing[-1].parent)
+        missing = [os.fspath(path)]
+        while not os.path.exists(_folder_of(missing[-1])):
+            missing.append(_folder_of(missing[-1]))
         for folder in reversed(missing):
             _make_one(folder)
             if durable:
-                flush_folder(folder.parent)
+                flush_folder(_folder_of(folder))
     except OSError as error:
         raise CannotWriteError(path, reason(error)) from error
 
 
-def _make_one(folder: Path) -> None:
+def _make_one(folder: StrPath) -> None:
     """Create a folder, unless another process was quicker."""
-    bits, group = rights.shared(folder.parent)
+    bits, group = rights.shared(_folder_of(folder))
     try:
         os.mkdir(folder, rights.FOLDER_MODE)
     except FileExistsError:
@@ -173,7 +177,7 @@ def _make_one(folder: Path) -> None:
         rights.give_folder(folder)
 
 
-def flush_folder(path: Path) -> None:
+def flush_folder(path: StrPath) -> None:
     """Make the names in a folder durable; Windows does that by itself."""
     if os.name != "posix":
         return
@@ -184,7 +188,7 @@ def flush_folder(path: Path) -> None:
         os.close(fd)
 
 
-def write_all(fd: int, data: bytes, path: Path | str) -> None:
+def write_all(fd: int, data: bytes, path: StrPath) -> None:
     """Append bytes, in one call wherever the system takes them at once.
 
     Raises:
@@ -198,7 +202,7 @@ def write_all(fd: int, data: bytes, path: Path | str) -> None:
         raise CannotWriteError(path, reason(error)) from error
 
 
-def flush(fd: int, path: Path | str) -> None:
+def flush(fd: int, path: StrPath) -> None:
     """Make what was written durable.
 
     Raises:
@@ -211,7 +215,7 @@ def flush(fd: int, path: Path | str) -> None:
         raise OutcomeUnknownError(path, reason(error)) from error
 
 
-def replace_file(path: Path, data: bytes, still: Callable[[], bool] = lambda: True) -> bool:
+def replace_file(path: StrPath, data: bytes, still: Callable[[], bool] = lambda: True) -> bool:
     """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
 
     Args:
@@ -226,7 +230,7 @@ def replace_file(path: Path, data: bytes, still: Callable[[], bool] = lambda: Tr
         CannotWriteError: The old file stands as it was.
         OutcomeUnknownError: The new one stands, but the disk would not confirm its name.
     """
-    fresh = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    fresh = _temporary(path)
     try:
         _write_new(fresh, data, path, flush_file=os.fsync)
         if not still():
@@ -240,18 +244,18 @@ def replace_file(path: Path, data: bytes, still: Callable[[], bool] = lambda: Tr
         _discard(fresh)
         raise
     try:
-        flush_folder(path.parent)
+        flush_folder(_folder_of(path))
     except OSError as error:
         raise OutcomeUnknownError(path, reason(error)) from error
     return True
 
 
-def store(path: Path, data: bytes) -> None:
+def store(path: StrPath, data: bytes) -> None:
     """Put a file that may be lost in place of another, whole but not flushed; a disk that refuses it costs time alone.
 
     It gets the rights of a file that is created in its folder.
     """
-    fresh = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    fresh = _temporary(path)
     try:
         _write_new(fresh, data, fresh)
         os.replace(fresh, path)
@@ -259,13 +263,22 @@ def store(path: Path, data: bytes) -> None:
         _discard(fresh)
 
 
-def _discard(fresh: Path) -> None:
+def _temporary(path: StrPath) -> str:
+    """Return the name under which a file is written before it replaces another."""
+    return os.path.join(_folder_of(path), f".{os.path.basename(path)}.{os.getpid()}.tmp")
+
+
+def _folder_of(path: StrPath) -> str:
+    return os.path.dirname(path) or os.curdir
+
+
+def _discard(fresh: StrPath) -> None:
     """Remove what took no other file's place."""
     with suppress(OSError):
         os.unlink(fresh)
 
 
-def _write_new(fresh: Path, data: bytes, like: Path, flush_file: Callable[[int], None] = lambda _: None) -> None:
+def _write_new(fresh: StrPath, data: bytes, like: StrPath, flush_file: Callable[[int], None] = lambda _: None) -> None:
     """Write a file aside, with the rights of the one that it is for."""
     # It may be a leftover of a killed process that had this number, or a planted link: removed, not followed.
     with suppress(FileNotFoundError):
@@ -295,7 +308,7 @@ def try_lock(fd: int) -> bool:
     return True
 
 
-def lock(fd: int, path: Path | str, wait_ms: int) -> None:
+def lock(fd: int, path: StrPath, wait_ms: int) -> None:
     """Take the lock of a file, waiting at most ``wait_ms``.
 
     Raises:

@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import binascii
 import errno
+import os
 
 from tallybook.ledger.errors import NewerLedgerError
-from tallybook.ledger.fast_stdlib import NamedTuple, os
+from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.line import GENESIS, Mark
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import read_at

@@ -13,9 +13,11 @@ library only.
 from __future__ import annotations
 
 import binascii
+from contextlib import suppress
+import os
 
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
-from tallybook.ledger.fast_stdlib import NamedTuple, os, sha256, suppress
+from tallybook.ledger.fast_stdlib import NamedTuple, sha256
 from tallybook.ledger.line import START, Mark, digest, key_of
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.storage.log_ends import fits, read_at
@@ -23,8 +25,8 @@ from tallybook.ledger.storage.log_ends import fits, read_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
-    from pathlib import Path
 
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
 
 TABLE = "held"
@@ -74,12 +76,12 @@ def plain(key: str) -> str:
     return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
 
 
-def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd: int) -> bool:
+def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: StrPath, fd: int) -> bool:
     """Say whether the ledger holds a key; as ``held``."""
     return bool(held((key,), read, folder, fd))
 
 
-def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], folder: Path, fd: int) -> set[str]:
+def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], folder: StrPath, fd: int) -> set[str]:
     """Return those of some keys that the ledger holds; to be asked under its lock.
 
     Args:
@@ -110,11 +112,11 @@ def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], fold
     if cache is not None and mark != table.mark:
         with suppress(*_REFUSALS):
             caches.make(cache, folder)
-            disk.store(cache / TABLE, _said(_with(cache, table, fresh, mark)))
+            disk.store(os.path.join(cache, TABLE), _said(_with(cache, table, fresh, mark)))
     return {entries[entry] for entry in found.union(fresh) if entry in entries}
 
 
-def note(folder: Path, begin: Mark, batches: Iterable[RawBatch]) -> None:
+def note(folder: StrPath, begin: Mark, batches: Iterable[RawBatch]) -> None:
     """Say in the cache what was written just now, so that nobody has to read it for that; to be said under the lock.
 
     Args:
@@ -129,7 +131,7 @@ def note(folder: Path, begin: Mark, batches: Iterable[RawBatch]) -> None:
     if table is not _NOTHING and table.mark[:3] == begin[:3]:
         with suppress(*_REFUSALS):
             fresh, mark = _read_on(iter(batches), begin)
-            _write(cache / TABLE, _said(_with(cache, table, fresh, mark)), 0)
+            _write(os.path.join(cache, TABLE), _said(_with(cache, table, fresh, mark)), 0)
 
 
 def _may_hold(fd: int, wanted: Iterable[str]) -> bool:
@@ -158,10 +160,10 @@ def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark
     return fresh, mark
 
 
-def _load(cache: Path) -> _Table:
+def _load(cache: str) -> _Table:
     """Return what the cache says of itself, nothing where it does not prove itself."""
     with suppress(*_REFUSALS):
-        data = disk.read_file(cache / TABLE)
+        data = disk.read_file(os.path.join(cache, TABLE))
         said, _, crc = data.rpartition(b" ")
         fields = said.split(b" ")
         whole = said.startswith(_OPENING) and len(fields) == _FIELDS and crc == b"%08x\n" % binascii.crc32(said)
@@ -183,11 +185,11 @@ def _slot(table: _Table, bucket: int) -> tuple[int, int]:
     return int(slot[:_SIZE_CHARS], 16), int(slot[_SIZE_CHARS:], 16)
 
 
-def _file(cache: Path, bucket: int) -> Path:
-    return cache / f"{TABLE}-{bucket:02d}"
+def _file(cache: str, bucket: int) -> str:
+    return os.path.join(cache, f"{TABLE}-{bucket:02d}")
 
 
-def _digests(cache: Path, table: _Table, bucket: int) -> bytes:
+def _digests(cache: str, table: _Table, bucket: int) -> bytes:
     """Return the digests of a file that count.
 
     Raises:
@@ -203,7 +205,7 @@ def _digests(cache: Path, table: _Table, bucket: int) -> bytes:
     raise _UnprovenError
 
 
-def _among(cache: Path, table: _Table, entries: Collection[bytes]) -> set[bytes]:
+def _among(cache: str, table: _Table, entries: Collection[bytes]) -> set[bytes]:
     """Return those digests that stand in the files that a table speaks of.
 
     Raises:
@@ -237,7 +239,7 @@ def _by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
     return buckets
 
 
-def _with(cache: Path, table: _Table, fresh: Iterable[bytes], mark: Mark) -> _Table:
+def _with(cache: str, table: _Table, fresh: Iterable[bytes], mark: Mark) -> _Table:
     """Write digests behind those that count, and return the table that speaks of them too, up to a place.
 
     Raises:
@@ -255,7 +257,7 @@ def _with(cache: Path, table: _Table, fresh: Iterable[bytes], mark: Mark) -> _Ta
     return _Table(mark, slots)
 
 
-def _write(path: Path, data: bytes, begin: int) -> None:
+def _write(path: str, data: bytes, begin: int) -> None:
     """Write into a file of the cache, in place.
 
     Raises:

@@ -5,15 +5,16 @@ Standard library only: hooks do without the rest of reading.
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+
 from tallybook.ledger.errors import CannotWriteError, NewerLedgerError
-from tallybook.ledger.fast_stdlib import os, suppress
 from tallybook.ledger.line import CHAIN_END, FORMAT
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
-
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import Mark
 
 _OPENING_BYTES = 1024
@@ -29,7 +30,7 @@ def read_at(fd: int, size: int, offset: int) -> bytes:
     return os.read(fd, size)
 
 
-def check_format(fd: int, path: Path) -> None:
+def check_format(fd: int, path: StrPath) -> None:
     """Refuse a ledger whose first line names a format from the future.
 
     Raises:
@@ -38,10 +39,10 @@ def check_format(fd: int, path: Path) -> None:
     line = read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
     number = line.partition(b'"kind":"ledger.opened","v":')[2].partition(b'"format":')[2].partition(b"}")[0]
     if number.isdigit() and int(number) > FORMAT:
-        raise NewerLedgerError(path.name, int(number), FORMAT)
+        raise NewerLedgerError(os.path.basename(path), int(number), FORMAT)
 
 
-def ledger_id(path: Path) -> str:
+def ledger_id(path: StrPath) -> str:
     """Return the id in the first line of a log, empty where it has none of the form that every ledger's id has."""
     with suppress(OSError, CannotWriteError):
         fd = disk.open_file(path, write=False)

@@ -18,8 +18,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.decisions.update import Refused
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError, TallybookError
 from tallybook.ledger.events import PointNoted
-from tallybook.ledger.fast_stdlib import later
-from tallybook.ledger.line import dumps
+from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
 else:
     # Most ledgers have nothing redacted.
-    hashlib = later("hashlib")
+    hashlib = import_lazily("hashlib")
 
 FOLDER: Final = "redacted"
 NAME: Final = "digests.json"

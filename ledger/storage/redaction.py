@@ -8,17 +8,20 @@ is damage. Standard library only.
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+
 from tallybook.ledger.errors import CannotWriteError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, os, read_up_to, suppress
-from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, dumps, head_field
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, read_up_to
+from tallybook.ledger.line import BY_FIELDS, CONTINUED, FREE_MARK, SECTION, head_field
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
     from typing import Any
 
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
 
 OWED = "erasing"
@@ -125,7 +128,7 @@ def _sealed(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
     return (int(begin), int(end)) if begin.isdigit() and end.isdigit() else None
 
 
-def _fill(fd: int, length: int, first: bytes, path: Path) -> None:
+def _fill(fd: int, length: int, first: bytes, path: StrPath) -> None:
     """Write some bytes and blanks behind them, from where the file stands."""
     while length > 0:
         piece = first.ljust(min(length, _PIECE_BYTES))
@@ -140,7 +143,7 @@ def unexplained(lost: Iterable[tuple[int, str]], explained: Collection[str], sou
     return [Problem(f"{source}: seq {seq}", message, seq) for seq, id_ in lost if id_ not in explained]
 
 
-def owed(folder: Path) -> Owed | None:
+def owed(folder: StrPath) -> Owed | None:
     """Return the redaction that is not finished, None where there is none.
 
     A note that was not written on this machine, as one that came with an archive or a clone, is none. Where all is
@@ -149,7 +152,7 @@ def owed(folder: Path) -> Owed | None:
     Raises:
         CannotWriteError: What stands in its place is no note of ours, so nobody knows which texts must not be read.
     """
-    path = folder / OWED
+    path = os.path.join(folder, OWED)
     try:
         disk.refuse_link(folder)
         fd = disk.open_file(path, write=False)
@@ -164,12 +167,12 @@ def owed(folder: Path) -> Owed | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it names texts that must go: put it back, or delete it and redact again"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
-    return Owed((), (), "", {}) if os.path.lexists(folder / PAID) else None
+    return Owed((), (), "", {}) if os.path.lexists(os.path.join(folder, PAID)) else None
 
 
-def is_foreign(folder: Path) -> bool:
+def is_foreign(folder: StrPath) -> bool:
     """Say whether a note stands in the ledger's folder that was not written on this machine; nothing follows it."""
-    if not os.path.lexists(folder / OWED):
+    if not os.path.lexists(os.path.join(folder, OWED)):
         return False
     found = owed(folder)
     return found is None or not found.by
@@ -208,20 +211,20 @@ def _is_proven(proof: object, fd: int) -> bool:
     return proof.get("file") == now.st_ino and type(made) is int and 0 <= now.st_ctime_ns - made < _NOTE_NS
 
 
-def owed_ids(folder: Path) -> frozenset[str]:
+def owed_ids(folder: StrPath) -> frozenset[str]:
     """Return the events whose text readers must take for gone although it may stand."""
     found = owed(folder)
     return frozenset() if found is None else frozenset(found.ids)
 
 
-def owe(folder: Path, what: Owed) -> None:
+def owe(folder: StrPath, what: Owed) -> None:
     """Note a redaction durably, before anything is blotted out.
 
     Raises:
         CannotWriteError: It cannot be noted; nothing was redacted.
     """
-    path = folder / OWED
-    fresh = folder / f".{OWED}.{os.getpid()}.tmp"
+    path = os.path.join(folder, OWED)
+    fresh = os.path.join(folder, f".{OWED}.{os.getpid()}.tmp")
     try:
         with suppress(FileNotFoundError):
             os.unlink(fresh)
@@ -242,19 +245,19 @@ def owe(folder: Path, what: Owed) -> None:
         raise CannotWriteError(path, "cannot be told from a file that came from elsewhere", "nothing was redacted")
 
 
-def paid(folder: Path) -> None:
+def paid(folder: StrPath) -> None:
     """Take the note back and blot it out in its turn: what it names is gone from disk.
 
     Raises:
         CannotWriteError: It cannot be taken back; the next writer tries again.
     """
-    path = folder / PAID
+    path = os.path.join(folder, PAID)
     try:
         # What a kill left of an earlier one would go with all its bytes as this one takes its name.
         _discard(path)
         with suppress(FileNotFoundError):
             # Under another name first, and durably so: half a note would be none that can be read.
-            os.replace(folder / OWED, path)
+            os.replace(os.path.join(folder, OWED), path)
             disk.flush_folder(folder)
         _discard(path)
         disk.flush_folder(folder)
@@ -262,7 +265,7 @@ def paid(folder: Path) -> None:
         raise CannotWriteError(path, disk.reason(error)) from error
 
 
-def _discard(path: Path) -> None:
+def _discard(path: StrPath) -> None:
     """Blot a file out and remove it, if it is there."""
     with suppress(FileNotFoundError):
         _blot_out(path)
@@ -270,7 +273,7 @@ def _discard(path: Path) -> None:
             os.unlink(path)
 
 
-def _blot_out(path: Path) -> None:
+def _blot_out(path: StrPath) -> None:
     """Leave nothing but blanks of a file, durably; one with a second name, which may be another's, is removed."""
     fd = disk.open_file(path, write=True)
     try:
@@ -283,7 +286,7 @@ def _blot_out(path: Path) -> None:
         os.close(fd)
 
 
-def erase(path: Path, batches: Iterable[RawBatch], ids: Collection[str]) -> None:
+def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> None:
     """Blot the texts of these events out of the log, in place, durably; to be done under its lock.
 
     With a sealed range goes every copy of it in quarantine.
@@ -305,7 +308,7 @@ def erase(path: Path, batches: Iterable[RawBatch], ids: Collection[str]) -> None
     try:
         for batch in batches:
             if (span := _sealed(batch, ids)) is not None:
-                _erase_copies(path.parent / "quarantine", span[0])
+                _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])
             for begin, length, blank in _blanks(batch, ids):
                 os.lseek(fd, begin, os.SEEK_SET)
                 _fill(fd, length, blank, path)
@@ -314,10 +317,10 @@ def erase(path: Path, batches: Iterable[RawBatch], ids: Collection[str]) -> None
         os.close(fd)
 
 
-def _erase_copies(folder: Path, begin: int) -> None:
+def _erase_copies(folder: StrPath, begin: int) -> None:
     """Blot out what quarantine holds of the range that begins here; a seal that was cut short left a copy, too."""
     disk.refuse_link(folder)
     with suppress(FileNotFoundError):
         for name in os.listdir(folder):
             if name.startswith(f"{begin}-") and name.endswith(".bin"):
-                _blot_out(folder / name)
+                _blot_out(os.path.join(folder, name))

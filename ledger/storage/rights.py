@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tallybook.ledger.fast_stdlib import os, stat, suppress
+from contextlib import suppress
+import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tallybook.ledger.fast_stdlib import StrPath
 
     Owner = tuple[int, int]
     """A user and a group."""
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 
 
-def shared(folder: Path | str) -> tuple[int, int]:
+def shared(folder: StrPath) -> tuple[int, int]:
     """Return who may use what is created in a folder: the user alone, unless the folder is shared.
 
     Shared is a folder that its group, or everybody, may write to. In one with the sticky bit, as /tmp has it, everybody
@@ -34,7 +36,7 @@ def _shared(found: os.stat_result) -> tuple[int, int]:
     return bits | found.st_mode & stat.S_ISGID, found.st_gid
 
 
-def of_file(path: Path | str) -> tuple[int, int, Owner | None]:
+def of_file(path: StrPath) -> tuple[int, int, Owner | None]:
     """Return mode, group and new owner of a file.
 
     Mode and group are its own where it exists, else what its folder gives; the owner is as for ``give_folder``.
@@ -58,7 +60,7 @@ def _other_owner(folder: os.stat_result) -> Owner | None:
     return (folder.st_uid, folder.st_gid) if _is_root() and folder.st_uid != 0 else None
 
 
-def grant(file: int | Path, mode: int, group: int) -> None:
+def grant(file: int | StrPath, mode: int, group: int) -> None:
     """Give a fresh file or folder its rights, whatever the umask."""
     if os.name != "posix":
         return
@@ -87,12 +89,12 @@ def give(fd: int, owner: Owner | None) -> None:
             os.chown(fd, owner[0], -1 if os.fstat(fd).st_mode & 0o070 else owner[1])
 
 
-def give_folder(folder: Path) -> None:
+def give_folder(folder: StrPath) -> None:
     """Give a folder that root has just created to the owner of the one above it; a refusal is no error."""
     if not _is_root():
         return
     with suppress(OSError):
-        owner = _other_owner(os.stat(folder.parent))
+        owner = _other_owner(os.stat(os.path.dirname(folder) or os.curdir))
         if owner is None:
             return
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)

@@ -5,16 +5,20 @@ Standard library only: a hook spools without loading anything else.
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+
 from tallybook.ledger.errors import CannotWriteError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, os, suppress
-from tallybook.ledger.line import GENESIS, Draft, Mark, Stamp, dumps, frame
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps
+from tallybook.ledger.line import GENESIS, Draft, Mark, Stamp, frame
 from tallybook.ledger.storage import disk, idempotency, receipts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
     from typing import Any
+
+    from tallybook.ledger.fast_stdlib import StrPath
 
 FOLDER = "spool"
 # Event numbers grow until a file is taken in, and each line with them.
@@ -32,10 +36,15 @@ class Waiting(NamedTuple):
         requests: What was sent, undecided, as ``requests.to_wait`` writes it.
     """
 
-    path: Path
+    path: str
     id: str
     at: str
     requests: list[dict[str, Any]]
+
+    @property
+    def name(self) -> str:
+        """Return the name of the file."""
+        return os.path.basename(self.path)
 
 
 def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: str) -> None:
@@ -56,7 +65,7 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
     )
 
 
-def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path:
+def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> str:
     """Write requests to a file of their own, durably.
 
     Args:
@@ -68,8 +77,9 @@ def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path
     Raises:
         CannotWriteError: It cannot be written; nothing was recorded.
     """
-    disk.make_folder(folder / FOLDER)
-    path = folder / FOLDER / f"{at.replace(':', '')}-{id_}.json"
+    spool = os.path.join(folder, FOLDER)
+    disk.make_folder(spool)
+    path = os.path.join(spool, f"{at.replace(':', '')}-{id_}.json")
     try:
         data = dumps({"id": id_, "at": at, "requests": requests}).encode()
     except ValueError as error:
@@ -80,13 +90,14 @@ def put(folder: Path, at: str, id_: str, requests: list[dict[str, Any]]) -> Path
     return path
 
 
-def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
+def waiting(folder: StrPath) -> tuple[list[Waiting], list[Problem]]:
     """Return what waits, by time and id, and the files that cannot be read."""
     found: list[Waiting] = []
     problems: list[Problem] = []
+    spool = os.path.join(folder, FOLDER)
     try:
-        disk.refuse_link(folder / FOLDER)
-        names = sorted(name for name in os.listdir(folder / FOLDER) if name.endswith(".json") and name[0] != ".")
+        disk.refuse_link(spool)
+        names = sorted(name for name in os.listdir(spool) if name.endswith(".json") and name[0] != ".")
     except CannotWriteError as error:
         return found, [Problem(FOLDER, str(error))]
     except OSError:
@@ -94,7 +105,7 @@ def waiting(folder: Path) -> tuple[list[Waiting], list[Problem]]:
     import json  # noqa: PLC0415 - slow to load; whoever takes payloads in decodes them
 
     for name in names:
-        path = folder / FOLDER / name
+        path = os.path.join(spool, name)
         try:
             one = json.loads(disk.read_file(path))
             found.append(Waiting(path, one["id"], one["at"], one["requests"]))

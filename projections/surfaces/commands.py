@@ -19,7 +19,7 @@ from tallybook.ledger.errors import (
     UnknownPointError,
 )
 from tallybook.ledger.events import RATINGS, PointNoted
-from tallybook.ledger.fast_stdlib import NamedTuple, later
+from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily
 from tallybook.ledger.names import find_name
 from tallybook.ledger.storage import disk, spool
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
@@ -48,11 +48,14 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome, Report
     from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curate, decide = later("tallybook.ledger.decisions.curation"), later("tallybook.ledger.decisions.update")
-    redactions = later("tallybook.ledger.storage.redacted_digests")
-    recording = later("tallybook.projections.surfaces.writing.record")
-    requests = later("tallybook.projections.surfaces.writing.requests")
-    standings = later("tallybook.projections.surfaces.history.as_of")
+    curate, decide = (
+        import_lazily("tallybook.ledger.decisions.curation"),
+        import_lazily("tallybook.ledger.decisions.update"),
+    )
+    redactions = import_lazily("tallybook.ledger.storage.redacted_digests")
+    recording = import_lazily("tallybook.projections.surfaces.writing.record")
+    requests = import_lazily("tallybook.projections.surfaces.writing.requests")
+    standings = import_lazily("tallybook.projections.surfaces.history.as_of")
 
 
 class DriftError(TallybookError):

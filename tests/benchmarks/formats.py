@@ -20,7 +20,8 @@ from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.encoding.event_json import structure
 from tallybook.ledger.events import PointRated
-from tallybook.ledger.line import CHAIN_CHARS, GENESIS, MAX_LINE_BYTES, START, Draft, Stamp, dumps, frame
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import CHAIN_CHARS, GENESIS, MAX_LINE_BYTES, START, Draft, Stamp, frame
 from tallybook.ledger.reading.scan import Scan
 
 if TYPE_CHECKING:

@@ -313,7 +313,7 @@ class Broken(NamedTuple):
 def give_cache(root: Path, folder: Path) -> None:
     """Give a state the cache that the run left, which may speak of more than the disk holds."""
     left, place = caches.find(root), caches.find(folder)
-    if left is not None and place is not None and left.exists():
+    if left is not None and place is not None and Path(left).exists():
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(left, place)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
 import json
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.fast_stdlib import suppress
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import read_at
 from tallybook.projections.surfaces.install.hook_entries import calls_us

@@ -134,7 +134,7 @@ def waiting(patient: Patient) -> Iterator[Finding]:
             requests.all_from_wait(one.requests, f"spool:{one.id}", one.at)
             moments.append(clock.unix_us(one.at))
         except BadInputError as error:
-            yield Finding(BAD, f"spool/{one.path.name}: {error}", "mend it or move it away: it cannot be taken in")
+            yield Finding(BAD, f"spool/{one.name}: {error}", "mend it or move it away: it cannot be taken in")
     if moments:
         what = "1 payload waits" if len(moments) == 1 else f"{len(moments):,} payloads wait"
         oldest = f"{what}, {'' if len(moments) == 1 else 'the oldest '}for {age(min(moments), patient.now)}"

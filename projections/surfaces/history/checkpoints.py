@@ -19,8 +19,8 @@ import attrs
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, sha256
-from tallybook.ledger.line import START, Mark, dumps
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
+from tallybook.ledger.line import START, Mark
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.projections.fold import State, fold
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
@@ -198,10 +198,10 @@ def put(log: JsonlLog, seen: Mark, seq: int, place: tuple[str, str], data: bytes
     Raises:
         OSError, TallybookError: The disk refuses.
     """
-    cache = caches.find(log.folder)
-    if cache is None:
+    found = caches.find(log.folder)
+    if found is None:
         return False
-    folder, name = place
+    cache, (folder, name) = Path(found), place
     caches.make(cache, log.folder)
     disk.make_folder(cache / folder, durable=False)
     fd = disk.open_file(cache / LOCK, write=True, create=True)
@@ -222,7 +222,7 @@ def got(log: JsonlLog, folder: str, name: str) -> bytes | None:
     if cache is None:
         return None
     try:
-        data = disk.read_file(cache / folder / name)
+        data = disk.read_file(Path(cache, folder, name))
     except (OSError, TallybookError):
         return None
     told = data[_SUM_CHARS:]
@@ -304,7 +304,7 @@ def _names(keeper: Keeper, until: int) -> list[str]:
     """Return the checkpoints up to a moment, the nearest first; ``latest`` may lie behind it."""
     try:
         cache = caches.find(keeper.log.folder)
-        found = [path.name for path in (cache / keeper.form.name).iterdir()] if cache is not None else []
+        found = [path.name for path in Path(cache, keeper.form.name).iterdir()] if cache is not None else []
     except OSError:
         found = []
     seqs = sorted((int(name) for name in found if name.isdigit() and int(name) <= until), reverse=True)

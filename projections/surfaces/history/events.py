@@ -12,7 +12,8 @@ import attrs
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import UnknownPointError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
-from tallybook.ledger.line import SECTION, START, dumps, head_field
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import SECTION, START, head_field
 from tallybook.ledger.names import find_name
 from tallybook.projections.event_rows import Wanted, brief, chosen, row
 from tallybook.projections.surfaces.history.reading import current

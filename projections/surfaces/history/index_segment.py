@@ -13,7 +13,8 @@ import attrs
 
 from tallybook.ledger.encoding.header import session_in
 from tallybook.ledger.events import EVENT_TYPES, EventRedacted, EventsVoided, PointMerged, PointNoted
-from tallybook.ledger.line import START, Mark, dumps
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import START, Mark
 from tallybook.projections.playbook.view import CHANGES
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.encoding.header import head_form, session_in
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
-from tallybook.ledger.line import SECTION, dumps, lines_of
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import SECTION, lines_of
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import local_minute
 from tallybook.projections.surfaces.history.reading import open_log

@@ -15,7 +15,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from tallybook.ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
-from tallybook.ledger.fast_stdlib import NamedTuple, later, sha256
+from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
 from tallybook.ledger.names import rename_in_sections
 from tallybook.ledger.recorded import By, Recorded, batch_of
 from tallybook.ledger.storage import disk
@@ -45,8 +45,11 @@ if TYPE_CHECKING:
     Read = Callable[[], Iterator[RawBatch]]
 else:
     # Mostly the file is the ledger's own rendering.
-    decide, seeds = later("tallybook.ledger.decisions.update"), later("tallybook.ledger.decisions.legacy_import")
-    redactions = later("tallybook.ledger.storage.redacted_digests")
+    decide, seeds = (
+        import_lazily("tallybook.ledger.decisions.update"),
+        import_lazily("tallybook.ledger.decisions.legacy_import"),
+    )
+    redactions = import_lazily("tallybook.ledger.storage.redacted_digests")
 
 RENDER_WAIT_MS = 250
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, NewerLedgerError
-from tallybook.ledger.fast_stdlib import later, os
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import Draft, first_seq, head_field, key_of
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import read_at
@@ -13,13 +15,13 @@ from tallybook.ledger.storage.log_ends import read_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
     from typing import Any
 
+    from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.storage import spool
-    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.workspace.project import AnyProject
 else:
-    spool = later("tallybook.ledger.storage.spool")
+    spool = import_lazily("tallybook.ledger.storage.spool")
 
 HOOK_WAIT_MS = disk.LOCK_WAIT_MS
 # Mostly the last few lines tell; each window is twice as large as the one before it.
@@ -48,7 +50,12 @@ def draft(kind: str, **fields: Any) -> Draft:
 
 
 def record(
-    project: Project, drafts: Sequence[Draft], by: Mapping[str, str], key: str, *, not_after: tuple[str, int] = ("", 0)
+    project: AnyProject,
+    drafts: Sequence[Draft],
+    by: Mapping[str, str],
+    key: str,
+    *,
+    not_after: tuple[str, int] = ("", 0),
 ) -> bool:
     """Append a batch, once under its key; where the ledger cannot take it, it waits in the spool.
 
@@ -69,7 +76,7 @@ def record(
     log = JsonlLog(project.ledger)
     try:
         with log.transaction(HOOK_WAIT_MS) as transaction:
-            if not_after[0] and _has_recent(log.path, transaction.mark.offset, *not_after):
+            if not_after[0] and _has_recent(log.log_file, transaction.mark.offset, *not_after):
                 return False
             return transaction.append(drafts, by, key) is not None
     except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
@@ -83,7 +90,7 @@ def record(
         log.close()
 
 
-def _has_recent(path: Path, end: int, beginning: str, time_us: int) -> bool:
+def _has_recent(path: StrPath, end: int, beginning: str, time_us: int) -> bool:
     """Return whether a batch under a key with this beginning was recorded so short a time ago."""
     since = clock.moment(clock.utc_now().unix_us - time_us).at
     fd = disk.open_file(path, write=False)
@@ -98,7 +105,7 @@ def _has_recent(path: Path, end: int, beginning: str, time_us: int) -> bool:
     return False
 
 
-def is_current(project: Project, seq: int, chain: str) -> bool:
+def is_current(project: AnyProject, seq: int, chain: str) -> bool:
     """Say whether nothing that changes the playbook stands behind a moment; False where that would take long to see.
 
     It trusts the last lines of the log as far as they can be read: what it answers for is shown, and not recorded.
@@ -109,7 +116,7 @@ def is_current(project: Project, seq: int, chain: str) -> bool:
         return False
     if (head.mark.seq, head.mark.chain) == (seq, chain):
         return True
-    fd = disk.open_file(log.path, write=False)
+    fd = disk.open_file(log.log_file, write=False)
     try:
         for line in _lines_before(fd, head.mark.offset):
             found = first_seq(line)

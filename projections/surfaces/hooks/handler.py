@@ -6,23 +6,25 @@ slow is loaded only where ``playbook.json`` is not what the ledger says.
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
 import sys
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, TallybookError
-from tallybook.ledger.fast_stdlib import Place, encoder, loads, os, read_up_to, sha256, suppress
+from tallybook.ledger.fast_stdlib import dumps, loads, read_up_to, sha256
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.hooks import limits
 from tallybook.projections.surfaces.hooks.payload import AGENTS
-from tallybook.projections.surfaces.workspace.project import MARKS, Project, is_unnamed_home, located
+from tallybook.projections.surfaces.workspace.project import MARKS, Project, find_paths, playbook_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
     from typing import Any, NoReturn
 
     from tallybook.projections.surfaces.hooks.payload import Payload
+    from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
 
 TEMPLATE = "playbook.txt"
@@ -30,8 +32,8 @@ NOTE = "hook-error"
 """File in the ledger's folder that holds the last thing that went wrong."""
 INSIDE = "TALLYBOOK_REFLECTING"
 """Set in the environment of a model that reflects: what fires there is no session of anybody's."""
-_read: dict[Project, Settings] = {}
-_handled: list[tuple[Project, Payload]] = []
+_read: dict[ProjectPaths, Settings] = {}
+_handled: list[tuple[ProjectPaths, Payload]] = []
 OTHER_CALLERS = ("COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID")
 """Variables of agents that run the hooks of Claude Code's settings, and are not known to read their answers."""
 RESUMED = "resumed"
@@ -83,7 +85,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         run(arguments)
     finally:
         # Also where Ctrl-C ends it.
-        os._exit(0)  # noqa: SLF001 - its name, public as it is
+        os._exit(0)
 
 
 def _give_up(*_: object) -> None:
@@ -100,10 +102,10 @@ def _give_up(*_: object) -> None:
             project,
             BadInputError("hook", f"gave up after {limits.MAX_CPU_S} s: the ledger takes longer to read", hint),
         )
-    os._exit(0)  # noqa: SLF001 - its name, public as it is
+    os._exit(0)
 
 
-def _report(project: Project, error: BadInputError) -> None:
+def _report(project: ProjectPaths, error: BadInputError) -> None:
     """Say on standard error what cannot be read in a hook's time, and keep it for ``doctor``."""
     with suppress(Exception):
         os.write(2, f"tallybook: {error}\n".encode("utf-8", "backslashreplace"))
@@ -120,11 +122,11 @@ def _say(answer: str) -> None:
         data = data[os.write(1, data) :]
 
 
-def note(project: Project, error: Exception) -> None:
+def note(project: AnyProject, error: Exception) -> None:
     """Keep what went wrong for ``doctor``, in place of what went wrong before."""
     if os.path.isdir(project.ledger):
         what = f"{clock.utc_now().at[:16]} {type(error).__name__}: {error}"
-        disk.store(project.ledger / NOTE, what.encode("utf-8", "replace"))
+        disk.store(os.path.join(project.ledger, NOTE), what.encode("utf-8", "replace"))
 
 
 def handle(payload: Payload) -> str:
@@ -136,7 +138,7 @@ def handle(payload: Payload) -> str:
     return "".join([_done(does, project, payload) for does in to_do]) if to_do and _lives(project) else ""
 
 
-def _done(does: Callable[[Project, Payload], str], project: Project, payload: Payload) -> str:
+def _done(does: Callable[[ProjectPaths, Payload], str], project: ProjectPaths, payload: Payload) -> str:
     """Do one thing, and return its answer; what goes wrong in it is noted, and ends nothing else."""
     try:
         return does(project, payload)
@@ -149,17 +151,18 @@ def _done(does: Callable[[Project, Payload], str], project: Project, payload: Pa
         return ""
 
 
-def _project_of(folder: str) -> Project:
-    root, start = located(None, folder or None)
-    return Project(Place(root), Place(start), is_unnamed_home(root))
+def _project_of(folder: str) -> ProjectPaths:
+    return find_paths(folder or None)
 
 
-def _lives(project: Project) -> bool:
+def _lives(project: ProjectPaths) -> bool:
     """Say whether somebody wants a playbook here: a hook begins none."""
-    return os.path.exists(project.ledger) or (os.path.exists(project.playbook) and not project.unnamed_home)
+    if os.path.exists(project.ledger):
+        return True
+    return not project.unnamed_home and os.path.exists(playbook_file(project.root, project.claude))
 
 
-def _settings(project: Project) -> Settings:
+def _settings(project: ProjectPaths) -> Settings:
     """Return what counts in a project; what is done at one event goes by the same."""
     if project not in _read:
         from tallybook.projections.surfaces.workspace import settings
@@ -176,7 +179,7 @@ def _by(payload: Payload) -> dict[str, str]:
 # Injection
 
 
-def tell_playbook(project: Project, payload: Payload) -> str:
+def tell_playbook(project: ProjectPaths, payload: Payload) -> str:
     """Return the playbook as context for the model: once in a session, and again after a compaction."""
     if not payload.session or payload.subagent or not _reads_answers(payload):
         return ""
@@ -207,7 +210,7 @@ def tell_playbook(project: Project, payload: Payload) -> str:
     # It saves asking the ledger; and where that could not take the event, nothing else says that the session was told.
     _touch(marker)
     context = {"hookEventName": payload.event, "additionalContext": text}
-    return encoder()({"hookSpecificOutput": context}) if new else ""
+    return dumps({"hookSpecificOutput": context}) if new else ""
 
 
 def _reads_answers(payload: Payload) -> bool:
@@ -221,41 +224,42 @@ def _reads_answers(payload: Payload) -> bool:
     return not any(map(os.environ.get, OTHER_CALLERS))
 
 
-def _has_playbook(payload: Payload, marker: Path) -> bool:
+def _has_playbook(payload: Payload, marker: str) -> bool:
     """Return whether the conversation holds the playbook already, by what hooks noted of it.
 
     A fork has the conversation of the session that it continues. Its start carries that one's id; its own comes with
     the first prompt, which no start announced.
     """
     told = os.path.exists(marker)
-    resumed = marker.parent / RESUMED
+    folder, name = os.path.split(marker)
+    resumed = os.path.join(folder, RESUMED)
     if payload.event == "SessionStart":
         if payload.source == "resume":
             with suppress(OSError, TallybookError):
-                disk.make_folder(resumed.parent, durable=False)
-                disk.store(resumed, marker.name.encode())
+                disk.make_folder(folder, durable=False)
+                disk.store(resumed, name.encode())
         return told and payload.source != "compact"
     if not os.path.exists(resumed):
         return told
     before = ""
     with suppress(OSError, TallybookError):
         before = disk.read_file(resumed).decode("utf-8", "replace")
-        if not told or before == marker.name:
+        if not told or before == name:
             os.unlink(resumed)
-    if not told and before not in {"", marker.name} and os.path.exists(marker.parent / before):
+    if not told and before not in {"", name} and os.path.exists(os.path.join(folder, before)):
         _touch(marker)
         return True
     return told
 
 
-def _marker(project: Project, payload: Payload) -> Path:
+def _marker(project: ProjectPaths, payload: Payload) -> str:
     """Return the file whose presence says that a session was given the playbook."""
-    return project.ledger / MARKS / f"told-{_digest(payload.session)}"
+    return os.path.join(project.ledger, MARKS, f"told-{_digest(payload.session)}")
 
 
-def _touch(marker: Path) -> None:
+def _touch(marker: str) -> None:
     with suppress(OSError, TallybookError):
-        disk.make_folder(marker.parent, durable=False)
+        disk.make_folder(os.path.dirname(marker), durable=False)
         os.close(disk.create_file(marker))
 
 
@@ -263,15 +267,16 @@ def _digest(text: str) -> str:
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _entries(project: Project) -> Sequence[Mapping[str, Any]]:
+def _entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
     """Return the entries that stand: those of ``playbook.json``, where that is what the ledger says."""
     from tallybook.ledger.names import STAMP
     from tallybook.projections.surfaces.hooks import append
 
-    limits.refuse_large(project.playbook)
+    playbook = playbook_file(project.root, project.claude)
+    limits.refuse_large(playbook)
     entries: Sequence[Mapping[str, Any]] = ()
     with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
-        document = loads(disk.read_file(project.playbook).decode("utf-8"))
+        document = loads(disk.read_file(playbook).decode("utf-8"))
         if _are_entries(document["key_points"]):
             entries = document["key_points"]
             seq, _, chain = document[STAMP].partition(":")
@@ -285,7 +290,7 @@ def _are_entries(values: Sequence[Any]) -> bool:
     return kinds <= {(str, str, int, int)}
 
 
-def _brought_up(project: Project, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+def _brought_up(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
     """Bring ``playbook.json`` up to date, and return its entries; as it stands where that cannot be done."""
     import gc
     from pathlib import Path
@@ -314,16 +319,17 @@ def _template() -> str:
     """Return the text around the entries: the user's own, else the packaged one."""
     from tallybook import prompts
 
-    for folder in (Place(os.path.expanduser("~")) / ".claude" / "prompts", Place(prompts.__file__).parent):
+    own = os.path.join(os.path.expanduser("~"), ".claude", "prompts")
+    for folder in (own, os.path.dirname(prompts.__file__)):
         with suppress(OSError):
-            return disk.read_file(folder / TEMPLATE).decode("utf-8", "replace")
+            return disk.read_file(os.path.join(folder, TEMPLATE)).decode("utf-8", "replace")
     return ""
 
 
 # Facts
 
 
-def note_citations(project: Project, payload: Payload) -> str:
+def note_citations(project: ProjectPaths, payload: Payload) -> str:
     """Record which entries the agent named; it answers nothing."""
     if "[" in payload.said and payload.session:
         from tallybook.projections.surfaces.hooks import append
@@ -351,7 +357,7 @@ def citation_key(session: str, subagent: str, occasion: str) -> str:
 # Work owed
 
 
-def owe_reflection(project: Project, payload: Payload) -> str:
+def owe_reflection(project: ProjectPaths, payload: Payload) -> str:
     """Record that a session is to be reflected on; it answers nothing."""
     from tallybook.projections.surfaces.hooks import append, worker
 
@@ -369,7 +375,7 @@ def owe_reflection(project: Project, payload: Payload) -> str:
     return ""
 
 
-def take_up(project: Project, payload: Payload) -> str:
+def take_up(project: ProjectPaths, payload: Payload) -> str:
     """Let somebody see to what was asked for earlier and did not get done; it answers nothing."""
     from tallybook.projections.surfaces.hooks import worker
 
@@ -381,12 +387,12 @@ def take_up(project: Project, payload: Payload) -> str:
     return ""
 
 
-def owe_at_stop(project: Project, payload: Payload) -> str:
+def owe_at_stop(project: ProjectPaths, payload: Payload) -> str:
     """Record the same at a stop, where the settings say so; it answers nothing."""
     return owe_reflection(project, payload) if _settings(project).on_stop else ""
 
 
-EVENTS: dict[str, tuple[Callable[[Project, Payload], str], ...]] = {
+EVENTS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {
     "SessionStart": (tell_playbook, take_up),
     "UserPromptSubmit": (tell_playbook,),
     "PreToolUse": (tell_playbook,),

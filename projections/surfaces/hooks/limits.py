@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.fast_stdlib import os, suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
     import signal
+
+    from tallybook.ledger.fast_stdlib import StrPath
 else:
     try:
         # signal itself would load enum for it.
@@ -32,7 +35,7 @@ def limit_time(give_up: Callable[..., None]) -> None:
         signal.setitimer(signal.ITIMER_PROF, MAX_CPU_S)
 
 
-def refuse_large(playbook: Path) -> None:
+def refuse_large(playbook: StrPath) -> None:
     """Refuse a ``playbook.json`` that takes longer to read than a hook has.
 
     Raises:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
 import sys
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import os, suppress
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.workspace.project import AnyProject
 
 SETTLED = "settled"
 """File among the marks that says that a rater has nothing to do; where it is missing or old, somebody looks."""
@@ -21,22 +22,22 @@ SETTLED_S = 3_600
 _COMMAND = ("-P", "-m", "tallybook")
 
 
-def is_settled(project: Project, rater: str) -> bool:
+def is_settled(project: AnyProject, rater: str) -> bool:
     """Say whether it was found a short while ago that a rater has nothing to do."""
-    path = project.ledger / MARKS / SETTLED
+    path = os.path.join(project.ledger, MARKS, SETTLED)
     with suppress(OSError, TallybookError):
         fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
         return fresh and disk.read_file(path) == rater.encode()
     return False
 
 
-def unsettle(project: Project) -> None:
+def unsettle(project: AnyProject) -> None:
     """Note that something is owed."""
     with suppress(OSError):
-        os.unlink(project.ledger / MARKS / SETTLED)
+        os.unlink(os.path.join(project.ledger, MARKS, SETTLED))
 
 
-def start(project: Project) -> None:
+def start(project: AnyProject) -> None:
     """Start ``tallybook reflect`` on a project, in a session of its own, with nothing of the agent's open.
 
     Raises:

@@ -145,7 +145,7 @@ def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
         if cache is not None and (before is None or since is None or before.mark.seq < now.mark.seq):
             with suppress(CannotWriteError):
                 caches.make(cache, project.ledger)
-                disk.store(cache / "score-files", _stamp_bytes(now))
+                disk.store(Path(cache, "score-files"), _stamp_bytes(now))
     finally:
         os.close(fd)
     return attrs.evolve(done, former=tuple(_former(project, paths))) if since is None else done
@@ -175,12 +175,12 @@ def _ordered(value: Any) -> Any:
     return sorted(value) if isinstance(value, frozenset) else value
 
 
-def _stamp(cache: Path | None) -> _Stamp | None:
+def _stamp(cache: str | None) -> _Stamp | None:
     """Return what the files show, None where nobody noted it."""
     if cache is None:
         return None
     try:
-        fields = disk.read_file(cache / "score-files").decode("ascii", "replace").split()
+        fields = disk.read_file(Path(cache, "score-files")).decode("ascii", "replace").split()
     except (OSError, CannotWriteError):
         return None
     match fields:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 import weakref
 
@@ -27,7 +28,6 @@ from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
     from sqlite3 import Connection
 
     from tallybook.ledger.line import RawBatch
@@ -166,7 +166,7 @@ def _folder(question: _Question) -> Path:
     folder = caches.find(question.project.ledger)
     if folder is None:
         raise CannotWriteError("cache", "there is no folder for it")
-    return folder
+    return Path(folder)
 
 
 def _kept(question: _Question, database: Connection, folded: Callable[[], Scores]) -> Scores:

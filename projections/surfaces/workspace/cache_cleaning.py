@@ -41,7 +41,7 @@ def sweep(ledger: Path) -> None:
     folder = caches.find(ledger)
     if folder is not None:
         with suppress(OSError):
-            _sweep(folder.parent.parent)
+            _sweep(Path(folder).parent.parent)
 
 
 def _remove(folder: Path) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import errno
+import os
+import stat
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.ledger.fast_stdlib import NamedTuple, Place, os, stat
+from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.workspace import worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from tallybook.ledger.fast_stdlib import StrPath
 
 CLAUDE = ".claude"
 PLAYBOOK_NAME = "playbook.json"
@@ -25,7 +29,7 @@ class Project(NamedTuple):
     """The paths of one project; none of them leads out of it.
 
     Attributes:
-        root: The project's folder; its paths are of the same class.
+        root: The project's folder.
         start: Where the search for it began, None where nobody searched.
         unnamed_home: Whether it is the home folder, and only because the search ended there: no ledger begins in it.
     """
@@ -36,74 +40,122 @@ class Project(NamedTuple):
 
     @property
     def claude(self) -> Path:
-        """Return the agent's folder in it, or the folder in the project to which a link in its place leads.
-
-        Raises:
-            CannotWriteError: It leads elsewhere.
-        """
-        path = self.root / CLAUDE
-        target = self._target(path)
-        if target is None:
-            return path
-        if not (_holds(os.path.realpath(self.root), target) and os.path.isdir(target)):
-            raise CannotWriteError(path, f"leads to {target}, no folder of this project", f"{_OUT}; give --project DIR")
-        return target
+        """Return the agent's folder; raises as ``claude_folder``."""
+        return _as_path(claude_folder(self.root))
 
     @property
     def playbook(self) -> Path:
-        """Return the file that people and agents read, or the one in the project to which a link in its place leads.
-
-        Raises:
-            CannotWriteError: It leads elsewhere, or to a file of the ledger.
-        """
-        path = self.claude / PLAYBOOK_NAME
-        target = self._target(path)
-        if target is None:
-            return path
-        own = _holds(os.path.realpath(self.root), target) and not _holds(os.path.realpath(self.ledger), target)
-        if not own or os.path.islink(target):
-            hint = f"{_OUT}; take the link away"
-            raise CannotWriteError(path, f"leads to {target}, no playbook of this project", hint)
-        return target
+        """Return the file that people and agents read; raises as ``playbook_file``."""
+        return _as_path(playbook_file(self.root, self.claude))
 
     @property
     def ledger(self) -> Path:
-        """Return the ledger's folder.
+        """Return the ledger's folder; raises as ``ledger_folder``."""
+        return _as_path(ledger_folder(self.claude))
 
-        Raises:
-            CannotWriteError: It is a link: where it leads another project may have its ledger.
-        """
-        path = self.claude / "ledger"
-        target = self._target(path)
-        if target is not None:
-            hint = f"{_OUT}; give --project DIR, or put a folder in the link's place"
-            raise CannotWriteError(path, f"leads to {target}, and a ledger is never a link", hint)
+
+def _as_path(path: str) -> Path:
+    # Slow to load, and hooks ask ``ProjectPaths``.
+    from pathlib import Path
+
+    return Path(path)
+
+
+class ProjectPaths(NamedTuple):
+    """The same paths as strings, each resolved once: a hook has no time to load ``pathlib``.
+
+    Attributes:
+        root: The project's folder.
+        start: Where the search for it began.
+        claude: The agent's folder.
+        ledger: The ledger's folder.
+        unnamed_home: As in ``Project``.
+    """
+
+    root: str
+    start: str
+    claude: str
+    ledger: str
+    unnamed_home: bool
+
+
+if TYPE_CHECKING:
+    AnyProject = Project | ProjectPaths
+    """For functions that hooks and other callers share."""
+
+
+def find_paths(here: str | None) -> ProjectPaths:
+    """Return the paths of the project that a folder belongs to, the current one for None.
+
+    Raises:
+        BadInputError, CannotWriteError: As ``located``, ``claude_folder`` and ``ledger_folder``.
+    """
+    root, start = located(None, here)
+    claude = claude_folder(root)
+    return ProjectPaths(root, start, claude, ledger_folder(claude), is_unnamed_home(root))
+
+
+def claude_folder(root: StrPath) -> str:
+    """Return the agent's folder in a project, or the folder in the project to which a link in its place leads.
+
+    Raises:
+        CannotWriteError: It leads elsewhere.
+    """
+    path = os.path.join(root, CLAUDE)
+    if not os.path.islink(path):
         return path
+    target = os.path.realpath(path)
+    if not (_holds(os.path.realpath(root), target) and os.path.isdir(target)):
+        raise CannotWriteError(path, f"leads to {target}, no folder of this project", f"{_OUT}; give --project DIR")
+    return target
 
-    def _target(self, path: Path) -> Path | None:
-        """Return where a symbolic link really leads, None where there is none."""
-        return type(self.root)(os.path.realpath(path)) if os.path.islink(path) else None
+
+def ledger_folder(claude: StrPath) -> str:
+    """Return the ledger's folder in an agent's folder.
+
+    Raises:
+        CannotWriteError: It is a link: where it leads another project may have its ledger.
+    """
+    path = os.path.join(claude, "ledger")
+    if os.path.islink(path):
+        hint = f"{_OUT}; give --project DIR, or put a folder in the link's place"
+        raise CannotWriteError(path, f"leads to {os.path.realpath(path)}, and a ledger is never a link", hint)
+    return path
 
 
-def _holds(folder: str, path: Path) -> bool:
+def playbook_file(root: StrPath, claude: StrPath) -> str:
+    """Return the playbook in an agent's folder, or the file in the project to which a link in its place leads.
+
+    Raises:
+        CannotWriteError: It leads elsewhere, or to a file of the ledger.
+    """
+    path = os.path.join(claude, PLAYBOOK_NAME)
+    if not os.path.islink(path):
+        return path
+    target = os.path.realpath(path)
+    own = _holds(os.path.realpath(root), target) and not _holds(os.path.realpath(ledger_folder(claude)), target)
+    if not own or os.path.islink(target):
+        hint = f"{_OUT}; take the link away"
+        raise CannotWriteError(path, f"leads to {target}, no playbook of this project", hint)
+    return target
+
+
+def _holds(folder: str, path: str) -> bool:
     """Say whether a real path is a folder, or lies in it."""
     return f"{path}{os.sep}".startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def find_project(given: str | os.PathLike[str] | None = None, *, must_exist: bool = False) -> Project:
+def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> Project:
     """Return the project that is meant.
 
     Raises:
         BadInputError: The one given must exist and is no folder.
         CannotWriteError: The system does not say whether it is.
     """
-    # Slow to load; a hook has paths of its own.
-    from pathlib import Path
-
     if given and must_exist and not _is_folder(given):
         raise BadInputError(f"--project {given}", "is no folder")
     root, start = located(given)
-    return Project(Path(root), Path(start), not given and is_unnamed_home(root))
+    return Project(_as_path(root), _as_path(start), not given and is_unnamed_home(root))
 
 
 def is_unnamed_home(root: str) -> bool:
@@ -112,7 +164,7 @@ def is_unnamed_home(root: str) -> bool:
     return not named and os.path.realpath(root) == os.path.realpath(os.path.expanduser("~"))
 
 
-def _is_folder(given: str | os.PathLike[str]) -> bool:
+def _is_folder(given: StrPath) -> bool:
     """Say whether a path leads to a folder.
 
     Raises:
@@ -127,7 +179,7 @@ def _is_folder(given: str | os.PathLike[str]) -> bool:
         raise CannotWriteError(f"--project {given}", f"cannot be looked at: {disk.reason(error)}", hint) from error
 
 
-def located(given: str | os.PathLike[str] | None = None, here: str | None = None) -> tuple[str, str]:
+def located(given: StrPath | None = None, here: str | None = None) -> tuple[str, str]:
     """Return the folder of the project that is meant.
 
     It is the one given. Else the search begins at ``CLAUDE_PROJECT_DIR``, or else the current folder. In a repository
@@ -182,13 +234,15 @@ def _is_project(folder: str, *, linked: bool) -> bool:
     where git tracks the file, each has it.
     """
     try:
-        claude = Project(Place(folder)).claude
-        ledger = Project(Place(folder)).ledger
+        claude = claude_folder(folder)
+        ledger = ledger_folder(claude)
     except CannotWriteError:
         # People link what a worktree is to share.
         return False
-    marks = [ledger / "events.jsonl", ledger / "head", *([] if linked else [claude / PLAYBOOK_NAME])]
-    return any(map(os.path.isfile, marks)) or worktree.says_own(claude / worktree.SETTINGS)
+    marks = [os.path.join(ledger, "events.jsonl"), os.path.join(ledger, "head")]
+    if not linked:
+        marks.append(os.path.join(claude, PLAYBOOK_NAME))
+    return any(map(os.path.isfile, marks)) or worktree.says_own(os.path.join(claude, worktree.SETTINGS))
 
 
 def _nearest(here: str) -> str:

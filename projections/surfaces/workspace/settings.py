@@ -6,16 +6,21 @@ a hook reads what was found before from the cache, and loads no TOML reader.
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+
 from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, Place, encoder, loads, os, sha256, suppress
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces.workspace import worktree
-from tallybook.projections.surfaces.workspace.project import CLAUDE, Project
+from tallybook.projections.surfaces.workspace.project import CLAUDE, claude_folder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
+
+    from tallybook.projections.surfaces.workspace.project import AnyProject
 
 MAX_BUDGET_CHARS = 10_000
 """Claude Code puts what is longer into a file, and shows the model its beginning alone."""
@@ -117,7 +122,7 @@ class Found(NamedTuple):
     is_read: bool = True
 
 
-def read(project: Project) -> Settings:
+def read(project: AnyProject) -> Settings:
     """Return what counts in a project, and keep it in the cache; whatever ails the files, there is an answer."""
     places = [(path, *_stamp(path)) for path in files(project)]
     standing = [path for path, _, size in places if size >= 0]
@@ -150,7 +155,7 @@ def in_force(found: Mapping[str, Found]) -> Settings:
     return settings
 
 
-def files(project: Project) -> list[str]:
+def files(project: AnyProject) -> list[str]:
     """Return the paths where settings may stand, those that win first.
 
     They are those of the folders from where the search for the project began up to the project, or, in a linked
@@ -163,7 +168,7 @@ def files(project: Project) -> list[str]:
     found = []
     for folder in (*folders, root):
         with suppress(CannotWriteError):
-            found.append(os.path.join(Project(Place(folder)).claude, worktree.SETTINGS))
+            found.append(os.path.join(claude_folder(folder), worktree.SETTINGS))
     return list(dict.fromkeys([*found, users_file()]))
 
 
@@ -239,17 +244,17 @@ def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 # The cache
 
 
-def _cache(project: Project, paths: Sequence[str]) -> Place | None:
+def _cache(project: AnyProject, paths: Sequence[str]) -> str | None:
     """Return the file that keeps what was found in these; None where there is no cache folder to keep it in."""
     with suppress(OSError, TallybookError):
         folder = caches.find(project.ledger)
         if folder is not None:
             digest = sha256("\n".join(paths).encode("utf-8", "surrogatepass")).hexdigest()[:32]
-            return Place(folder) / f"settings-{digest}.json"
+            return os.path.join(folder, f"settings-{digest}.json")
     return None
 
 
-def _kept(cache: Place | None, places: Sequence[tuple[str, int, int]]) -> Settings | None:
+def _kept(cache: str | None, places: Sequence[tuple[str, int, int]]) -> Settings | None:
     """Return what the cache holds, None where it is not of these files as they are now."""
     if cache is None:
         return None
@@ -263,9 +268,9 @@ def _kept(cache: Place | None, places: Sequence[tuple[str, int, int]]) -> Settin
     return None
 
 
-def _keep(project: Project, cache: Place, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
+def _keep(project: AnyProject, cache: str, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
     """Write the cache; where that fails the files are read again next time."""
-    text = encoder()({"files": places, "values": settings._asdict()})
+    text = dumps({"files": places, "values": settings._asdict()})
     with suppress(OSError, TallybookError):
-        caches.make(cache.parent, project.ledger)
+        caches.make(os.path.dirname(cache), project.ledger)
         disk.store(cache, text.encode("utf-8", "surrogatepass"))

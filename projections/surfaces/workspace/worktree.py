@@ -5,13 +5,17 @@ What an unpacked archive or another user left in place of those files leads nowh
 
 from __future__ import annotations
 
+from contextlib import suppress
+import os
+import stat
+
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.fast_stdlib import os, read_up_to, stat, suppress
+from tallybook.ledger.fast_stdlib import read_up_to
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from pathlib import Path
+    from tallybook.ledger.fast_stdlib import StrPath
 
 GIT = ".git"
 SETTINGS = os.path.join("config", "tallybook.toml")
@@ -24,7 +28,7 @@ _WORKTREES = "worktrees"
 _BOM = b"\xef\xbb\xbf"
 
 
-def read_small(path: Path | str, limit: int) -> bytes:
+def read_small(path: StrPath, limit: int) -> bytes:
     """Return the bytes of a regular file that is no link.
 
     Args:
@@ -122,7 +126,7 @@ def _line(path: str) -> str:
     return os.fsdecode(read_small(path, _MAX_POINTER_BYTES)).rstrip("\r\n")
 
 
-def says_own(settings: Path | str) -> bool:
+def says_own(settings: StrPath) -> bool:
     """Say whether a settings file gives its folder a ledger of its own: ``own = true`` in the section ``[ledger]``.
 
     It is found line by line, so that a mistake elsewhere in the file moves nobody to another ledger, and a hook loads

@@ -10,7 +10,7 @@ import stat
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.errors import CannotWriteError, TallybookError
-from tallybook.ledger.line import dumps
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage import disk, redacted_digests
 from tallybook.ledger.storage.log_ends import read_at
 

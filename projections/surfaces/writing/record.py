@@ -222,11 +222,11 @@ def _take_in_spool(
             tx.look_up(request.key for request in requests if request.key is not None)
             outcomes = perform(tx, state, requests, redacted=redacted)
         except BadInputError as error:
-            problems.append(Problem(f"spool/{one.path.name}", f"{error}; it stays there"))
+            problems.append(Problem(f"spool/{one.name}", f"{error}; it stays there"))
         else:
             problems += masked
             refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, Refused)]
-            problems += [Problem(f"spool/{one.path.name}: {part.item}", part.reason) for part in refused]
+            problems += [Problem(f"spool/{one.name}: {part.item}", part.reason) for part in refused]
             taken.append(one)
     return taken, problems
 

@@ -21,7 +21,8 @@ from tallybook.ledger.errors import (
     TallybookError,
 )
 from tallybook.ledger.events import LogRecovered
-from tallybook.ledger.line import FREE_MARK, covered, dumps
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.line import FREE_MARK, covered
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections import event_rows

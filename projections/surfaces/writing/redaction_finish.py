@@ -6,6 +6,7 @@ Any command that writes goes on with one that was cut short.
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -20,7 +21,6 @@ from tallybook.projections.surfaces.writing import overwrite_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
-    from pathlib import Path
 
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
@@ -98,7 +98,7 @@ def _await_rendering(project: Project) -> None:
     """
     ledger = project.ledger
     cache = caches.find(ledger)
-    stored = [] if cache is None or not (cache / checkpoints.LOCK).exists() else [cache / checkpoints.LOCK]
+    stored = [path for path in (Path(cache, checkpoints.LOCK),) if path.exists()] if cache is not None else []
     for path in (ledger / "render.lock", *stored):
         fd = disk.open_file(path, write=True, create=True)
         try:

@@ -23,8 +23,8 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventsVoided
-from tallybook.ledger.fast_stdlib import later
-from tallybook.ledger.line import BY_FIELDS, dumps
+from tallybook.ledger.fast_stdlib import dumps, import_lazily
+from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import Naming
 from tallybook.ledger.storage.redacted_digests import NONE, RedactedTextError
 from tallybook.projections.playbook.render import entry
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
 else:
-    seeds = later("tallybook.ledger.decisions.legacy_import")
+    seeds = import_lazily("tallybook.ledger.decisions.legacy_import")
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are kept as they are: people, and what files already held."""
