@@ -59,7 +59,7 @@ def test_importing_the_package_loads_nothing_else() -> None:
 def test_each_name_is_what_a_type_checker_sees() -> None:
     """A name of the library is that of the module from which `__init__` imports it for type checkers."""
     names = typed_names()
-    assert names == tallybook._HOMES  # type: ignore[attr-defined]
+    assert names == tallybook._HOMES
     for name, module in names.items():
         assert getattr(import_module(module), name) is getattr(tallybook, name)
 

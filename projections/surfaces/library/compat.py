@@ -7,7 +7,6 @@ one.
 
 from __future__ import annotations
 
-from importlib import resources
 import json
 import os
 from pathlib import Path
@@ -25,6 +24,7 @@ from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file, reading
 from tallybook.projections.surfaces.workspace.project import Project, find_project
+from tallybook.projections.surfaces.workspace.templates import PLAYBOOK, load_template
 from tallybook.projections.surfaces.writing import record, secrets
 from tallybook.projections.surfaces.writing.loaded_playbook import LoadedPlaybook, apply_extraction, list_requests
 from tallybook.projections.surfaces.writing.requests import Facts, Request
@@ -51,7 +51,6 @@ __all__ = [
     "update_playbook_data",
 ]
 
-TEMPLATE = "playbook.txt"
 _TEXT_SHOWN_CHARS = 80
 _NO_UPDATES = {"playbook_update_on_exit": False, "playbook_update_on_clear": False}
 
@@ -111,14 +110,6 @@ def load_settings() -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else dict(_NO_UPDATES)
-
-
-def load_template(name: str = TEMPLATE) -> str:
-    """Return a prompt template: the user's in ``~/.claude/prompts``, else the packaged one."""
-    own = get_user_claude_dir() / "prompts" / name
-    if own.is_file():
-        return own.read_text(encoding="utf-8")
-    return resources.files("tallybook.prompts").joinpath(name).read_text(encoding="utf-8")
 
 
 def load_playbook() -> dict[str, Any]:
@@ -181,7 +172,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
 def format_playbook(playbook: Mapping[str, Any]) -> str:
     """Return the playbook as prompt text (REQ-SCORE-003); empty where it has no entries."""
     key_points = playbook["key_points"]
-    return render.prompt(key_points, load_template(TEMPLATE)) if key_points else ""
+    return render.prompt(key_points, load_template(PLAYBOOK)) if key_points else ""
 
 
 def save_playbook(playbook: dict[str, Any]) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook import compat
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import PointCited, ReflectionCompleted, ReflectionFailed, ReflectionStarted
@@ -27,6 +26,7 @@ from tallybook.projections.surfaces.reflection import chunks, killed_sessions, r
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.schedule import Plan, due, is_given_up, kept_by_agent, look, outside
 from tallybook.projections.surfaces.workspace.project import MARKS
+from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Facts, Request, Update
 
@@ -264,7 +264,7 @@ def prompt_for(text: str, playbook: Playbook) -> str:
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    return prompts.ask(compat.load_template(prompts.TEMPLATE), _entries(playbook), _gone(playbook), text)
+    return prompts.ask(load_template(prompts.TEMPLATE), _entries(playbook), _gone(playbook), text)
 
 
 def _entries(playbook: Playbook) -> list[dict[str, Any]]:
@@ -294,7 +294,7 @@ def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged)
     """Record what an answer says, with the stretches that it was read from."""
     spent = (reply.input_tokens, reply.output_tokens)
     done = ReflectionCompleted(desk.plan.rater, *spent)
-    shown = prompts.shown_names(compat.load_template(prompts.TEMPLATE), _entries(desk.playbook))
+    shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(desk.playbook))
     judged = prompts.of_names(judged, shown)
     beside: tuple[Event, ...] = (*piece.quotes, *judged.notes, *piece.stretches, done)
     try:

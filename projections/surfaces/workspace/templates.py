@@ -1,0 +1,28 @@
+"""The templates of prompts: the user's own, else the packaged ones. Standard library only: hooks may load it."""
+
+from __future__ import annotations
+
+import os
+
+PLAYBOOK = "playbook.txt"
+"""The template around the entries that a session is given."""
+
+
+def load_template(name: str = PLAYBOOK) -> str:
+    """Return a template: the user's in ``~/.claude/prompts`` where it can be read, else the packaged one."""
+    from tallybook import prompts
+
+    own = os.path.join(os.path.expanduser("~"), ".claude", "prompts", name)
+    # Anything but a file, a pipe for example, could block the reader.
+    if os.path.isfile(own):
+        try:
+            return _read(own)
+        except OSError:
+            pass
+    return _read(os.path.join(os.path.dirname(prompts.__file__), name))
+
+
+def _read(path: str) -> str:
+    # A byte that is not UTF-8 costs a character, not the session's playbook.
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
