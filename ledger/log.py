@@ -1,19 +1,15 @@
-"""What a ledger can do, whatever holds it, and the table of what can hold one."""
+"""What a ledger can do, whichever back end holds it; ``backends/table.py`` lists the back ends."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.line import START
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from tallybook.ledger.clock import Now
     from tallybook.ledger.line import Draft, Mark, RawBatch
 
 
@@ -61,10 +57,3 @@ class Log(Protocol):
     def close(self) -> None:
         """Close what is open."""
         ...
-
-
-BACKENDS: dict[str, Callable[[Path, Callable[[], Now]], Log]] = {
-    "jsonl": JsonlLog,
-    "memory": lambda _, now: MemoryLog(now),
-}
-"""Name of a back end → what opens it on a ledger's folder. The conformance suite runs over this table."""

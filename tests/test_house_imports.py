@@ -50,6 +50,8 @@ STDLIB_ALONE = [
     "tallybook.ledger.storage.idempotency",
     "tallybook.ledger.names",
     "tallybook.ledger.backends.jsonl",
+    "tallybook.ledger.backends.table",
+    "tallybook.ledger.kinds.playbook_neutral",
     "tallybook.projections.surfaces.entry",
     "tallybook.hook",
     *(dotted(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),

@@ -10,10 +10,10 @@ import pytest
 
 from tallybook.ledger.backends import jsonl
 from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import MICROSECONDS, Now, moment
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import FORMAT, START, Draft, lines_of
-from tallybook.ledger.log import BACKENDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

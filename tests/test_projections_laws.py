@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import pytest
 
 from reference_model import COUNTS, EXTRACTIONS, LEGACY_FILES, NAMES, TEXTS
+from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
@@ -52,7 +53,6 @@ from tallybook.ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from tallybook.ledger.log import BACKENDS
 from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
 from tallybook.projections.catalog import VIEWS
 from tallybook.projections.comparison.bisection import Turn

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import pytest
 
 from reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
+from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.log import BACKENDS
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook

@@ -17,11 +17,12 @@ from cache_places import caches_of
 from reference_model import extraction
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
+from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.hooks.append import BESIDE, BODIES
+from tallybook.projections.surfaces.hooks.append import BODIES
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
@@ -350,4 +351,4 @@ def test_what_a_hook_writes_is_what_the_vocabulary_says(kind: str) -> None:
 
 def test_what_stands_beside_the_playbook_changes_none() -> None:
     """Behind those kinds alone a file is as current as before them."""
-    assert set() == {EVENT_TYPES[kind][0] for kind in BESIDE} & set(CHANGES)
+    assert set() == {EVENT_TYPES[kind][0] for kind in PLAYBOOK_NEUTRAL} & set(CHANGES)

@@ -1,1 +1,1 @@
-"""What can hold a ledger: one module each, listed in tallybook.ledger.log.BACKENDS."""
+"""What can hold a ledger: one module each, listed in table.py."""

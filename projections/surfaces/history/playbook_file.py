@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from tallybook.ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
@@ -173,7 +173,7 @@ def _base(project: Project, legacy: Legacy, state: Playbook, rendered: Rendered 
     seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
-    base = checkpoints.playbook(JsonlLog(project.ledger), seq)
+    base = checkpoints.playbook(open_log(project.ledger), seq)
     return base if stamp is None or base.stamp == stamp else state
 
 

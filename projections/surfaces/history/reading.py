@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.backends import table
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START, Mark
@@ -17,6 +17,7 @@ from tallybook.projections.undo import fold_history
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.recorded import Batch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 def open_log(project: Project) -> JsonlLog:
     """Return the project's ledger; nothing is created yet."""
-    log = JsonlLog(project.ledger)
+    log = table.open_log(project.ledger)
     log.watch = progress.watcher()
     return log
 

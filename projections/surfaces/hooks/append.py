@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, NewerLedgerError
 from tallybook.ledger.fast_stdlib import import_lazily
+from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
 from tallybook.ledger.line import Draft, first_seq, head_field, key_of
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import read_at
@@ -34,12 +35,6 @@ BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
     "reflection.requested": (1, ("end", "trigger"), ("transcript",)),
 }
 """Kind that a hook writes → version, fields of its body, fields of free text; a test compares it with the classes."""
-
-BESIDE = frozenset((
-    *(*BODIES, "point.noted", "reflection.started", "transcript.read", "reflection.completed", "reflection.failed"),
-    *("metrics.recorded", "benchmark.recorded", "feedback.recorded", "baseline.set", "session.ended", "telemetry.kept"),
-))  # fmt: skip
-"""Kinds behind which the playbook is what it was; a test compares it with what the playbook's view folds."""
 
 
 def draft(kind: str, **fields: Any) -> Draft:
@@ -73,7 +68,7 @@ def record(
     Raises:
         TallybookError: It could be written nowhere.
     """
-    log = JsonlLog(project.ledger)
+    log = open_log(project.ledger)
     try:
         with log.transaction(HOOK_WAIT_MS) as transaction:
             if not_after[0] and _has_recent(log.log_file, transaction.mark.offset, *not_after):
@@ -110,7 +105,7 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
 
     It trusts the last lines of the log as far as they can be read: what it answers for is shown, and not recorded.
     """
-    log = JsonlLog(project.ledger)
+    log = open_log(project.ledger)
     head = log.read_head()
     if head is None:
         return False
@@ -122,7 +117,7 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
             found = first_seq(line)
             if 1 <= found <= seq:
                 return True
-            if kind_of(line) not in BESIDE:
+            if kind_of(line) not in PLAYBOOK_NEUTRAL:
                 return False
     finally:
         os.close(fd)

@@ -24,11 +24,11 @@ from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventsVoided
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
+from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
 from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import Naming
 from tallybook.ledger.storage.redacted_digests import NONE, RedactedTextError
 from tallybook.projections.playbook.render import entry
-from tallybook.projections.surfaces.hooks.append import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -322,7 +322,7 @@ def _facts(value: Any) -> tuple[Event, ...]:
     """Return facts that waited: a list of kind, version, body and free text."""
     try:
         facts = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
-        if not all(kind in BESIDE for kind, _, _ in facts):
+        if not all(kind in PLAYBOOK_NEUTRAL for kind, _, _ in facts):
             raise BadInputError("facts", "are none that change nothing")
         return tuple(structure(*fact) for fact in facts)
     except REFUSALS as error:
