@@ -99,7 +99,7 @@ class Program:
         self.playbook = compat.load_playbook()
         self.updates: list[tuple[list[str], list[tuple[str, bool, str]]]] = []
         self.put_texts: list[str] = []
-        self.loaded = set(self.texts())
+        self.loaded = self.texts()
 
     def texts(self) -> dict[str, str]:
         """Return name → text in the dict."""
@@ -114,7 +114,7 @@ class Program:
         rated = [(names[index % len(names)], rating) for index, rating in ratings]
         compat.update_playbook_data(self.playbook, extraction(*rated, new=new))
         meant = [
-            (name, True, rating) if name in self.loaded else (texts[name], False, rating)
+            (name, True, rating) if self.loaded.get(name) == texts[name] else (texts[name], False, rating)
             for name, rating in rated
             if name in texts
         ]
@@ -144,7 +144,7 @@ class Program:
                 name = next_name(model.high_water)
                 model.playbook["key_points"].append(point(name, kp["text"], kp["helpful"], kp["harmful"]))
                 model.high_water += 1
-        self.updates, self.put_texts, self.loaded = [], [], set(self.texts())
+        self.updates, self.put_texts, self.loaded = [], [], self.texts()
         self.world.check()
         standing = self.world.standing()
         assert len(self.playbook["key_points"]) == len(self.loaded)
@@ -176,7 +176,25 @@ STALE_NAME = [
     (1, ("update", [], [(3, "helpful")])),
 ]
 
+# The first dict no longer has "a", so its "put 1" is kpt_001 there as well.
+PRUNED_NAME = [
+    (0, ("update", [], [(0, "harmful"), (0, "harmful"), (0, "harmful")])),
+    (0, ("put",)),
+    (0, ("update", [], [(0, "helpful")])),
+    (1, ("update", [], [(0, "helpful")])),
+]
 
+# Here "a" stays in the ledger.
+PRUNED_HERE_ALONE = [
+    (1, ("rate", 0, "helpful")),
+    (1, ("rate", 0, "helpful")),
+    (1, ("rate", 0, "helpful")),
+    *PRUNED_NAME,
+]
+
+
+@example(PRUNED_HERE_ALONE)
+@example(PRUNED_NAME)
 @example(STALE_NAME)
 @settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(st.tuples(st.integers(0, 1), STEPS), max_size=14))

@@ -40,6 +40,8 @@ FIELDS = ("new_key_points", "evaluations")
 UNKNOWN_KEY = "is not a key of an extraction result"
 # So many names of the longest kind, in four-byte characters, fit a line.
 _NAMES_A_LINE = 60
+# What a name stood for whose adding was undone.
+_UNKNOWN_ENTRY = KeyPoint("", "")
 
 
 @attrs.frozen
@@ -332,8 +334,12 @@ def _names_in_ledger(edit: Edit, known: Known, renamed_before: Mapping[str, str]
         if point.name in base:
             continue
         name = renamed.get(point.name, point.name)
-        now = known.points.get(name)
-        if name in claimed or (now is not None and now.text != point.text):
+        former = known.points.get(name)
+        if edit.source is None and name in known.used:
+            # A file says itself how its entries are named. A program's dict can give a name again that left it, and
+            # other programs still mean the former entry by it.
+            former = former or known.gone.get(name, _UNKNOWN_ENTRY)
+        if name in claimed or (former is not None and former.text != point.text):
             high_water = free_number(high_water, taken)
             renamed[point.name] = name = point_name(high_water)
         claimed.add(name)

@@ -155,9 +155,9 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     payload, _ = secrets.masked_payload(lists)
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
     kept, pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
-    playbook["key_points"] = kept
     if loaded is not None:
         loaded.apply(payload, names)
+    playbook["key_points"] = kept
     if pruned and is_diagnostic_mode():
         # OBS-SCORE-002
         details = "\n".join(

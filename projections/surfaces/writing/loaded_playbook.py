@@ -62,15 +62,18 @@ class LoadedPlaybook(dict[str, Any]):
         self.decided = Playbook(pinned=state.pinned, pardoned=state.pardoned, merged=state.merged)
 
     def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:
-        """Note an update that was applied to this dict, so that the next save appends it.
+        """Note an update, before its result is this dict's, so that the next save appends it.
 
         Left out is what only this dict knows, and what the save brings as an edit: a text that a program put into
-        the dict, and an evaluation of a name that it never got from the ledger. By then it can be another entry's name.
+        the dict, and an evaluation of an entry that it put there, or of a name that it never got from the ledger. In
+        the ledger that can be another entry's name.
         """
+        put_here = {entry["name"] for entry in self["key_points"]} - {entry["name"] for entry in self.base}
         texts = {entry["text"] for entry in self.base} | names.keys()
         self.known |= set(names.values())
+        known = self.known - put_here
         fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
-        rated = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in self.known]
+        rated = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
         said = copy.deepcopy({"new_key_points": fresh, "evaluations": rated})
         self.base = apply_extraction(self.base, said, self.decided, 0, names)[0]
         self.high_water = max([self.high_water, *(number_of(name) or 0 for name in names.values())])
