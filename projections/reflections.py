@@ -1,4 +1,4 @@
-"""The reflections view: which sessions are owed one, how far their transcripts were read, and what it has cost."""
+"""The reflections view: which sessions await reflection, how far their transcripts were read, and the tokens spent."""
 
 from __future__ import annotations
 
@@ -21,40 +21,42 @@ if TYPE_CHECKING:
 
 NO_RATER: Final = "none"
 GONE: Final = "gone"
-BROKEN_OFF: Final = "broken off"
-"""Cause of a failure that nobody recorded: the next one began before this one had ended."""
+INTERRUPTED: Final = "broken off"
+"""Cause of an attempt without a recorded end: the next attempt started first."""
 
 
 @attrs.frozen
-class Reached:
-    """How far something of a session was read.
+class ReadPosition:
+    """How far the transcripts of a session were read.
 
     Attributes:
-        end: Where the next stretch begins, by file: empty for the session's own transcript.
-        seen: How much of the session's own transcript is accounted for, in bytes.
+        end: File → offset where reading goes on, in bytes; the name is empty for the session's own transcript.
+        length: How much of the session's own transcript is accounted for, in bytes.
     """
 
     end: dict[str, int] = attrs.field(factory=dict)
-    seen: int = 0
+    length: int = 0
 
-    def through(self, event: TranscriptRead) -> Reached:
-        """Return it with one more stretch; one that begins before the last one's end is of another file of its name."""
-        return Reached({**self.end, event.file: event.end}, self.seen if event.file else event.seen)
+    def through(self, event: TranscriptRead) -> ReadPosition:
+        """Return the position after one more read; one that starts earlier is of a new file with the same name."""
+        return ReadPosition({**self.end, event.file: event.end}, self.length if event.file else event.seen)
 
-    def at_least(self, event: TranscriptRead) -> Reached:
-        """Return it with a stretch that somebody else read, who may be behind."""
-        own = 0 if event.file else event.seen
-        return Reached({**self.end, event.file: max(event.end, self.end.get(event.file, 0))}, max(own, self.seen))
+    def raised_to(self, event: TranscriptRead) -> ReadPosition:
+        """Return the position after a read of another rater, which may be less far."""
+        length = 0 if event.file else event.seen
+        return ReadPosition(
+            {**self.end, event.file: max(event.end, self.end.get(event.file, 0))}, max(length, self.length)
+        )
 
 
 @attrs.frozen
-class Try:
-    """A reflection that was begun.
+class Attempt:
+    """A reflection that has started.
 
     Attributes:
-        at: When.
-        tokens: What it was expected to cost.
-        rater: Who was to judge.
+        at: When it started.
+        tokens: Its expected cost.
+        rater: The rater that was to reflect.
     """
 
     at: str
@@ -64,13 +66,13 @@ class Try:
 
 @attrs.frozen
 class Failure:
-    """The last of the tries that came to nothing, since one came to something.
+    """The last failed attempt since the last success.
 
     Attributes:
-        tries: How many of the same rater there were in a row, 1 or more.
-        at: When the last one failed.
-        cause: As ``reflection.failed`` has it, or BROKEN_OFF.
-        rater: Who was to judge.
+        tries: Failed attempts of the same rater in a row, 1 or more.
+        at: When the last attempt failed.
+        cause: The cause in ``reflection.failed``, or INTERRUPTED.
+        rater: The rater that was to reflect.
         reason: What went wrong; None once redacted.
     """
 
@@ -83,156 +85,158 @@ class Failure:
 
 @attrs.frozen
 class Session:
-    """What is known of a session's transcript.
+    """The reflection on one session's transcript.
 
     Attributes:
         transcript: Its path, None where it was redacted.
-        asked: Length up to which it is to be reflected on, in bytes.
-        asked_at: When that was asked for last.
-        trigger: The agent's event that asked for it last.
-        heard: How far it was searched for citations, by whatever rater.
-        rated: How far a model judged it.
-        begun: The try that has not ended, None without one.
-        failure: What came to nothing last, None where something came of it since.
+        request_end: Length up to which reflection was requested, in bytes.
+        requested_at: When it was requested last.
+        trigger: The agent's event that requested it last.
+        searched_to: How far it was searched for citations, by any rater.
+        reflected_to: How far a model reflected on it.
+        attempt: The attempt that has not ended, None without one.
+        failure: The last failure, None after a success.
     """
 
     transcript: str | None
-    asked: int = 0
-    asked_at: str = ""
+    request_end: int = 0
+    requested_at: str = ""
     trigger: str = ""
-    heard: Reached = Reached()
-    rated: Reached = Reached()
-    begun: Try | None = None
+    searched_to: ReadPosition = ReadPosition()
+    reflected_to: ReadPosition = ReadPosition()
+    attempt: Attempt | None = None
     failure: Failure | None = None
 
-    def reached(self, rater: str) -> Reached:
-        """Return how far a rater need not read again."""
-        return self.heard if rater == NO_RATER else self.rated
+    def position(self, rater: str) -> ReadPosition:
+        """Return where a rater goes on reading."""
+        return self.searched_to if rater == NO_RATER else self.reflected_to
 
-    def is_owed(self, rater: str) -> bool:
-        """Say whether anything is left to do for a rater."""
-        return self.reached(rater).seen < self.asked
+    def awaits_reflection(self, rater: str) -> bool:
+        """Say whether a rater has requested bytes left to read."""
+        return self.position(rater).length < self.request_end
 
     @property
-    def is_gone(self) -> bool:
-        """Say whether its transcript was not there when it was looked for last."""
+    def is_transcript_gone(self) -> bool:
+        """Say whether its transcript was missing when reflection last looked for it."""
         return self.failure is not None and self.failure.cause == GONE
 
 
 @attrs.define
 class Reflections(State):
-    """What reflection has done and has to do.
+    """Done and pending reflections, and what they cost.
 
     Attributes:
-        sessions: By id, in the order in which they were first asked for.
-        lasts: ``uuid`` of the last line of each stretch that a model judged: a copy of it elsewhere is known by that.
-        heard_lasts: Likewise of each stretch that was searched for citations.
-        spent: Day, ``2026-11-22`` in UTC → tokens, in and out; what was begun and has not ended as it was expected.
-        models: Model → tokens, in and out, of what ended.
-        injected: Session that was given the playbook → when that was last.
+        sessions: By id, in the order of their first request.
+        reflected_uuids: ``uuid`` of the last line of each read by a model, which identifies copies of it.
+        searched_uuids: The same of each read for citations.
+        tokens_by_day: Day in UTC, ``2026-11-22`` → input and output tokens; a running attempt counts its expected cost.
+        tokens_by_model: Model → input and output tokens of attempts that ended.
+        injected_at: Session into which the playbook was injected → when last.
     """
 
     sessions: dict[str, Session] = attrs.field(factory=dict)
-    lasts: set[str] = attrs.field(factory=set)
-    heard_lasts: set[str] = attrs.field(factory=set)
-    spent: dict[str, int] = attrs.field(factory=dict)
-    models: dict[str, int] = attrs.field(factory=dict)
-    injected: dict[str, str] = attrs.field(factory=dict)
+    reflected_uuids: set[str] = attrs.field(factory=set)
+    searched_uuids: set[str] = attrs.field(factory=set)
+    tokens_by_day: dict[str, int] = attrs.field(factory=dict)
+    tokens_by_model: dict[str, int] = attrs.field(factory=dict)
+    injected_at: dict[str, str] = attrs.field(factory=dict)
 
-    def known_lasts(self, rater: str) -> set[str]:
-        """Return the last lines of what a rater need not read again."""
-        return self.heard_lasts if rater == NO_RATER else self.lasts
+    def known_uuids(self, rater: str) -> set[str]:
+        """Return the ``uuid`` of the last line of each read that a rater need not repeat."""
+        return self.searched_uuids if rater == NO_RATER else self.reflected_uuids
 
 
-def _of(batch: Batch) -> str:
+def _session_of(batch: Batch) -> str:
     return batch.records[-1].by.session or ""
 
 
-def _injected(state: Reflections, _: PlaybookInjected, batch: Batch) -> None:
-    if _of(batch):
-        state.injected[_of(batch)] = batch.at
+def _on_injected(state: Reflections, _: PlaybookInjected, batch: Batch) -> None:
+    if _session_of(batch):
+        state.injected_at[_session_of(batch)] = batch.at
 
 
-def _requested(state: Reflections, event: ReflectionRequested, batch: Batch) -> None:
-    known = state.sessions.get(_of(batch), Session(None))
-    state.sessions[_of(batch)] = attrs.evolve(
-        known,
+def _on_requested(state: Reflections, event: ReflectionRequested, batch: Batch) -> None:
+    session = state.sessions.get(_session_of(batch), Session(None))
+    state.sessions[_session_of(batch)] = attrs.evolve(
+        session,
         transcript=event.transcript,
-        asked=max(event.end, known.asked),
-        asked_at=batch.at,
+        request_end=max(event.end, session.request_end),
+        requested_at=batch.at,
         trigger=event.trigger,
     )
 
 
-def _started(state: Reflections, event: ReflectionStarted, batch: Batch) -> None:
-    known = state.sessions.get(_of(batch), Session(None))
-    failure = known.failure
-    if known.begun is not None:
-        failure = broken_off(known)
-    begun = Try(batch.at, event.tokens, event.rater)
-    state.sessions[_of(batch)] = attrs.evolve(known, begun=begun, failure=failure)
+def _on_started(state: Reflections, event: ReflectionStarted, batch: Batch) -> None:
+    session = state.sessions.get(_session_of(batch), Session(None))
+    failure = session.failure
+    if session.attempt is not None:
+        failure = last_failure(session)
+    attempt = Attempt(batch.at, event.tokens, event.rater)
+    state.sessions[_session_of(batch)] = attrs.evolve(session, attempt=attempt, failure=failure)
     _spend(state, batch.at, event.tokens)
 
 
-def _read(state: Reflections, event: TranscriptRead, batch: Batch) -> None:
-    known = state.sessions.get(_of(batch), Session(None))
-    judged = event.rater != NO_RATER
-    rated = known.rated.through(event) if judged else known.rated
-    heard = known.heard.at_least(event) if judged else known.heard.through(event)
-    state.sessions[_of(batch)] = attrs.evolve(known, heard=heard, rated=rated)
+def _on_read(state: Reflections, event: TranscriptRead, batch: Batch) -> None:
+    session = state.sessions.get(_session_of(batch), Session(None))
+    is_model = event.rater != NO_RATER
+    reflected_to = session.reflected_to.through(event) if is_model else session.reflected_to
+    searched_to = session.searched_to.raised_to(event) if is_model else session.searched_to.through(event)
+    state.sessions[_session_of(batch)] = attrs.evolve(session, searched_to=searched_to, reflected_to=reflected_to)
     last = {event.last} - {""}
-    state.heard_lasts |= last
-    state.lasts |= last if judged else set()
+    state.searched_uuids |= last
+    state.reflected_uuids |= last if is_model else set()
 
 
-def _completed(state: Reflections, event: ReflectionCompleted, batch: Batch) -> None:
-    known = state.sessions.get(_of(batch), Session(None))
-    _ended(state, known, event, batch)
-    state.sessions[_of(batch)] = attrs.evolve(known, begun=None, failure=None)
+def _on_completed(state: Reflections, event: ReflectionCompleted, batch: Batch) -> None:
+    session = state.sessions.get(_session_of(batch), Session(None))
+    _add_cost(state, session, event, batch)
+    state.sessions[_session_of(batch)] = attrs.evolve(session, attempt=None, failure=None)
 
 
-def _failed(state: Reflections, event: ReflectionFailed, batch: Batch) -> None:
-    known = state.sessions.get(_of(batch), Session(None))
-    _ended(state, known, event, batch)
-    failure = Failure(_tries(known.failure, event.rater) + 1, batch.at, event.cause, event.rater, event.reason)
-    state.sessions[_of(batch)] = attrs.evolve(known, begun=None, failure=failure)
+def _on_failed(state: Reflections, event: ReflectionFailed, batch: Batch) -> None:
+    session = state.sessions.get(_session_of(batch), Session(None))
+    _add_cost(state, session, event, batch)
+    failure = Failure(_tries(session.failure, event.rater) + 1, batch.at, event.cause, event.rater, event.reason)
+    state.sessions[_session_of(batch)] = attrs.evolve(session, attempt=None, failure=failure)
 
 
-def broken_off(session: Session) -> Failure | None:
-    """Return what came to nothing last, where the try that was begun and has not ended is one that did."""
-    begun = session.begun
-    if begun is None:
+def last_failure(session: Session) -> Failure | None:
+    """Return the last failure, counting an attempt that has not ended as failed."""
+    attempt = session.attempt
+    if attempt is None:
         return session.failure
-    return Failure(_tries(session.failure, begun.rater) + 1, begun.at, BROKEN_OFF, begun.rater)
+    return Failure(_tries(session.failure, attempt.rater) + 1, attempt.at, INTERRUPTED, attempt.rater)
 
 
 def _tries(failure: Failure | None, rater: str) -> int:
     return failure.tries if failure is not None and failure.rater == rater else 0
 
 
-def _ended(state: Reflections, known: Session, event: ReflectionCompleted | ReflectionFailed, batch: Batch) -> None:
-    """Put what a try has cost in the place of what it was expected to cost."""
+def _add_cost(
+    state: Reflections, session: Session, event: ReflectionCompleted | ReflectionFailed, batch: Batch
+) -> None:
+    """Replace the expected cost of an attempt by its real cost."""
     cost = event.input_tokens + event.output_tokens
-    if known.begun is not None:
-        _spend(state, known.begun.at, -known.begun.tokens)
+    if session.attempt is not None:
+        _spend(state, session.attempt.at, -session.attempt.tokens)
     _spend(state, batch.at, cost)
     model = batch.records[-1].by.model or event.rater
-    state.models[model] = state.models.get(model, 0) + cost
+    state.tokens_by_model[model] = state.tokens_by_model.get(model, 0) + cost
 
 
 def _spend(state: Reflections, at: str, tokens: int) -> None:
-    state.spent[at[:10]] = state.spent.get(at[:10], 0) + tokens
+    state.tokens_by_day[at[:10]] = state.tokens_by_day.get(at[:10], 0) + tokens
 
 
 REFLECTIONS: Final = View(
     Reflections,
     {
-        PlaybookInjected: _injected,
-        ReflectionRequested: _requested,
-        ReflectionStarted: _started,
-        TranscriptRead: _read,
-        ReflectionCompleted: _completed,
-        ReflectionFailed: _failed,
+        PlaybookInjected: _on_injected,
+        ReflectionRequested: _on_requested,
+        ReflectionStarted: _on_started,
+        TranscriptRead: _on_read,
+        ReflectionCompleted: _on_completed,
+        ReflectionFailed: _on_failed,
     },
 )
 

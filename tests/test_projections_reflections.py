@@ -15,7 +15,15 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
 from tallybook.projections.fold import fold
-from tallybook.projections.reflections import BROKEN_OFF, REFLECTIONS, Failure, Reached, Reflections, Try, broken_off
+from tallybook.projections.reflections import (
+    INTERRUPTED,
+    REFLECTIONS,
+    Attempt,
+    Failure,
+    ReadPosition,
+    Reflections,
+    last_failure,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,82 +51,85 @@ def shown(*batches: Sequence[Any] | Batch) -> Reflections:
 def test_what_is_asked_for_is_owed_until_it_is_read() -> None:
     """Up to the length of the transcript, whoever is to judge it."""
     state = shown([ASKED])
-    assert [True, True] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
+    assert [True, True] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
     assert ("/t/s1.jsonl", 100, DAY) == (
         state.sessions["s1"].transcript,
-        state.sessions["s1"].asked,
-        state.sessions["s1"].asked_at,
+        state.sessions["s1"].request_end,
+        state.sessions["s1"].requested_at,
     )
     state = shown([ASKED], [READ, DONE])
-    assert [False, False] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
+    assert [False, False] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
 
 
 def test_a_search_for_citations_leaves_it_to_a_model() -> None:
     """What was read without a rater is read no second time without one, and still owed with one."""
     state = shown([ASKED], [TranscriptRead("", 0, 90, 100, "u9", "none")])
-    assert [False, True] == [state.sessions["s1"].is_owed(rater) for rater in ("none", "claude")]
-    assert ({"u9"}, set()) == (state.known_lasts("none"), state.known_lasts("claude"))
+    assert [False, True] == [state.sessions["s1"].awaits_reflection(rater) for rater in ("none", "claude")]
+    assert ({"u9"}, set()) == (state.known_uuids("none"), state.known_uuids("claude"))
 
 
 def test_more_of_a_session_is_owed_again() -> None:
     """A resumed session, or one that a compaction interrupted, goes on behind what was read."""
     state = shown([ASKED], [READ, DONE], [ReflectionRequested(150, "SessionEnd", "/t/s1.jsonl")])
     session = state.sessions["s1"]
-    assert (True, Reached({"": 90}, 100)) == (session.is_owed("claude"), session.reached("claude"))
-    assert not shown([ASKED], [READ, DONE], [ASKED]).sessions["s1"].is_owed("claude")
+    assert (True, ReadPosition({"": 90}, 100)) == (session.awaits_reflection("claude"), session.position("claude"))
+    assert not shown([ASKED], [READ, DONE], [ASKED]).sessions["s1"].awaits_reflection("claude")
 
 
 def test_a_subagents_transcript_pays_for_no_other() -> None:
     """Only the session's own, which is read last, says that all was."""
     state = shown([ASKED], [TranscriptRead("agent-1", 0, 500, 500, "a5", "claude"), DONE])
-    assert state.sessions["s1"].is_owed("claude")
-    assert {"agent-1": 500} == state.sessions["s1"].reached("claude").end
+    assert state.sessions["s1"].awaits_reflection("claude")
+    assert {"agent-1": 500} == state.sessions["s1"].position("claude").end
 
 
 def test_what_ends_costs_what_it_says() -> None:
     """While it runs it counts as what was expected; then as what the model counted, on the day that it ended."""
-    assert {"2026-11-21": 900} == shown([ASKED], [STARTED]).spent
+    assert {"2026-11-21": 900} == shown([ASKED], [STARTED]).tokens_by_day
     ended = batch(3, READ, DONE, at=NEXT, model="m-1")
     state = shown([ASKED], [STARTED], ended)
-    assert ({"2026-11-21": 0, "2026-11-22": 750}, {"m-1": 750}) == (state.spent, state.models)
-    assert {"2026-11-21": 705} == shown([ASKED], [STARTED], [BAD]).spent
+    assert ({"2026-11-21": 0, "2026-11-22": 750}, {"m-1": 750}) == (state.tokens_by_day, state.tokens_by_model)
+    assert {"2026-11-21": 705} == shown([ASKED], [STARTED], [BAD]).tokens_by_day
 
 
 def test_a_failure_is_kept_until_something_comes_of_it() -> None:
     """With how many there were in a row, when, and why."""
     state = shown([ASKED], [STARTED], [BAD], [STARTED], batch(5, BAD, at=NEXT))
     session = state.sessions["s1"]
-    assert (None, Failure(2, NEXT, "unusable", "claude", "no JSON")) == (session.begun, session.failure)
-    assert session.is_owed("claude")
+    assert (None, Failure(2, NEXT, "unusable", "claude", "no JSON")) == (session.attempt, session.failure)
+    assert session.awaits_reflection("claude")
     state = shown([ASKED], [STARTED], [BAD], [STARTED], [READ, DONE])
-    assert (None, None) == (state.sessions["s1"].begun, state.sessions["s1"].failure)
+    assert (None, None) == (state.sessions["s1"].attempt, state.sessions["s1"].failure)
 
 
 def test_a_try_that_has_not_ended_was_broken_off_if_another_begins() -> None:
     """It may have cost what it was expected to."""
     state = shown([ASKED], [STARTED])
-    assert Try(DAY, 900, "claude") == state.sessions["s1"].begun
+    assert Attempt(DAY, 900, "claude") == state.sessions["s1"].attempt
     state = shown([ASKED], [STARTED], batch(3, STARTED, at=NEXT))
-    assert Failure(1, DAY, BROKEN_OFF, "claude") == state.sessions["s1"].failure
-    assert {"2026-11-21": 900, "2026-11-22": 900} == state.spent
+    assert Failure(1, DAY, INTERRUPTED, "claude") == state.sessions["s1"].failure
+    assert {"2026-11-21": 900, "2026-11-22": 900} == state.tokens_by_day
 
 
 def test_a_transcript_that_is_gone_is_known_to_be() -> None:
     """It stays owed, since it may come back; whoever looks first sees whether it is there."""
     gone = ReflectionFailed("claude", "gone", 0, 0, "the transcript is gone")
     session = shown([ASKED], [gone]).sessions["s1"]
-    assert (True, True) == (session.is_gone, session.is_owed("claude"))
-    assert not shown([ASKED], [gone], [READ, DONE]).sessions["s1"].is_gone
+    assert (True, True) == (session.is_transcript_gone, session.awaits_reflection("claude"))
+    assert not shown([ASKED], [gone], [READ, DONE]).sessions["s1"].is_transcript_gone
 
 
 def test_another_file_of_the_same_name_begins_anew() -> None:
     """A stretch that begins before the last one's end says how far the new file was read, for whoever read it."""
     anew = TranscriptRead("", 0, 40, 40, "v4", "claude")
     session = shown([ASKED], [READ, DONE], [anew, DONE]).sessions["s1"]
-    assert Reached({"": 40}, 40) == session.reached("claude")
-    heard = TranscriptRead("", 0, 200, 200, "u20", "none")
-    session = shown([ASKED], [heard], [READ, DONE]).sessions["s1"]
-    assert (Reached({"": 200}, 200), Reached({"": 90}, 100)) == (session.reached("none"), session.reached("claude"))
+    assert ReadPosition({"": 40}, 40) == session.position("claude")
+    searched_to = TranscriptRead("", 0, 200, 200, "u20", "none")
+    session = shown([ASKED], [searched_to], [READ, DONE]).sessions["s1"]
+    assert (ReadPosition({"": 200}, 200), ReadPosition({"": 90}, 100)) == (
+        session.position("none"),
+        session.position("claude"),
+    )
 
 
 @pytest.mark.parametrize("event", [STARTED, READ, DONE, BAD, ASKED])
@@ -135,4 +146,6 @@ def test_another_rater_begins_to_count_anew() -> None:
         Failure(1, DAY, "unavailable", "anthropic", "no key")
         == shown([ASKED], [BAD], [BAD], [other]).sessions["s1"].failure
     )
-    assert Failure(3, DAY, BROKEN_OFF, "claude") == broken_off(shown([ASKED], [BAD], [BAD], [STARTED]).sessions["s1"])
+    assert Failure(3, DAY, INTERRUPTED, "claude") == last_failure(
+        shown([ASKED], [BAD], [BAD], [STARTED]).sessions["s1"]
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 import subprocess
 import sys
@@ -11,21 +10,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from doctor_helpers import HUMAN, file_states, levels, lines_of, posix
 from tallybook.ledger import clock
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.doctor import finding
-from tallybook.projections.surfaces.doctor import run as doctor
+from tallybook.projections.surfaces.doctor import checks, finding
 from tallybook.projections.surfaces.doctor.finding import Finding
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_bad_disk import Answer, as_somebody, run
+from test_surfaces_bad_disk import as_somebody, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-HUMAN = {"rater": "human"}
-posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
 
 
 @pytest.fixture
@@ -37,39 +33,14 @@ def here(project: Path) -> Project:
     return here
 
 
-def seen(project: Project, check: str) -> list[tuple[str, str]]:
-    """Return level and message of what one check finds."""
-    return [(one.level, one.message) for one in doctor.examine(project) if one.check == check]
-
-
-def levels(project: Project) -> dict[str, str]:
-    """Return the checks that find something, with its level; the machine that the test runs on is not its business."""
-    found = {one.check: one.level for one in doctor.examine(project) if one.level != "ok"}
-    return {check: level for check, level in found.items() if check not in {"disk", "file system", "git"}}
-
-
-def traces(folder: Path) -> dict[str, tuple[bytes, int]]:
-    """Return the content and the time of change of every file in a folder, folders included."""
-    return {
-        str(path): (path.read_bytes() if path.is_file() else b"", path.stat().st_mtime_ns)
-        for path in (folder, *folder.rglob("*"))
-    }
-
-
-def assert_calm(answer: Answer, code: int) -> list[str]:
-    """Check that the command answered on standard output alone with this code, and return its lines."""
-    assert (code, "") == (answer.code, answer.err)
-    return answer.out.splitlines()
-
-
 # The whole verb
 
 
 def test_a_healthy_project_is_told_in_two_lines(here: Project) -> None:
     """What is fine takes two lines: the ledger with its last chain value, and the names of all that was looked at."""
     head = commands.verify(here).head
-    first, second, *rest = assert_calm(run(here, "doctor"), 0)
-    assert first.startswith(f"ok    ledger: 5 events verify, the last as 5:{head.chain}; ")
+    first, second, *rest = lines_of(run(here, "doctor"), 0)
+    assert first.startswith(f"ok    ledger: 5 events verified; head 5:{head.chain}; ")
     assert second.startswith("ok    nothing wrong with playbook.json, head, ")
     assert [] == [line for line in rest if not line.startswith(("note  file system", "note  disk", "note  git"))]
     assert {} == levels(here)
@@ -77,8 +48,8 @@ def test_a_healthy_project_is_told_in_two_lines(here: Project) -> None:
 
 def test_an_empty_folder_is_no_fault(tmp_path: Path) -> None:
     """Where there is no ledger yet the doctor says what begins one, and leaves the folder empty."""
-    lines = assert_calm(run(Project(tmp_path), "doctor"), 0)
-    assert 1 == sum(line.startswith(f"note  ledger: there is none yet in {tmp_path}; ") for line in lines)
+    lines = lines_of(run(Project(tmp_path), "doctor"), 0)
+    assert 1 == sum(line.startswith(f"note  ledger: there is no ledger yet in {tmp_path}; ") for line in lines)
     assert [] == list(tmp_path.iterdir())
 
 
@@ -86,17 +57,17 @@ def test_a_damaged_ledger_is_named_to_its_line(here: Project) -> None:
     """Damage costs exit code 3 and is named to its line; the other checks are made all the same."""
     path = here.ledger / "events.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"helpful"', b'"helpfuL"', 1))
-    lines = assert_calm(run(here, "doctor"), 3)
+    lines = lines_of(run(here, "doctor"), 3)
     (told,) = [line for line in lines if line.startswith("bad ")]
     assert told.startswith("bad   ledger: events.jsonl:4: was changed")
-    assert told.endswith("; `tallybook verify --salvage` shows what is whole")
+    assert told.endswith("; run `tallybook verify --salvage` to see the intact part")
     answer = json.loads(run(here, "doctor", "--json").out)
     assert ["ok", "findings"] == list(answer)
     assert answer["ok"] is False
     assert [list(one) for one in answer["findings"]] == [["check", "level", "message", "hint"]] * len(
         answer["findings"]
     )
-    assert [name for name, _ in doctor.CHECKS if name != "git"] == list(
+    assert [name for name, _ in checks.CHECKS if name != "git"] == list(
         dict.fromkeys(one["check"] for one in answer["findings"] if one["check"] != "git")
     )
 
@@ -110,14 +81,14 @@ def test_an_end_that_is_cut_off_is_told_by_one_check(here: Project, capsys: pyte
     bad = [line for line in lines if line.startswith("bad ")]
     assert all(line.startswith("bad   ledger: events.jsonl:") for line in bad)
     assert bad[-1].startswith("bad   ledger: events.jsonl:5: ends 10 bytes before its acknowledged end at seq 5; ")
-    assert "note  playbook.json: not looked at, as the ledger is damaged" in lines
+    assert "note  playbook.json: not checked, because the ledger is damaged" in lines
 
 
 def test_something_bad_that_is_no_damage_costs_exit_code_1(here: Project) -> None:
     """A spool file that cannot be read is bad, and no damage to the ledger; the hint says what to do."""
     (here.ledger / "spool").mkdir(mode=0o700)
     disk.store(here.ledger / "spool" / "2026-junk.json", b'{"id": 1')
-    lines = assert_calm(run(here, "doctor"), 1)
+    lines = lines_of(run(here, "doctor"), 1)
     assert 1 == sum(line.startswith("bad   spool: spool/2026-junk.json: cannot be read: JSONDecode") for line in lines)
 
 
@@ -128,9 +99,9 @@ def test_nothing_is_changed(here: Project) -> None:
     with (here.ledger / "events.jsonl").open("ab") as log:
         log.write(b'{"crc":"')
     here.playbook.write_bytes(b"junk")
-    before = traces(here.root)
-    assert_calm(run(here, "doctor"), 1)
-    assert before == traces(here.root)
+    before = file_states(here.root)
+    lines_of(run(here, "doctor"), 1)
+    assert before == file_states(here.root)
 
 
 @posix
@@ -138,10 +109,10 @@ def test_a_project_that_may_only_be_read_is_examined(here: Project) -> None:
     """A user who may not write learns that, and everything else."""
     for path in (here.ledger, *here.ledger.iterdir(), here.playbook):
         path.chmod(0o500 if path.is_dir() else 0o400)
-    lines = assert_calm(as_somebody(here, "doctor"), 0)
+    lines = lines_of(as_somebody(here, "doctor"), 0)
     here.ledger.chmod(0o700)
     assert 1 == sum(line.startswith("note  writing: you may read and not write ledger, ") for line in lines)
-    assert 1 == sum(line.startswith("ok    ledger: 5 events verify") for line in lines)
+    assert 1 == sum(line.startswith("ok    ledger: 5 events verified") for line in lines)
 
 
 @posix
@@ -149,16 +120,16 @@ def test_a_project_that_may_only_be_read_is_examined(here: Project) -> None:
 def test_a_project_that_may_not_be_read_says_so(here: Project, closed: str) -> None:
     """A folder that is closed to the user is told in one line, with exit code 1."""
     (here.root / closed).chmod(0o000)
-    lines = assert_calm(as_somebody(here, "doctor"), 1)
+    lines = lines_of(as_somebody(here, "doctor"), 1)
     (here.root / closed).chmod(0o700)
-    assert [f"bad   project: you may not look into {here.root / closed}; ask whoever owns it for the right to"] == lines
+    assert [f"bad   project: you have no permission to read {here.root / closed}; ask its owner for access"] == lines
 
 
 @posix
 def test_a_project_that_may_not_be_entered_says_so(here: Project) -> None:
     """Where even the project's own folder is closed, the system's words are told."""
     here.root.chmod(0o000)
-    lines = assert_calm(as_somebody(here, "doctor"), 1)
+    lines = lines_of(as_somebody(here, "doctor"), 1)
     here.root.chmod(0o700)
     assert [f"bad   project: {here.root / '.claude'}: Permission denied"] == lines
 
@@ -179,7 +150,7 @@ def test_writers_at_work_are_no_fault(here: Project) -> None:
     before = commands.verify(here).events
     try:
         while commands.verify(here).events < before + 20:
-            assert [] == [one for one in doctor.examine(here) if one.level == "bad"]
+            assert [] == [one for one in checks.run_checks(here) if one.level == "bad"]
     finally:
         for writer in writers:
             writer.communicate(b"\n")
@@ -199,33 +170,33 @@ def test_a_check_that_fails_says_so_and_ends_no_other(here: Project, monkeypatch
     def fine(_: object) -> Iterator[Finding]:
         yield Finding("ok", "well")
 
-    monkeypatch.setattr(doctor, "CHECKS", (("first", failing), ("second", fine)))
+    monkeypatch.setattr(checks, "CHECKS", (("first", failing), ("second", fine)))
     assert [
         ("first", "so far"),
-        ("first", "could not be looked at: ValueError: no number"),
+        ("first", "could not be checked: ValueError: no number"),
         ("second", "well"),
-    ] == [(one.check, one.message) for one in doctor.examine(here)]
+    ] == [(one.check, one.message) for one in checks.run_checks(here)]
 
 
 def test_many_findings_of_one_check_are_cut_for_people_alone() -> None:
     """Eight lines of one check are enough on a terminal; JSON has them all."""
     many = [Finding("note", str(number), check="secrets") for number in range(20)]
-    lines = list(doctor.lines(many))
+    lines = list(checks.format_findings(many))
     assert (9, "      secrets: and 12 more; --json lists them all") == (len(lines), lines[-1])
-    assert 20 == len(doctor.findings_json(many)["findings"])
+    assert 20 == len(checks.findings_json(many)["findings"])
 
 
 def test_what_is_told_stands_before_what_is_merely_fine() -> None:
     """A fact has its own line although nothing is wrong; a check that found something is not called fine as well."""
-    facts = [Finding("ok", "fine", check="hooks"), Finding("ok", "41 ms", check="hooks", told=True)]
-    spent = [Finding("ok", "fine", check="disk"), Finding("ok", "9 tokens", check="reflection", told=True)]
+    facts = [Finding("ok", "fine", check="hooks"), Finding("ok", "41 ms", check="hooks", is_fact=True)]
+    spent = [Finding("ok", "fine", check="disk"), Finding("ok", "9 tokens", check="reflection", is_fact=True)]
     assert [
         "ok    hooks: 41 ms",
         "ok    reflection: 9 tokens",
         "ok    nothing wrong with hooks, disk",
-    ] == list(doctor.lines(facts + spent))
+    ] == list(checks.format_findings(facts + spent))
     ailing = Finding("note", "cancelled", check="hooks")
-    assert ["ok    hooks: 41 ms", "note  hooks: cancelled"] == list(doctor.lines([*facts, ailing]))
+    assert ["ok    hooks: 41 ms", "note  hooks: cancelled"] == list(checks.format_findings([*facts, ailing]))
 
 
 # The words
@@ -238,7 +209,7 @@ def test_what_is_told_stands_before_what_is_merely_fine() -> None:
 def test_an_age_is_told_in_its_largest_unit(passed_s: int, told: str) -> None:
     """An age is rounded down to the largest unit that it fills; a later moment has none."""
     now = clock.moment(1_800_000_000 * clock.MICROSECONDS)
-    assert told == finding.age(now.unix_us - passed_s * clock.MICROSECONDS, now)
+    assert told == finding.format_age(now.unix_us - passed_s * clock.MICROSECONDS, now)
 
 
 @pytest.mark.parametrize(
@@ -246,9 +217,9 @@ def test_an_age_is_told_in_its_largest_unit(passed_s: int, told: str) -> None:
 )
 def test_a_size_is_told_in_its_largest_unit(number: int, told: str) -> None:
     """A size is rounded down to the largest unit that it fills."""
-    assert told == finding.size(number)
+    assert told == finding.format_size(number)
 
 
 def test_many_names_are_cut() -> None:
     """Three names are told, and how many more there are."""
-    assert ("a, b, c", "a, b, c and 2 more") == (finding.named("abc"), finding.named("abcde"))
+    assert ("a, b, c", "a, b, c and 2 more") == (finding.format_names("abc"), finding.format_names("abcde"))

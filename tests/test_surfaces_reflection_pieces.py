@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.ledger.events import TranscriptRead
-from tallybook.projections.reflections import NO_RATER, Reached
+from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.reflection.chunks import (
     QUOTES_A_POINT,
     Asked,
@@ -32,8 +32,8 @@ def ask(path: Path, **fields: Any) -> Asked:
     """Return that all of a transcript is to be read by a model."""
     known: dict[str, Any] = {
         "rater": "claude",
-        "reached": Reached(),
-        "heard": Reached(),
+        "reached": ReadPosition(),
+        "heard": ReadPosition(),
         "lasts": (),
         "upto": path.stat().st_size if path.exists() else 0,
         "names": NAMES,
@@ -70,7 +70,7 @@ def test_a_short_session_is_one_piece(script: Script) -> None:
 def test_what_was_read_is_not_read_again(script: Script) -> None:
     """The next piece begins where the last one ended."""
     first = next_piece(ask(script.user("one").path)).stretches[0]
-    piece = next_piece(ask(script.user("two").path, reached=Reached().through(first)))
+    piece = next_piece(ask(script.user("two").path, reached=ReadPosition().through(first)))
     assert "User: two" == piece.text
     assert first.end == piece.stretches[0].begin
 
@@ -114,7 +114,7 @@ def test_subagents_are_read_with_the_session(script: Script, tmp_path: Path) -> 
     assert "Subagent: Agent: found it\nSubagent: Agent: inline\nAgent: so be it" == piece.text
     assert ["agent-1", ""] == [one.file for one in piece.stretches]
     sub.agent("more")
-    reached = Reached()
+    reached = ReadPosition()
     for one in piece.stretches:
         reached = reached.through(one)
     later = next_piece(ask(script.user("go on").path, reached=reached))
@@ -143,7 +143,7 @@ def test_a_transcript_that_shrank_is_another_one(script: Script) -> None:
     """It is read from its beginning, and what was asked for of the old one is done with."""
     script.user("new")
     size = script.path.stat().st_size
-    piece = next_piece(ask(script.path, reached=Reached({"": 10_000}, 9_000), upto=10_000))
+    piece = next_piece(ask(script.path, reached=ReadPosition({"": 10_000}, 9_000), upto=10_000))
     assert [("", 0, size, 10_000)] == stretches(piece)
 
 
@@ -198,7 +198,7 @@ def test_a_citation_is_kept_once(script: Script) -> None:
     script.agent("[kpt_001] helped")
     heard = next_piece(ask(script.path, rater=NO_RATER))
     assert ("", 1) == (heard.text, len(heard.quotes))
-    again = next_piece(ask(script.path, heard=Reached().through(heard.stretches[0])))
+    again = next_piece(ask(script.path, heard=ReadPosition().through(heard.stretches[0])))
     assert ("Agent: [kpt_001] helped", ()) == (again.text, again.quotes)
 
 

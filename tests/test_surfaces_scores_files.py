@@ -210,7 +210,7 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
     (folder.parent / "notes.txt").write_bytes(b"x")
     told = run("replay").err
     assert f"{folder.parent / 'notes.txt'} is no score file of Tallybook's, and stays as it is" in told
-    assert "notes.txt is none of Tallybook's score files" in run("doctor").out
+    assert "notes.txt is not a score file of Tallybook" in run("doctor").out
     assert f"{folder / 'copy.json'} is no score file of Tallybook's, and stays as it is" in told
 
 

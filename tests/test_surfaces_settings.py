@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 import pytest
 
 from cache_places import caches_of, link_caches
+from doctor_helpers import findings_of, lines_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
 from test_surfaces_bad_disk import run
-from test_surfaces_doctor import assert_calm, seen
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,7 @@ def test_a_project_spends_no_more_than_its_user_says(
     write(project, SPENDING.format(*theirs))
     found = settings.read(Project(project))
     assert counts == (found.rater, found.model, found.tokens_per_day)
-    told = " ".join(message for _, message in seen(Project(project), "settings"))
+    told = " ".join(message for _, message in findings_of(Project(project), "settings"))
     assert (theirs != counts) == ("does not count here" in told)
 
 
@@ -160,7 +160,7 @@ def test_a_link_is_followed_for_the_user_alone(here: Project) -> None:
     path.symlink_to(path.with_name("other.toml"))
     assert Settings(budget_chars=3) == settings.read(here)
     assert [] == caches(here)
-    assert [("bad", f"{path}: cannot be read: is a symbolic link")] == seen(here, "settings")
+    assert [("bad", f"{path}: cannot be read: is a symbolic link")] == findings_of(here, "settings")
 
 
 # The cache
@@ -264,14 +264,14 @@ def test_what_does_not_count_is_named(project: Path, text: str | bytes, says: st
     commands.add(Project(project), "Use type hints", HUMAN)
     path = write(project, text)
     assert Settings() == settings.read(Project(project))
-    assert [("bad", f"{path}: {says}")] == seen(Project(project), "settings")
+    assert [("bad", f"{path}: {says}")] == findings_of(Project(project), "settings")
 
 
 def test_nesting_that_no_reader_follows_is_no_toml(project: Path) -> None:
     """A file that would end the reader ends nothing."""
     path = write(project, "a = " + "[" * 60_000)
     assert Settings() == settings.read(Project(project))
-    ((level, message),) = seen(Project(project), "settings")
+    ((level, message),) = findings_of(Project(project), "settings")
     assert ("bad", True) == (level, message.startswith(f"{path}: is no TOML: "))
 
 
@@ -281,17 +281,17 @@ def test_what_is_unknown_is_noted_and_does_not_matter(here: Project) -> None:
     users = write(Path.home(), "[ledger]\nown = true\n")
     assert Settings(budget_chars=5) == settings.read(here)
     assert [
-        ("note", f"{path}: nothing here is called [playbook] budget, [colours]"),
-        ("note", f"{users}: [ledger] own counts for one folder, and not for a user"),
-    ] == seen(here, "settings")
+        ("note", f"{path}: there is no setting [playbook] budget, [colours]"),
+        ("note", f"{users}: [ledger] own counts for one folder and not for a user"),
+    ] == findings_of(here, "settings")
 
 
 @pytest.mark.usefixtures("client")
 def test_the_doctor_is_content_with_what_counts_and_writes_nothing(here: Project) -> None:
     """It reads the files themselves, and keeps nothing of them."""
-    assert [("ok", "nothing in them but what counts")] == seen(here, "settings")
+    assert [("ok", "every setting counts")] == findings_of(here, "settings")
     assert [] == caches(here)
-    assert 0 == sum(line.startswith("bad") for line in assert_calm(run(here, "doctor"), 0))
+    assert 0 == sum(line.startswith("bad") for line in lines_of(run(here, "doctor"), 0))
 
 
 def test_a_mistake_in_the_settings_records_all_the_same(here: Project) -> None:
@@ -316,12 +316,12 @@ def test_whatever_stands_in_a_file_something_counts(new_project: Callable[[], Pa
 
 def test_the_doctor_names_a_mistake_in_what_scores_are_made_of(here: Project) -> None:
     """The key is named; without a file of its own, or with a good one, there is none."""
-    assert [("ok", "scored as the packaged configuration has it")] == seen(here, "scores")
+    assert [("ok", "the packaged configuration is used")] == findings_of(here, "scores")
     path = here.root / ".claude" / "config" / "scoring-config.yaml"
     path.parent.mkdir(exist_ok=True)
     path.write_text("scoring: {titel: X}\n")
-    ((level, message),) = seen(here, "scores")
+    ((level, message),) = findings_of(here, "scores")
     assert "bad" == level
     assert message.startswith(".claude/config/scoring-config.yaml: scoring.titel is no key")
     path.write_text("scoring: {title: X}\n")
-    assert [("ok", ".claude/config/scoring-config.yaml can be taken")] == seen(here, "scores")
+    assert [("ok", ".claude/config/scoring-config.yaml is valid")] == findings_of(here, "scores")

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from doctor_helpers import findings_of
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import worktree
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from test_surfaces_doctor import seen
 from test_surfaces_hook import HOOK, START, events, told
 
 if TYPE_CHECKING:
@@ -277,8 +277,8 @@ def test_a_worktree_whose_repository_was_moved_is_its_own_until_it_is_repaired(
     """Where the pointer leads to nothing nobody can know what it meant; the doctor says so."""
     moved = main.rename(main.with_name("moved"))
     assert linked == meant(linked / "sub")
-    says = f"{linked} says that it is a linked worktree, and no repository knows it, so it shares no ledger"
-    assert [("note", says)] == seen(Project(linked), "folder")
+    says = f"{linked} is a linked worktree that no repository lists, so it shares no ledger"
+    assert [("note", says)] == findings_of(Project(linked), "folder")
     git(moved, "worktree", "repair", str(linked))
     assert moved == meant(linked / "sub")
 
@@ -376,12 +376,12 @@ def test_the_doctor_says_whose_ledger_is_used(main: Path, linked: Path, meant: C
     commands.add(Project(main), "the main one's", HUMAN)
     for folder, whose in (
         (linked, "the main worktree of this repository"),
-        (main / "sub", "which this folder lies in"),
+        (main / "sub", "which contains this folder"),
     ):
         meant(folder)
-        assert [("note", f"the ledger of {main} is used, {whose}")] == seen(find_project(), "folder")
+        assert [("note", f"the ledger of {main}, {whose}, is used")] == findings_of(find_project(), "folder")
     meant(main)
-    assert [("ok", "its own ledger is used")] == seen(find_project(), "folder")
+    assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
 
 
 def test_the_doctor_asks_to_decide_between_two_ledgers(main: Path, linked: Path, meant: Callable[[Path], Path]) -> None:
@@ -389,10 +389,10 @@ def test_the_doctor_asks_to_decide_between_two_ledgers(main: Path, linked: Path,
     commands.add(Project(main), "the main one's", HUMAN)
     commands.add(Project(linked), "its own", HUMAN)
     meant(linked)
-    says = f"{linked}, in a linked worktree, keeps a ledger of its own beside that of {main}"
-    assert [("note", says)] == seen(find_project(), "folder")
+    says = f"{linked}, in a linked worktree, has a ledger of its own, and {main} has one as well"
+    assert [("note", says)] == findings_of(find_project(), "folder")
     path = set_own(linked)
-    assert [("ok", "its own ledger is used")] == seen(find_project(), "folder")
+    assert [("ok", "its own ledger is used")] == findings_of(find_project(), "folder")
     path.unlink()
     (linked / ".claude" / "ledger").rename(linked / ".claude" / "old")
     assert main == meant(linked)

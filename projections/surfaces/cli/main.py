@@ -283,9 +283,9 @@ def verify(project: Project, /, **options: Any) -> int:
 @click.pass_obj
 def doctor(project: Project, /, *, as_json: bool) -> int:
     """Tell what ails the ledger, in plain words, and what mends it; nothing is changed."""
-    from tallybook.projections.surfaces.doctor import run as examining
+    from tallybook.projections.surfaces.doctor import checks
 
-    return examining.tell(examining.examine(project, METER.update), as_json=as_json)
+    return checks.print_findings(checks.run_checks(project, METER.update), as_json=as_json)
 
 
 @tallybook.command(

@@ -1,1 +1,1 @@
-"""The checks of `tallybook doctor`: one module for each thing that is checked."""
+"""`tallybook doctor`: the table of checks and its runner in ``checks``, one module for each group of checks."""

@@ -1,4 +1,4 @@
-"""What the doctor finds, as values; what each of its checks is given; and the words for ages and sizes."""
+"""What a check of the doctor takes and yields, and how findings write ages, sizes, counts and lists of names."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ OK = "ok"
 NOTE = "note"
 BAD = "bad"
 
-_NAMED = 3
+_MAX_NAMES = 3
 _UNITS_S = ((86_400, "days"), (3600, "h"), (60, "min"))
 _UNITS_BYTES = ((1 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB"))
 
 
 @attrs.frozen
 class Finding:
-    """One thing that a check has to say.
+    """One result of a check. Printed, it reads: what is wrong, why it matters; the fix.
 
     Attributes:
-        level: ``ok``; ``note``, worth knowing; or ``bad``, somebody has to do something.
-        message: What was found, in plain words.
-        hint: What mends it or tells more; empty where there is nothing to do.
-        check: What was looked at, ``spool``; the table of checks names it.
-        damage: Whether acknowledged bytes are gone or changed.
-        told: Whether a person wants to hear it although nothing is wrong: how long hooks took, what was spent.
+        level: ``ok``; ``note``, worth knowing; or ``bad``, someone has to act.
+        message: What the check found and, where it is not plain, why that matters.
+        fix: The command or step that fixes it or shows more; empty where there is nothing to do.
+        check: Name of the check, ``spool``; the runner fills it in from the table of checks.
+        is_damage: Whether acknowledged bytes are gone or changed.
+        is_fact: Whether people see it although nothing is wrong: how long hooks took, what reflection cost.
     """
 
     level: str
     message: str
-    hint: str = ""
+    fix: str = ""
     check: str = ""
-    damage: bool = False
-    told: bool = False
+    is_damage: bool = False
+    is_fact: bool = False
 
 
 @attrs.frozen
-class Patient:
-    """What every check is given; none of them changes anything.
+class Context:
+    """The argument of every check.
 
     Attributes:
-        project: Whose health it is.
+        project: The project to check.
         now: The present moment.
-        progress: Called now and then, where a check takes long, with bytes done and bytes in all.
+        progress: Called during long checks with the bytes done and the bytes in all.
     """
 
     project: Project
@@ -63,20 +63,21 @@ class Patient:
 
     @property
     def log(self) -> JsonlLog:
-        """Return the ledger."""
+        """Return the project's ledger."""
         return open_log(self.project)
 
 
-Check: TypeAlias = Callable[[Patient], Iterator[Finding]]
+Check: TypeAlias = Callable[[Context], Iterator[Finding]]
+"""A check: yields what it finds and changes nothing on disk."""
 
 
-def age(unix_us: int, now: Now) -> str:
+def format_age(unix_us: int, now: Now) -> str:
     """Return how long ago a moment was, in the largest unit that it fills: ``3 h``; a later moment is ``0 s``."""
-    return lasting(now.unix_us - unix_us)
+    return format_duration(now.unix_us - unix_us)
 
 
-def lasting(time_us: int) -> str:
-    """Return a stretch of time, in microseconds, in the largest unit that it fills; less than none is ``0 s``."""
+def format_duration(time_us: int) -> str:
+    """Return a duration in microseconds in the largest unit that it fills; a negative one is ``0 s``."""
     time_s = max(time_us, 0) // MICROSECONDS
     for unit_s, name in _UNITS_S:
         if time_s >= unit_s:
@@ -85,20 +86,20 @@ def lasting(time_us: int) -> str:
     return f"{time_s} s"
 
 
-def size(number: int) -> str:
+def format_size(number: int) -> str:
     """Return a number of bytes in the largest unit that it fills."""
     for unit, name in _UNITS_BYTES:
         if number >= unit:
             return f"{number // unit:,} {name}"
-    return counted(number, "byte")
+    return format_count(number, "byte")
 
 
-def counted(number: int, thing: str) -> str:
-    """Return a number with what it counts: ``1 byte``, ``2 bytes``."""
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+def format_count(number: int, noun: str) -> str:
+    """Return a number with its noun: ``1 byte``, ``2 bytes``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def named(names: Sequence[str]) -> str:
-    """Return the first few names, and how many more there are."""
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+def format_names(names: Sequence[str]) -> str:
+    """Return the first three names, and how many more there are."""
+    rest = f" and {len(names) - _MAX_NAMES:,} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + rest

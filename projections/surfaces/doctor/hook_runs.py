@@ -1,4 +1,4 @@
-"""How hooks really ran: what an agent's transcripts say of it, read from their ends, within bounds."""
+"""How hooks ran, according to an agent's transcripts: the ends of the newest ones are read."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-RAN: Final = "ran"
+SUCCEEDED: Final = "ran"
 FAILED: Final = "failed"
 CANCELLED: Final = "cancelled"
 
 MAX_FILES: Final = 20
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""What is read of all transcripts together; of one that is larger, its end."""
+"""Bound for all transcripts together; of a larger one the end is read."""
 _MAX_LINE_BYTES: Final = 1024 * 1024
 _MAX_MS: Final = 24 * 3600 * 1000
 
 _OUTCOMES: Final = {
-    "hook_success": RAN,
+    "hook_success": SUCCEEDED,
     "hook_cancelled": CANCELLED,
     "hook_non_blocking_error": FAILED,
     "hook_blocking_error": FAILED,
     "hook_error_during_execution": FAILED,
 }
-# What quotes such a line has a backslash before its last quote.
+# A line that only quotes such a record has a backslash before the second quote.
 _MENTIONS: Final = b'"hook_'
 _CARRIES: Final = b'"attachment"'
 
 
 @attrs.frozen
 class Run:
-    """One hook that was called.
+    """One call of a hook.
 
     Attributes:
-        event: What it was called for.
-        outcome: RAN, FAILED or CANCELLED.
-        at_us: When, in microseconds since 1970; 0 where that is not said.
-        time_ms: How long it took, in milliseconds, None where that is not said.
-        code: Its exit code, None where that is not said.
-        said: The first line of what it, or the shell, complained about; may be empty.
-        is_ours: False where the agent does not say which hook it was.
-        timed_out: Whether the agent says that it took too long.
+        event: The agent's event that it was called for.
+        outcome: SUCCEEDED, FAILED or CANCELLED.
+        at_us: When it ran, in microseconds since 1970; 0 where unknown.
+        time_ms: Its duration in milliseconds, None where unknown.
+        code: Its exit code, None where unknown.
+        stderr: The first line that it, or the shell, wrote to standard error; may be empty.
+        is_ours: Whether it is Tallybook's; False where the agent does not say whose it is.
+        timed_out: Whether the agent ended it for taking too long.
     """
 
     event: str
@@ -62,59 +62,59 @@ class Run:
     at_us: int = 0
     time_ms: float | None = None
     code: int | None = None
-    said: str = ""
+    stderr: str = ""
     is_ours: bool = True
     timed_out: bool = False
 
 
 @attrs.frozen
-class Seen:
-    """What the newest transcripts of a project say.
+class TranscriptRuns:
+    """The hooks that ran according to the newest transcripts of a project.
 
     Attributes:
-        runs: The hooks of ours, and those that were cancelled and may have been.
-        changed_us: When each of the transcripts was written last, in microseconds since 1970, the newest first.
+        runs: Tallybook's hooks, and cancelled ones of unknown owner.
+        changed_us: When each transcript was written last, in microseconds since 1970, the newest first.
     """
 
     runs: tuple[Run, ...]
     changed_us: tuple[int, ...]
 
 
-def read(agents_folder: Path, folders: Iterable[str]) -> Seen:
-    """Return what the transcripts of sessions in these folders say.
+def read_runs(agents_folder: Path, folders: Iterable[str]) -> TranscriptRuns:
+    """Return the hooks that ran in sessions that were started in these folders.
 
     Args:
-        agents_folder: The agent's own folder of this user.
-        folders: Where sessions may have been started.
+        agents_folder: The agent's folder in the user's home.
+        folders: Folders in which sessions may have started.
     """
-    found = _transcripts(agents_folder / "projects", folders)
-    left = MAX_BYTES
+    transcripts = _transcripts(agents_folder / "projects", folders)
+    bytes_left = MAX_BYTES
     runs: list[Run] = []
-    known: set[str] = set()
-    for _, path in found:
-        # One that was taken away meanwhile, or may not be read, says nothing.
+    known_ids: set[str] = set()
+    for _, path in transcripts:
+        # A transcript that is gone or unreadable is skipped.
         with suppress(OSError, CannotWriteError):
-            data = _end(path, left)
-            left -= len(data)
-            runs += (run for line in _lines(data) if (run := _run(line, known)) is not None)
-    return Seen(tuple(runs), tuple(changed_us for changed_us, _ in found))
+            data = _end(path, bytes_left)
+            bytes_left -= len(data)
+            runs += (run for line in _lines(data) if (run := _parse_run(line, known_ids)) is not None)
+    return TranscriptRuns(tuple(runs), tuple(changed_us for changed_us, _ in transcripts))
 
 
 def folder_name(path: str) -> str:
-    """Return what the agent calls the transcripts' folder: a hyphen for whatever is no ASCII letter and no digit."""
-    # It counts in UTF-16, where what lies beyond its first plane is two.
+    """Return the agent's name for a folder of transcripts: all but ASCII letters and digits become hyphens."""
+    # The agent counts UTF-16 units, so a character beyond the first plane is two.
     return "".join(char if char.isascii() and char.isalnum() else "-" * (1 + (char > "\uffff")) for char in path)
 
 
 def _transcripts(projects: Path, folders: Iterable[str]) -> list[tuple[int, str]]:
     """Return the newest transcripts, with the time of their last change in microseconds since 1970."""
-    found: list[tuple[int, str]] = []
+    transcripts: list[tuple[int, str]] = []
     for name in dict.fromkeys(map(folder_name, folders)):
         with suppress(OSError), os.scandir(projects / name) as entries:
-            named = [entry for entry in entries if entry.name.endswith(".jsonl")]
-            files = [entry for entry in named if entry.is_file(follow_symlinks=False)]
-            found += [(entry.stat(follow_symlinks=False).st_mtime_ns // 1000, entry.path) for entry in files]
-    return sorted(found, reverse=True)[:MAX_FILES]
+            logs = [entry for entry in entries if entry.name.endswith(".jsonl")]
+            files = [entry for entry in logs if entry.is_file(follow_symlinks=False)]
+            transcripts += [(entry.stat(follow_symlinks=False).st_mtime_ns // 1000, entry.path) for entry in files]
+    return sorted(transcripts, reverse=True)[:MAX_FILES]
 
 
 def _end(path: str, most: int) -> bytes:
@@ -130,7 +130,7 @@ def _end(path: str, most: int) -> bytes:
 
 
 def _lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines that may tell of a hook; the others, most of all, are passed over unread."""
+    """Yield the lines that may record a hook, without parsing the others, which are nearly all."""
     position = 0
     while (hit := data.find(_MENTIONS, position)) >= 0:
         begin = data.rfind(b"\n", position, hit) + 1 or position
@@ -141,33 +141,33 @@ def _lines(data: bytes) -> Iterator[bytes]:
         position = end + 1
 
 
-def _run(line: bytes, known: set[str]) -> Run | None:
-    """Return what a line tells; None where it tells of no hook of ours, or stands in another transcript as well."""
+def _parse_run(line: bytes, known_ids: set[str]) -> Run | None:
+    """Return the run that a line records; None for other hooks, and for a line that another transcript had already."""
     try:
-        found = json.loads(line.decode("utf-8", "replace"))
+        record = json.loads(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return None
-    told = found.get("attachment") if _text(found, "type") == "attachment" else None
-    if not isinstance(told, dict) or (outcome := _OUTCOMES.get(_text(told, "type"))) is None:
+    hook = record.get("attachment") if _text(record, "type") == "attachment" else None
+    if not isinstance(hook, dict) or (outcome := _OUTCOMES.get(_text(hook, "type"))) is None:
         return None
-    blocked = told.get("blockingError")
-    command = _text(told, "command") or _text(blocked, "command")
+    blocking_error = hook.get("blockingError")
+    command = _text(hook, "command") or _text(blocking_error, "command")
     is_ours = _calls_us(command)
-    id_ = _text(found, "uuid")
-    if not (is_ours or (outcome == CANCELLED and not command)) or id_ in known:
+    id_ = _text(record, "uuid")
+    if not (is_ours or (outcome == CANCELLED and not command)) or id_ in known_ids:
         return None
-    known |= {id_} - {""}
-    said = _text(told, "stderr") or _text(blocked, "blockingError") or _text(told, "content")
-    code = _number(told, "exitCode")
+    known_ids |= {id_} - {""}
+    stderr = _text(hook, "stderr") or _text(blocking_error, "blockingError") or _text(hook, "content")
+    code = _number(hook, "exitCode")
     return Run(
-        _text(told, "hookEvent") or _text(told, "hookName").partition(":")[0],
-        FAILED if outcome == RAN and code else outcome,
-        _unix_us(_text(found, "timestamp")),
-        _number(told, "durationMs"),
+        _text(hook, "hookEvent") or _text(hook, "hookName").partition(":")[0],
+        FAILED if outcome == SUCCEEDED and code else outcome,
+        _unix_us(_text(record, "timestamp")),
+        _number(hook, "durationMs"),
         None if code is None else int(code),
-        next(filter(None, map(str.strip, said.splitlines())), ""),
+        next(filter(None, map(str.strip, stderr.splitlines())), ""),
         is_ours,
-        told.get("timedOut") is True,
+        hook.get("timedOut") is True,
     )
 
 
@@ -176,13 +176,13 @@ def _calls_us(command: str) -> bool:
     return calls_us(command)
 
 
-def _text(found: Any, field: str) -> str:
-    value = found.get(field) if isinstance(found, dict) else None
+def _text(values: Any, field: str) -> str:
+    value = values.get(field) if isinstance(values, dict) else None
     return value if isinstance(value, str) else ""
 
 
-def _number(found: dict[str, Any], field: str) -> float | None:
-    value = found.get(field)
+def _number(values: dict[str, Any], field: str) -> float | None:
+    value = values.get(field)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value if 0 <= value <= _MAX_MS else None

@@ -1,4 +1,4 @@
-"""What an agent was told of our hooks, and whether it trusts the folder: its own files, read and never changed."""
+"""The hooks in an agent's settings, and whether the agent trusts the folder. Its files are only read."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 SETTINGS: Final = ("settings.local.json", "settings.json")
-"""Settings files in a folder's ``.claude``, those that win first; the user's own folder has the last of them."""
+"""Settings files in a folder's ``.claude``, in order of precedence; the user's own folder has only the last."""
 STATE: Final = ".claude.json"
 AGENT_FILES: Final = {
     "Codex CLI": (".codex/hooks.json", ".codex/config.toml"),
@@ -36,24 +36,24 @@ AGENT_FILES: Final = {
     ),
     "Cursor": (".cursor/hooks.json",),
 }
-"""Agent → where its hooks stand, in a folder and in the home folder."""
+"""Agent → the files that may hold its hooks, in a project's folder and in the home folder."""
 
 _MAX_SETTINGS_BYTES: Final = 4 * 1024 * 1024
-# It holds what a person typed in every project.
+# The state file holds every prompt that a person typed in any project.
 _MAX_STATE_BYTES: Final = 64 * 1024 * 1024
 
 
 @attrs.frozen
 class File:
-    """One settings file of the agent's.
+    """One settings file of Claude Code.
 
     Attributes:
-        path: Where it stands.
-        fault: Why nothing in it counts, empty where it does.
-        calls: Event and command line of each hook of ours in it.
-        disables: Whether it turns all hooks off, None where it does not say.
+        path: Its path.
+        fault: Why the agent ignores the file, empty where it does not.
+        calls: Event and command line of each hook that calls Tallybook.
+        disables: Whether it turns all hooks off, None where it has no such setting.
         changed_us: When it was changed last, in microseconds since 1970.
-        plugins: Name of each plugin that it speaks of, ``NAME@MARKETPLACE`` → whether it is switched on.
+        plugins: Name of each plugin that it names, ``NAME@MARKETPLACE`` → whether it is enabled.
     """
 
     path: Path
@@ -66,12 +66,12 @@ class File:
 
 @attrs.frozen
 class OtherFile:
-    """A file that is not among Claude Code's settings and holds hooks of ours.
+    """A file other than Claude Code's settings that holds hooks of Tallybook.
 
     Attributes:
-        path: Where it stands.
-        agent: Whose hooks they are.
-        commands: The command lines that call us.
+        path: Its path.
+        agent: The agent or plugin that reads it.
+        commands: The command lines that call Tallybook.
     """
 
     path: Path
@@ -81,12 +81,12 @@ class OtherFile:
 
 @attrs.frozen
 class Setup:
-    """What an agent that is started in a folder goes by.
+    """The settings that apply to an agent started in a folder.
 
     Attributes:
         folder: That folder.
-        files: The settings files that it reads there, those that win first; only those that stand.
-        others: Files of its plugins, and of other agents that are started there, that call us.
+        files: The existing settings files that it reads there, in order of precedence.
+        others: Files of its plugins, and of other agents started there, that call Tallybook.
     """
 
     folder: Path
@@ -95,27 +95,30 @@ class Setup:
 
     @property
     def installed(self) -> tuple[File, ...]:
-        """Return the files that call us."""
-        return tuple(one for one in self.files if one.calls)
+        """Return the settings files that call Tallybook."""
+        return tuple(file for file in self.files if file.calls)
 
     @property
     def disabled_in(self) -> Path | None:
-        """Return the file that turns all hooks off, None where they are on."""
-        said = next((one for one in self.files if one.disables is not None), None)
-        return said.path if said is not None and said.disables else None
+        """Return the file that turns all hooks off, None where none does."""
+        deciding = next((file for file in self.files if file.disables is not None), None)
+        return deciding.path if deciding is not None and deciding.disables else None
 
 
-def look(project: Project) -> Setup:
-    """Return what the agent goes by in the folder where it is started.
+def read_setup(project: Project) -> Setup:
+    """Return the settings of the agent in the folder where it is started.
 
-    Which one that is nobody says: it is ``CLAUDE_PROJECT_DIR`` or else, of where the search for the project began and
-    where ``init`` puts the hooks for it, the first one whose settings call us.
+    The agent records that folder nowhere. It is ``CLAUDE_PROJECT_DIR`` where that is set; otherwise the first, of the
+    folder where the search for the project began and the one where ``init`` puts the hooks, whose settings call
+    Tallybook.
     """
     start = Path(project.start or project.root)
     folders = [start] if _is_named(start) else [start, places.around(start)]
     setups = [Setup(folder, tuple(_files(folder))) for folder in dict.fromkeys(folders)]
-    own = [one for one in setups if any(file.calls and _lies_in(file.path, one.folder) for file in one.files)]
-    setup = (own or setups[-1:])[0]
+    installed = [
+        setup for setup in setups if any(file.calls and _lies_in(file.path, setup.folder) for file in setup.files)
+    ]
+    setup = (installed or setups[-1:])[0]
     return attrs.evolve(setup, others=tuple(_others(setup)))
 
 
@@ -130,7 +133,7 @@ def _lies_in(path: Path, folder: Path) -> bool:
 
 def _files(folder: Path) -> Iterator[File]:
     paths = [*(folder / CLAUDE / name for name in SETTINGS), places.users_folder() / SETTINGS[-1]]
-    # In the home folder the project's would be the user's own.
+    # In the home folder both paths name the user's own file: the later entry wins.
     for path in reversed({os.path.realpath(path): path for path in reversed(paths)}.values()):
         try:
             changed_us = path.stat().st_mtime_ns // 1000
@@ -149,36 +152,36 @@ def _field(document: object, name: str) -> Any:
 
 
 def _read(path: Path) -> tuple[Any, str]:
-    """Return what a settings file says, and why that does not count; the agent follows links to them."""
+    """Return the document in a settings file, and why the agent ignores it; links are followed as the agent does."""
     try:
         text = worktree.read_small(os.path.realpath(path), _MAX_SETTINGS_BYTES).decode("utf-8-sig")
-        found = json.loads(text, parse_constant=_refuse) if text.strip() else {}
+        document = json.loads(text, parse_constant=_refuse) if text.strip() else {}
     except (OSError, ValueError, RecursionError, CannotWriteError) as error:
         return None, _fault(error)
-    if not isinstance(found, dict):
-        return None, "is no JSON object"
-    return found, "" if isinstance(found.get("hooks", {}), dict) else '"hooks" in it is no JSON object'
+    if not isinstance(document, dict):
+        return None, "is not a JSON object"
+    return document, "" if isinstance(document.get("hooks", {}), dict) else 'its "hooks" is not a JSON object'
 
 
 def _fault(error: OSError | ValueError | RecursionError | CannotWriteError) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"is no JSON: {error.msg} at line {error.lineno}, column {error.colno}"
+        return f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}"
     if isinstance(error, UnicodeDecodeError):
-        return f"is no UTF-8 text, from byte {error.start} on"
+        return f"is not UTF-8 text from byte {error.start} on"
     if isinstance(error, ValueError | RecursionError):
-        return f"is no JSON that can be read: {error}"
+        return f"is not readable JSON: {error}"
     return f"cannot be read: {error.reason if isinstance(error, CannotWriteError) else disk.reason(error)}"
 
 
 def _refuse(name: str) -> None:
-    raise ValueError(f"it has no {name}")
+    raise ValueError(f"{name} is not JSON")
 
 
 # Plugins and other agents
 
 
 def _others(setup: Setup) -> Iterator[OtherFile]:
-    """Yield the files besides Claude Code's settings that hold hooks of ours."""
+    """Yield the files other than Claude Code's settings that hold hooks of Tallybook."""
     paths = [(f"the plugin {name}", path) for name in _plugins(setup) for path in _plugin_files(name)]
     for agent, patterns in AGENT_FILES.items():
         for folder in dict.fromkeys((setup.folder, places.home())):
@@ -190,22 +193,22 @@ def _others(setup: Setup) -> Iterator[OtherFile]:
 
 
 def _plugins(setup: Setup) -> list[str]:
-    """Return the names of the plugins that the settings switch on; of two files, the first one decides."""
-    said: dict[str, bool] = {}
+    """Return the names of the enabled plugins; of two files that name one, the first decides."""
+    enabled: dict[str, bool] = {}
     for file in reversed(setup.files):
-        said |= file.plugins
-    return [name for name, on in said.items() if on]
+        enabled |= file.plugins
+    return [name for name, on in enabled.items() if on]
 
 
 def _plugin_files(plugin: str) -> list[Path]:
     name, _, market = plugin.rpartition("@")
     folder = places.users_folder() / "plugins" / "cache" / market / name
-    plain = all(one and one not in {".", ".."} and not {"/", "\\"}.intersection(one) for one in (name, market))
-    return sorted(folder.glob("*/hooks/hooks.json")) if plain else []
+    is_plain = all(part and part not in {".", ".."} and not {"/", "\\"}.intersection(part) for part in (name, market))
+    return sorted(folder.glob("*/hooks/hooks.json")) if is_plain else []
 
 
 def _any_document(path: Path) -> Any:
-    """Return what a file of settings says, in JSON or TOML; None where it cannot be read."""
+    """Return the document in a JSON or TOML file; None where it cannot be read."""
     if path.suffix != ".toml":
         return _read(path)[0]
     try:
@@ -215,46 +218,48 @@ def _any_document(path: Path) -> Any:
 
 
 def _texts(value: object) -> Iterator[str]:
-    """Yield every text in a JSON value: agents differ in how deep a command line stands."""
-    left = [value]
-    while left:
-        one = left.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict | list):
-            left += one.values() if isinstance(one, dict) else one
+    """Yield every text in a JSON value: agents nest command lines at different depths."""
+    values = [value]
+    while values:
+        current = values.pop()
+        if isinstance(current, str):
+            yield current
+        elif isinstance(current, dict | list):
+            values += current.values() if isinstance(current, dict) else current
 
 
 # Trust
 
 
 def trusts(setup: Setup) -> bool | None:
-    """Say whether the agent notes that the folder, or one above it, is trusted; None where it notes nothing of them.
+    """Say whether the agent has recorded trust in the folder or one above it; None where it has recorded nothing.
 
-    The note is not reliable: hooks may run where it says no.
+    The record is not reliable: hooks may run where it says no.
     """
     folder = Path(os.path.realpath(setup.folder))
-    names = {str(path) for one in (setup.folder.absolute(), folder) for path in (one, *one.parents)}
+    names = {str(path) for start in (setup.folder.absolute(), folder) for path in (start, *start.parents)}
     projects = _state().get("projects")
     entries = projects.items() if isinstance(projects, dict) else ()
-    said = [one.get("hasTrustDialogAccepted") for name, one in entries if name in names and isinstance(one, dict)]
-    return None if not said else any(one is True for one in said)
+    answers = [
+        entry.get("hasTrustDialogAccepted") for name, entry in entries if name in names and isinstance(entry, dict)
+    ]
+    return None if not answers else any(answer is True for answer in answers)
 
 
 def _state() -> dict[str, Any]:
-    """Return what the agent notes for itself; nothing where that cannot be read."""
+    """Return the agent's state file as a document; empty where it cannot be read."""
     try:
-        found = json.loads(worktree.read_small(os.path.realpath(state_file()), _MAX_STATE_BYTES))
+        document = json.loads(worktree.read_small(os.path.realpath(state_file()), _MAX_STATE_BYTES))
     except (OSError, ValueError, RecursionError, CannotWriteError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 def state_file() -> Path:
-    """Return the file in which the agent notes what it needs to know of folders."""
+    """Return the path of the agent's state file, which records its trust in folders."""
     return Path(os.environ.get("CLAUDE_CONFIG_DIR") or places.home()) / STATE
 
 
 def is_used() -> bool:
-    """Say whether this user has the agent at all."""
+    """Say whether this user has Claude Code."""
     return state_file().exists() or (places.users_folder() / "projects").exists()

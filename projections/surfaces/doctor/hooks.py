@@ -1,4 +1,4 @@
-"""The doctor's check of hooks: whether an agent is told to call them, trusts the folder, and how they really ran."""
+"""The doctor's check of hooks: whether they are installed and trusted, and how they ran."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequ
 from tallybook.ledger.storage import disk
 from tallybook.ledger.verify import proven
 from tallybook.projections.surfaces.doctor import hook_runs, hook_settings
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, age, counted
-from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, RAN
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_age, format_count
+from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, SUCCEEDED
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_command import call_of, is_there
@@ -24,88 +24,90 @@ from tallybook.projections.surfaces.writing import secrets
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from tallybook.projections.surfaces.doctor.finding import Patient
-    from tallybook.projections.surfaces.doctor.hook_runs import Run, Seen
+    from tallybook.projections.surfaces.doctor.finding import Context
+    from tallybook.projections.surfaces.doctor.hook_runs import Run, TranscriptRuns
     from tallybook.projections.surfaces.doctor.hook_settings import Setup
     from tallybook.projections.surfaces.install.hook_command import Call
 
-_INSTALL: Final = "`tallybook init` lets Claude Code use it"
-_SAID_CHARS: Final = 200
-_OTHER: Final = "another event"
+_INSTALL: Final = "run `tallybook init` to install the hooks"
+_MAX_STDERR_CHARS: Final = 200
+_OTHER_EVENT: Final = "another event"
 
-WORDS: Final[dict[type[Any], Callable[[Any], str]]] = {
-    PlaybookInjected: lambda _: "a session was told the playbook",
-    PointCited: lambda event: "an entry was cited" + ("" if event.where == "message" else " in what a tool was handed"),
-    # A person asks for reflections as well.
+DESCRIPTIONS: Final[dict[type[Any], Callable[[Any], str]]] = {
+    PlaybookInjected: lambda _: "the playbook was injected",
+    PointCited: lambda event: "an entry was cited" + ("" if event.where == "message" else " in a tool's input"),
+    # A request that a person made has another trigger and is not a hook's.
     ReflectionRequested: lambda event: (
         f"{event.trigger} asked for a reflection" if event.trigger in handler.EVENTS else ""
     ),
 }
-"""Class of an event that hooks record → what is said of the last one; empty where no hook did."""
+"""Class of an event that hooks record → the words that name it; empty where no hook recorded it."""
 
 
-def hooks(patient: Patient) -> Iterator[Finding]:
-    """Say whether hooks are installed, trusted and firing, how they ran, and what the last of them could not do."""
-    setup = hook_settings.look(patient.project)
-    seen = hook_runs.read(places.users_folder(), _session_folders(patient, setup))
-    recorded = _recorded(patient)
+def check_hooks(context: Context) -> Iterator[Finding]:
+    """Check that hooks are installed, trusted and called; report how they ran and the last hook error."""
+    setup = hook_settings.read_setup(context.project)
+    transcripts = hook_runs.read_runs(places.users_folder(), _session_folders(context, setup))
+    last_recorded = _last_recorded(context)
     yield from _faults(setup)
-    if setup.installed or setup.others or recorded or any(run.is_ours for run in seen.runs):
-        signs = [run.at_us for run in seen.runs if run.is_ours and run.outcome == RAN]
-        last_us = max([*signs, *map(clock.unix_us, recorded.values())], default=0)
-        yield from _installed(setup)
-        yield from _trusted(setup, seen, fired=bool(recorded) or any(run.is_ours for run in seen.runs))
-        yield from _fired(seen.runs, recorded, patient)
-        yield from _failed(setup, [run for run in seen.runs if run.at_us > last_us or not last_us], patient)
-        yield from _cancelled(setup, seen.runs, patient)
+    if setup.installed or setup.others or last_recorded or any(run.is_ours for run in transcripts.runs):
+        signs = [run.at_us for run in transcripts.runs if run.is_ours and run.outcome == SUCCEEDED]
+        last_us = max([*signs, *map(clock.unix_us, last_recorded.values())], default=0)
+        yield from _installation(setup)
+        yield from _trust(
+            setup, transcripts, has_run=bool(last_recorded) or any(run.is_ours for run in transcripts.runs)
+        )
+        yield from _calls(transcripts.runs, last_recorded, context)
+        yield from _failures(setup, [run for run in transcripts.runs if run.at_us > last_us or not last_us], context)
+        yield from _cancellations(setup, transcripts.runs, context)
     else:
-        # Who has no such agent has nothing to mend.
+        # Without an agent there is nothing to fix.
         level = NOTE if hook_settings.is_used() or setup.files else OK
-        yield Finding(level, "no settings of an agent's call Tallybook here, so none is told the playbook", _INSTALL)
-    yield from _went_wrong(patient)
+        yield Finding(level, "no agent's settings call Tallybook here, so no session gets the playbook", _INSTALL)
+    yield from _last_error(context)
 
 
-def _session_folders(patient: Patient, setup: Setup) -> list[str]:
-    """Return the folders that sessions of this project may have been started in, as the agent may spell them."""
-    project = patient.project
+def _session_folders(context: Context, setup: Setup) -> list[str]:
+    """Return the folders in which sessions of this project may have started, in every spelling the agent may use."""
+    project = context.project
     start = project.start or project.root
     tops = worktree.folders(os.path.realpath(start))[-1:]
     folders = [os.path.abspath(one) for one in (*map(str, (project.root, start, setup.folder)), *tops)]
     return list(dict.fromkeys([*map(os.path.realpath, folders), *folders]))
 
 
-def _recorded(patient: Patient) -> dict[str, str]:
-    """Return what hooks recorded, as what is said of it → when that was last."""
+def _last_recorded(context: Context) -> dict[str, str]:
+    """Return the description of each kind of event that hooks recorded → the time of the last one."""
     last: dict[str, str] = {}
-    for batch in proven(patient.log) if patient.log.path.exists() else ():
-        for record in batch.records if not WORDS.keys().isdisjoint(map(type, batch.events)) else ():
-            words = WORDS.get(type(record.event))
-            if words is not None and (said := words(record.event)):
-                last[said] = record.at
+    for batch in proven(context.log) if context.log.path.exists() else ():
+        for record in batch.records if not DESCRIPTIONS.keys().isdisjoint(map(type, batch.events)) else ():
+            describe = DESCRIPTIONS.get(type(record.event))
+            if describe is not None and (description := describe(record.event)):
+                last[description] = record.at
     return last
 
 
-# What the agent goes by
+# Settings and trust
 
 
 def _faults(setup: Setup) -> Iterator[Finding]:
     for file in setup.files:
         if file.fault:
-            yield Finding(BAD, f"{file.path}: {file.fault}", "mend it: until then the agent ignores the file")
+            yield Finding(BAD, f"{file.path}: {file.fault}", "correct it; until then the agent ignores the file")
 
 
-def _installed(setup: Setup) -> Iterator[Finding]:
-    """Say which settings call us, for which events, and whether what they call is there."""
+def _installation(setup: Setup) -> Iterator[Finding]:
+    """Report which settings call Tallybook, for which events, and whether the programs that they name exist."""
     files = setup.installed
     for other in setup.others:
-        yield Finding(OK, f"installed in {other.path}, for {other.agent}", told=True)
-        for named in filter(None, map(call_of, other.commands)):
-            yield from _callable(named, str(other.path), "")
+        yield Finding(OK, f"installed in {other.path}, for {other.agent}", is_fact=True)
+        for other_call in filter(None, map(call_of, other.commands)):
+            yield from _missing_programs(other_call, str(other.path), "")
     if not files and setup.others:
         return
     if not files:
-        what = f"hooks were called, and none stands in the settings that the agent reads in {setup.folder}"
-        yield Finding(NOTE, what, _INSTALL)
+        message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
+        yield Finding(NOTE, message, _INSTALL)
         return
     where = " and ".join(str(file.path) for file in files)
     calls = [call for file in files for call in file.calls]
@@ -113,136 +115,147 @@ def _installed(setup: Setup) -> Iterator[Finding]:
     if missing:
         yield Finding(
             NOTE,
-            f"{where}: nothing is called at {', '.join(missing)}",
-            f"`tallybook init{_scope(setup)}` adds what is missing",
+            f"{where}: no hook for {', '.join(missing)}",
+            f"run `tallybook init{_scope(setup)}` to add them",
         )
-    twice = ", where each is called twice and counts once" if len(calls) > len({event for event, _ in calls}) else ""
+    twice = "; each is called twice and counts once" if len(calls) > len({event for event, _ in calls}) else ""
     if not missing:
         yield Finding(OK, f"installed in {where}{twice}")
     for call in dict.fromkeys(call_of(command) for _, command in calls):
         if call is not None:
-            yield from _callable(call, where, _scope(setup))
+            yield from _missing_programs(call, where, _scope(setup))
     if setup.disabled_in is not None:
-        what = f'{setup.disabled_in}: "disableAllHooks" is true, so the agent calls none'
-        yield Finding(NOTE, what, "take it out, and hooks are called again")
+        message = f'{setup.disabled_in}: "disableAllHooks" is true, so the agent calls no hook'
+        yield Finding(NOTE, message, "remove it")
 
 
 def _scope(setup: Setup) -> str:
-    """Return the option, with a space before it, that names the settings which it is installed in."""
+    """Return the option of ``init``, with a space before it, for the settings in which the hooks are installed."""
     return " --user" if all(file.path.parent == places.users_folder() for file in setup.installed) else ""
 
 
-def _callable(call: Call, where: str, scope: str) -> Iterator[Finding]:
-    """Say what of that which a command line names is not there."""
-    again = f"`tallybook init{scope}` names one that is"
+def _missing_programs(call: Call, where: str, scope: str) -> Iterator[Finding]:
+    """Report the programs of a hook's command line that do not exist."""
+    repair = f"run `tallybook init{scope}` to write a working command"
     if not call.is_plain:
-        again = f"`tallybook uninstall{scope}`, then {again}"
+        repair = f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
     if not call.python:
         if not is_there(call.program):
-            what = f"{where}: {call.program}, which the hooks name, is not there or not on PATH"
-            yield Finding(BAD, what, f"put its folder on PATH; or {again}")
+            message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
+            yield Finding(BAD, message, f"put its folder on PATH, or {repair}")
         return
-    started = (call.python, os.path.join(call.folder, call.module))
-    missing = [path for path in started if not os.path.isfile(path)]
+    programs = (call.python, os.path.join(call.folder, call.module))
+    missing = [path for path in programs if not os.path.isfile(path)]
     if missing and is_there(call.program):
-        what = f"{where}: {missing[0]}, which the hooks start, is gone; they call `{call.program}`, which is slower"
-        yield Finding(NOTE, what, again)
+        message = f"{where}: the hooks start {missing[0]}, which is gone; they fall back on the slower `{call.program}`"
+        yield Finding(NOTE, message, repair)
     elif missing:
-        what = f"{where}: neither {missing[0]} nor {call.program}, which the hooks name, is there, so they do nothing"
-        yield Finding(BAD, what, again)
+        message = f"{where}: the hooks name {missing[0]} and {call.program}, and neither exists, so they do nothing"
+        yield Finding(BAD, message, repair)
 
 
-def _trusted(setup: Setup, seen: Seen, *, fired: bool) -> Iterator[Finding]:
-    """Say whether the agent runs what its settings name."""
+def _trust(setup: Setup, transcripts: TranscriptRuns, *, has_run: bool) -> Iterator[Finding]:
+    """Report whether the agent runs the hooks that its settings name."""
     if not setup.installed or setup.disabled_in is not None:
         return
-    if fired:
+    if has_run:
         yield Finding(OK, "the agent runs them")
         return
     installed_us = max(file.changed_us for file in setup.installed)
-    since = sum(changed_us > installed_us for changed_us in seen.changed_us)
-    what = f"none was seen in the {counted(since, 'session')} held since" if since else "none has been called yet"
+    since = sum(changed_us > installed_us for changed_us in transcripts.changed_us)
+    message = (
+        f"no hook ran in the {format_count(since, 'session')} since the installation"
+        if since
+        else "no hook has run yet"
+    )
     if not hook_settings.trusts(setup):
-        hint = f"start the agent in {setup.folder} and accept what it asks; `/hooks` in it shows what it would call"
-        yield Finding(NOTE, f"{what}; the agent may not trust this folder yet", hint)
+        fix = f"start the agent in {setup.folder} and accept the question about trust; `/hooks` there lists its hooks"
+        yield Finding(NOTE, f"{message}; the agent may not trust this folder yet", fix)
     elif since:
-        yield Finding(NOTE, what, "end the agent and start it again; `/hooks` in it shows what it would call")
+        yield Finding(NOTE, message, "restart the agent; `/hooks` there lists its hooks")
     else:
-        yield Finding(OK, what)
+        yield Finding(OK, message)
 
 
-# How they ran
+# Calls
 
 
-def _fired(runs: Sequence[Run], recorded: dict[str, str], patient: Patient) -> Iterator[Finding]:
-    """Say when hooks were called last, by what they recorded and by the transcripts, and how long they took."""
-    told = [f"{said} {age(clock.unix_us(at), patient.now)} ago" for said, at in recorded.items()]
-    if told:
-        yield Finding(OK, "; ".join(told), told=True)
-    for event, own in _by_event([run for run in runs if run.is_ours and run.outcome != CANCELLED]).items():
-        times = sorted(run.time_ms for run in own if run.time_ms is not None)
+def _calls(runs: Sequence[Run], last_recorded: dict[str, str], context: Context) -> Iterator[Finding]:
+    """Report when hooks ran last, by the ledger and by transcripts, and how long they took."""
+    parts = [
+        f"{description} {format_age(clock.unix_us(at), context.now)} ago" for description, at in last_recorded.items()
+    ]
+    if parts:
+        yield Finding(OK, "; ".join(parts), is_fact=True)
+    for event, event_runs in _by_event([run for run in runs if run.is_ours and run.outcome != CANCELLED]).items():
+        times = sorted(run.time_ms for run in event_runs if run.time_ms is not None)
         took = f", median {_median(times):,.0f} ms, longest {times[-1]:,.0f} ms" if times else ""
-        failed = _part(sum(run.outcome == FAILED for run in own), len(own), "in vain")
-        yield Finding(OK, f"{event}: called {_often(own, patient)}{failed}{took}", told=True)
+        failures = _share_of(sum(run.outcome == FAILED for run in event_runs), len(event_runs), "failed")
+        yield Finding(OK, f"{event}: called {_how_often(event_runs, context)}{failures}{took}", is_fact=True)
 
 
 def _median(times: Sequence[float]) -> float:
     return (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
 
 
-def _part(number: int, whole: int, what: str) -> str:
-    """Return what holds for some of a whole, with a comma before it; empty where it holds for none."""
-    return f", {what if number == whole else f'{number:,} of them {what}'}" if number else ""
+def _share_of(number: int, whole: int, message: str) -> str:
+    """Return how many runs of all share a property, with a comma before it; empty for none."""
+    return f", {message if number == whole else f'{number:,} of them {message}'}" if number else ""
 
 
 def _by_event(runs: Sequence[Run]) -> dict[str, list[Run]]:
-    """Return runs by what they were called for, in the order in which that happens in a session."""
-    found: dict[str, list[Run]] = {event: [] for event in (*handler.EVENTS, _OTHER)}
+    """Return runs by their event, in the order in which events happen in a session."""
+    found: dict[str, list[Run]] = {event: [] for event in (*handler.EVENTS, _OTHER_EVENT)}
     for run in runs:
-        found[run.event if run.event in handler.EVENTS else _OTHER].append(run)
-    return {event: own for event, own in found.items() if own}
+        found[run.event if run.event in handler.EVENTS else _OTHER_EVENT].append(run)
+    return {event: event_runs for event, event_runs in found.items() if event_runs}
 
 
-def _often(runs: Sequence[Run], patient: Patient) -> str:
+def _how_often(runs: Sequence[Run], context: Context) -> str:
     last_us = max(run.at_us for run in runs)
-    ago = f", {'last ' if len(runs) > 1 else ''}{age(last_us, patient.now)} ago" if last_us else ""
-    return f"{'once' if len(runs) == 1 else counted(len(runs), 'time')}{ago}"
+    ago = f", {'last ' if len(runs) > 1 else ''}{format_age(last_us, context.now)} ago" if last_us else ""
+    return f"{'once' if len(runs) == 1 else format_count(len(runs), 'time')}{ago}"
 
 
-def _cancelled(setup: Setup, runs: Sequence[Run], patient: Patient) -> Iterator[Finding]:
-    """Say which hooks the agent, or a person's Esc, ended before they had."""
+def _cancellations(setup: Setup, runs: Sequence[Run], context: Context) -> Iterator[Finding]:
+    """Report hooks that the agent, or a person's Esc, cancelled."""
     for is_ours in (True, False):
-        gone = [run for run in runs if run.outcome == CANCELLED and run.is_ours == is_ours]
-        for event, own in _by_event(gone).items():
+        cancelled = [run for run in runs if run.outcome == CANCELLED and run.is_ours == is_ours]
+        for event, event_runs in _by_event(cancelled).items():
             if not is_ours and event not in EVENTS:
-                continue  # Nobody would call us there.
-            late = _part(sum(run.timed_out for run in own), len(own), "for taking too long")
-            whose = "" if is_ours else "; the agent does not say whose"
-            hint = f'`"timeout": {TIMEOUT_S}` beside its command in {_place(setup)} gives it so many seconds'
-            hint += ", where all others share 1.5" if event == "SessionEnd" else "; a person's Esc cancels hooks, too"
-            yield Finding(NOTE, f"{event}: a hook was cancelled {_often(own, patient)}{late}{whose}", hint)
+                continue  # Tallybook installs no hook for this event.
+            timeouts = _share_of(sum(run.timed_out for run in event_runs), len(event_runs), "for taking too long")
+            whose = "" if is_ours else "; the agent does not say whose hook"
+            fix = f'`"timeout": {TIMEOUT_S}` next to its command in {_place(setup)} gives it {TIMEOUT_S} seconds'
+            fix += " instead of a share of 1.5" if event == "SessionEnd" else "; a person's Esc cancels hooks as well"
+            yield Finding(
+                NOTE, f"{event}: a hook was cancelled {_how_often(event_runs, context)}{timeouts}{whose}", fix
+            )
 
 
-def _failed(setup: Setup, runs: Sequence[Run], patient: Patient) -> Iterator[Finding]:
-    """Say which hooks failed and have not run since: ours ends with 0 whatever happens, so it never began."""
-    for event, own in _by_event([run for run in runs if run.outcome == FAILED]).items():
-        last = max(own, key=lambda run: run.at_us)
+def _failures(setup: Setup, runs: Sequence[Run], context: Context) -> Iterator[Finding]:
+    """Report hooks that failed and have not run since.
+
+    Tallybook's hook always ends with exit code 0, so a hook that failed never started.
+    """
+    for event, event_runs in _by_event([run for run in runs if run.outcome == FAILED]).items():
+        last = max(event_runs, key=lambda run: run.at_us)
         code = "failed" if last.code is None else f"ended with {last.code}"
-        said = secrets.mask(last.said).text[:_SAID_CHARS] or "and said nothing"
-        hint = f"give the command in {_place(setup)} its whole path; told until a hook runs again"
-        yield Finding(BAD, f"{event}: a hook {code}, {_often(own, patient)}: {said}", hint)
+        description = secrets.mask(last.stderr).text[:_MAX_STDERR_CHARS] or "no message"
+        fix = f"write the command in {_place(setup)} with its full path; this is shown until a hook runs"
+        yield Finding(BAD, f"{event}: a hook {code}, {_how_often(event_runs, context)}: {description}", fix)
 
 
 def _place(setup: Setup) -> str:
     return str(setup.installed[0].path) if setup.installed else "the agent's settings"
 
 
-def _went_wrong(patient: Patient) -> Iterator[Finding]:
-    """Say what a hook, or the process behind it, could not do."""
-    path = patient.project.ledger / handler.NOTE
+def _last_error(context: Context) -> Iterator[Finding]:
+    """Report the last error that a hook, or the process that it started, left in its note."""
+    path = context.project.ledger / handler.NOTE
     try:
-        what = disk.read_file(path).decode("utf-8", "replace").strip()
+        message = disk.read_file(path).decode("utf-8", "replace").strip()
     except (FileNotFoundError, CannotWriteError):
         return
-    hint = f"`rm {quote(str(path))}` once that is mended"
-    yield Finding(NOTE, f"a hook could not do all that it should: {what}", hint)
+    fix = f"run `rm {quote(str(path))}` once that is fixed"
+    yield Finding(NOTE, f"the last hook error: {message}", fix)

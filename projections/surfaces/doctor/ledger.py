@@ -1,4 +1,4 @@
-"""The doctor's checks of what the ledger's own files hold; each says what it found and changes nothing."""
+"""The doctor's checks of the files in ``.claude``: the log and its head, spool, quarantine, redactions, secrets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,16 @@ from tallybook.ledger.storage.log_ends import fits, read_at
 from tallybook.ledger.verify import proven, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, age, counted, named, size
+from tallybook.projections.surfaces.doctor.finding import (
+    BAD,
+    NOTE,
+    OK,
+    Finding,
+    format_age,
+    format_count,
+    format_names,
+    format_size,
+)
 from tallybook.projections.surfaces.history import playbook_file
 from tallybook.projections.surfaces.writing import requests
 from tallybook.projections.surfaces.writing import secrets as screen
@@ -31,266 +40,277 @@ if TYPE_CHECKING:
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.recorded import Batch
     from tallybook.ledger.storage.head import Head
-    from tallybook.projections.surfaces.doctor.finding import Patient
+    from tallybook.projections.surfaces.doctor.finding import Context
     from tallybook.projections.surfaces.workspace.project import Project
 
 _FIRST_LINE_BYTES = 1024
-# A file that is written aside takes its name within a second; what is older was left by a process that was killed.
-_LEFT_AFTER_US = 60 * clock.MICROSECONDS
-# As much of a file that is no ledger's as is searched for secrets.
-_SEARCHED_BYTES = 16 * 1024 * 1024
+# A temporary file is renamed within a second; an older one was left by a process that was killed.
+_ABANDONED_AFTER_US = 60 * clock.MICROSECONDS
+# Of a file outside the log only so many bytes are searched for secrets.
+_MAX_SEARCH_BYTES = 16 * 1024 * 1024
 
 
-def ledger(patient: Patient) -> Iterator[Finding]:
+def check_ledger(context: Context) -> Iterator[Finding]:
     """Verify the ledger from its first byte to its last."""
-    log = patient.log
+    log = context.log
     if not log.exists():
-        hint = "the first command that writes begins one, and takes in a playbook.json that is there"
-        yield Finding(NOTE, f"there is none yet in {patient.project.root}", hint)
+        fix = "the first command that writes begins one and imports an existing playbook.json"
+        yield Finding(NOTE, f"there is no ledger yet in {context.project.root}", fix)
         return
-    verdict = verify(log, patient.progress)
+    verdict = verify(log, context.progress)
     for problem in verdict.problems:
-        yield Finding(BAD, str(problem), "`tallybook verify --salvage` shows what is whole", damage=True)
+        yield Finding(BAD, str(problem), "run `tallybook verify --salvage` to see the intact part", is_damage=True)
     for kind, number in verdict.unknown_kinds.items():
-        hint = "a later Tallybook wrote it; upgrade to see what it says"
-        yield Finding(NOTE, f"{counted(number, 'event')} of kind {kind} kept and ignored", hint)
+        fix = "a later version of Tallybook wrote it; upgrade to see it"
+        yield Finding(NOTE, f"{format_count(number, 'event')} of kind {kind} kept and ignored", fix)
     if verdict.ok and log.path.exists():
-        events = "1 event verifies" if verdict.events == 1 else f"{verdict.events:,} events verify"
-        last = f", the last as {verdict.head.seq}:{verdict.head.chain}" if verdict.events else ""
-        yield Finding(OK, f"{events}{last}; {_dated(log.path, verdict.head.at, patient)}")
+        events = f"{format_count(verdict.events, 'event')} verified"
+        last = f"; head {verdict.head.seq}:{verdict.head.chain}" if verdict.events else ""
+        yield Finding(OK, f"{events}{last}; {_size_and_age(log.path, verdict.head.at, context)}")
 
 
-def _dated(path: Path, last: str, patient: Patient) -> str:
-    """Return a verified log's size and age."""
+def _size_and_age(path: Path, last: str, context: Context) -> str:
+    """Return the size of a verified log, when it began and when it was written last."""
     fd = disk.open_file(path, write=False)
     try:
-        length = size(os.fstat(fd).st_size)
+        length = format_size(os.fstat(fd).st_size)
         first = head_field(read_at(fd, _FIRST_LINE_BYTES, 0).partition(b"\n")[0], b"at")
     finally:
         os.close(fd)
     if not last:
         return length
-    begun, written = (age(clock.unix_us(at), patient.now) for at in (first, last))
-    return f"{length}, begun {begun} and last written {written} ago"
+    first_age, last_age = (format_age(clock.unix_us(at), context.now) for at in (first, last))
+    return f"{length}, begun {first_age} and last written {last_age} ago"
 
 
-def head(patient: Patient) -> Iterator[Finding]:
-    """Look at how far the ledger is acknowledged, and at what lies behind that."""
-    log = patient.log
-    found = log.read_head()
+def check_head(context: Context) -> Iterator[Finding]:
+    """Check how far the ledger is acknowledged, and the bytes after that."""
+    log = context.log
+    recorded_head = log.read_head()
     if not log.path.exists():
         return
     fd = disk.open_file(log.path, write=False)
     try:
-        said = [*_flushes(found), *_behind(fd, log, found)]
+        findings = [*_failed_flushes(recorded_head), *_events_after_head(fd, log, recorded_head)]
     finally:
         os.close(fd)
-    yield from said or [Finding(OK, f"acknowledged up to seq {0 if found is None else found.mark.seq:,}")]
+    yield from findings or [
+        Finding(OK, f"acknowledged up to event {0 if recorded_head is None else recorded_head.mark.seq:,}")
+    ]
 
 
-def _flushes(found: Head | None) -> Iterator[Finding]:
-    """Say what the head remembers of flushes that failed."""
-    if found is None or not found.failures:
+def _failed_flushes(recorded_head: Head | None) -> Iterator[Finding]:
+    """Report the failed flushes that the head has counted."""
+    if recorded_head is None or not recorded_head.failures:
         return
-    failed = "1 flush failed" if found.failures == 1 else f"{found.failures:,} flushes failed"
-    if found.suspect >= 0:
-        what = f"{failed}, and the disk may have lost what was written from offset {found.suspect:,} on"
-        yield Finding(BAD, what, "mend the disk, then `tallybook replay` writes it again")
+    times = "1 flush failed" if recorded_head.failures == 1 else f"{recorded_head.failures:,} flushes failed"
+    if recorded_head.suspect >= 0:
+        message = f"{times}, and the disk may have lost what was written from offset {recorded_head.suspect:,} on"
+        yield Finding(BAD, message, "repair the disk, then run `tallybook replay` to write those events again")
     else:
-        what = f"{failed} since the ledger began; all of it was written again"
-        yield Finding(NOTE, what, "the system's log may say what ails the disk")
+        message = f"{times} since the ledger began; all of it was written again"
+        yield Finding(NOTE, message, "look for disk errors in the system's log")
 
 
-def _behind(fd: int, log: JsonlLog, found: Head | None) -> Iterator[Finding]:
-    """Say what lies behind the head in the open log."""
+def _events_after_head(fd: int, log: JsonlLog, recorded_head: Head | None) -> Iterator[Finding]:
+    """Report events and bytes after the head in the open log."""
     length = os.fstat(fd).st_size
-    known = START if found is None else found.mark
-    if found is None and length:
-        what = "it is missing or torn, so an end that is cut off would not be noticed"
-        yield Finding(NOTE, what, "the next event that is recorded makes it anew")
-    if length < known.offset or not fits(fd, known):
-        return  # That is damage, and told as such.
-    scan = Scan(fd, known, length, log.path.name, redact.owed_ids(log.folder))
+    head_mark = START if recorded_head is None else recorded_head.mark
+    if recorded_head is None and length:
+        message = "the head is missing or torn, so events cut off at the end would not be noticed"
+        yield Finding(NOTE, message, "the next recorded event writes it again")
+    if length < head_mark.offset or not fits(fd, head_mark):
+        return  # The check of the ledger reports this as damage.
+    scan = Scan(fd, head_mark, length, log.path.name, redact.owed_ids(log.folder))
     for _ in scan:
         pass
-    behind, torn = scan.mark.seq - known.seq, length - scan.mark.offset
-    if found is not None and behind:
-        what = f"{counted(behind, 'event')} not acknowledged: the writer is at it just now, or was killed"
-        yield Finding(NOTE, what, "the next event that is recorded acknowledges these, too")
-    if scan.stop is not None and recover.is_unclean(fd, scan.stop, found, length):
-        what = f"{counted(torn, 'byte')} at the end, never acknowledged and not whole: a writer was killed"
-        yield Finding(NOTE, what, "the next command that writes seals them; nothing is cut off")
+    unacknowledged, torn_bytes = scan.mark.seq - head_mark.seq, length - scan.mark.offset
+    if recorded_head is not None and unacknowledged:
+        message = f"{format_count(unacknowledged, 'event')} not acknowledged: a writer is at work, or was killed"
+        yield Finding(NOTE, message, "the next recorded event acknowledges them as well")
+    if scan.stop is not None and recover.is_unclean(fd, scan.stop, recorded_head, length):
+        message = (
+            f"{format_count(torn_bytes, 'byte')} at the end, unfinished and never acknowledged: a writer was killed"
+        )
+        yield Finding(NOTE, message, "the next command that writes seals them and keeps a copy")
 
 
-def waiting(patient: Patient) -> Iterator[Finding]:
-    """Look at what waits in the spool."""
-    project = patient.project
+def check_spool(context: Context) -> Iterator[Finding]:
+    """Check the payloads that wait in the spool."""
+    project = context.project
     payloads, problems = spool.waiting(project.ledger)
     for problem in problems:
-        yield Finding(BAD, str(problem), "mend it or move it away: what it held is not recorded")
+        yield Finding(BAD, str(problem), "repair or move the file; until then its payload is not recorded")
     moments = []
-    for one in payloads:
+    for payload in payloads:
         try:
-            requests.all_from_wait(one.requests, f"spool:{one.id}", one.at)
-            moments.append(clock.unix_us(one.at))
+            requests.all_from_wait(payload.requests, f"spool:{payload.id}", payload.at)
+            moments.append(clock.unix_us(payload.at))
         except BadInputError as error:
-            yield Finding(BAD, f"spool/{one.name}: {error}", "mend it or move it away: it cannot be taken in")
+            yield Finding(
+                BAD,
+                f"spool/{payload.name}: {error}",
+                "repair or move the file; until then its payload cannot be recorded",
+            )
     if moments:
-        what = "1 payload waits" if len(moments) == 1 else f"{len(moments):,} payloads wait"
-        oldest = f"{what}, {'' if len(moments) == 1 else 'the oldest '}for {age(min(moments), patient.now)}"
-        yield Finding(NOTE, oldest, f"the next command that writes takes {'it' if len(moments) == 1 else 'them'} in")
-    elif not (payloads or problems) and patient.log.exists():
+        message = "1 payload waits" if len(moments) == 1 else f"{len(moments):,} payloads wait"
+        oldest = f"{message}, {'' if len(moments) == 1 else 'the oldest '}for {format_age(min(moments), context.now)}"
+        yield Finding(NOTE, oldest, f"the next command that writes records {'it' if len(moments) == 1 else 'them'}")
+    elif not (payloads or problems) and context.log.exists():
         yield Finding(OK, "nothing waits")
 
 
-def quarantine(patient: Patient) -> Iterator[Finding]:
-    """Look at the ranges that were sealed, and whether each has its copy."""
-    log = patient.log
+def check_quarantine(context: Context) -> Iterator[Finding]:
+    """Check that each sealed range of the log has its copy in quarantine."""
+    log = context.log
     if not log.exists():
         return
     sealing = [raw for raw in log.read() if redact.SEALS in raw.data and not raw.blotted]
-    ranges = [one for batch in decode(sealing) for one in batch.events if isinstance(one, LogRecovered)]
+    ranges = [event for batch in decode(sealing) for event in batch.events if isinstance(event, LogRecovered)]
     folder = log.folder / "quarantine"
-    # Its end does not count: a copy ends before the line feed that was put behind the range.
-    missing = [f"{one.begin}-{one.end}" for one in ranges if not any(folder.glob(f"{one.begin}-*.bin"))]
-    sealed = f"{counted(len(ranges), 'sealed range')}, {size(sum(one.end - one.begin for one in ranges))} in all"
+    # Only the begin is compared: a copy ends before the line feed that was written after the range.
+    missing = [f"{sealed.begin}-{sealed.end}" for sealed in ranges if not any(folder.glob(f"{sealed.begin}-*.bin"))]
+    in_all = format_size(sum(sealed.end - sealed.begin for sealed in ranges))
+    summary = f"{format_count(len(ranges), 'sealed range')}, {in_all} in all"
     if missing:
-        hint = f"their bytes still stand in {log.path.name}; readers skip them either way"
-        yield Finding(NOTE, f"{sealed}; no copy of {named(missing)}", hint)
+        fix = f"the bytes are still in {log.path.name}, and readers skip them either way"
+        yield Finding(NOTE, f"{summary}; no copy of {format_names(missing)}", fix)
     else:
-        yield Finding(OK, f"{sealed}, each with its copy" if ranges else "nothing was ever sealed")
+        yield Finding(OK, f"{summary}, each with its copy" if ranges else "nothing was ever sealed")
 
 
-def redaction(patient: Patient) -> Iterator[Finding]:
-    """Look for texts that were to go and may still stand on disk."""
-    log = patient.log
+def check_redaction(context: Context) -> Iterator[Finding]:
+    """Look for redacted texts that may still be on disk."""
+    log = context.log
     owed = redact.owed(log.folder)
     if owed is not None:
-        text = f"the text of {counted(len(owed.ids), 'event')}" if owed.ids else "a text"
-        what = f"{text} has to go and may still stand on disk"
-        hint = "`tallybook replay` goes on; if it stays, `tallybook redact` again says what stands in the way"
-        yield Finding(BAD, what, hint)
+        text = f"the text of {format_count(len(owed.ids), 'event')}" if owed.ids else "a text"
+        message = f"{text} is redacted and may still be on disk"
+        fix = "run `tallybook replay` to finish; if it stays, `tallybook redact` says what prevents it"
+        yield Finding(BAD, message, fix)
     if not log.exists():
         return
-    said: set[str] = set()
-    gone: set[str] = set()
+    redacted: set[str] = set()
+    erased: set[str] = set()
     for raw in log.read():
-        said.update(redact.redacted_by(raw))
-        gone.update(id_ for _, id_ in redact.gone(raw))
-    for id_ in sorted(said - gone):
-        what = f"the text of event {id_} was redacted, and stands again"
-        yield Finding(BAD, what, f"`tallybook redact {id_} --reason …` takes it out once more")
-    if owed is None and not said - gone:
-        yield Finding(OK, f"the text of {counted(len(said), 'event')} is gone" if said else "none is owed")
+        redacted.update(redact.redacted_by(raw))
+        erased.update(id_ for _, id_ in redact.gone(raw))
+    for id_ in sorted(redacted - erased):
+        message = f"the text of event {id_} was redacted and is in the log again"
+        yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
+    if owed is None and not redacted - erased:
+        yield Finding(
+            OK, f"the text of {format_count(len(redacted), 'event')} is gone" if redacted else "none is pending"
+        )
 
 
-def leftovers(patient: Patient) -> Iterator[Finding]:
-    """Look for files that killed processes left behind."""
-    project = patient.project
-    left = []
+def check_temporary_files(context: Context) -> Iterator[Finding]:
+    """Look for temporary files of processes that were killed."""
+    project = context.project
+    abandoned = []
     for path in (*project.claude.glob(".*.tmp"), *project.ledger.rglob(".*.tmp")):
         try:
             changed_us = path.lstat().st_mtime_ns // 1000
         except FileNotFoundError:
-            continue  # It has taken its name meanwhile.
-        if patient.now.unix_us - changed_us > _LEFT_AFTER_US:
-            left.append(path.relative_to(project.claude).as_posix())
-    if left:
-        what = f"{counted(len(left), 'file')} left by killed processes: {named(sorted(left))}"
-        yield Finding(NOTE, what, "they may be deleted: what they held was never acknowledged")
-    elif patient.log.exists():
+            continue  # Its writer has renamed it meanwhile.
+        if context.now.unix_us - changed_us > _ABANDONED_AFTER_US:
+            abandoned.append(path.relative_to(project.claude).as_posix())
+    if abandoned:
+        message = f"{format_count(len(abandoned), 'file')} left by killed processes: {format_names(sorted(abandoned))}"
+        yield Finding(NOTE, message, "delete them; their content was never acknowledged")
+    elif context.log.exists():
         yield Finding(OK, "none")
 
 
-def playbook(patient: Patient) -> Iterator[Finding]:
+def check_playbook_file(context: Context) -> Iterator[Finding]:
     """Compare ``playbook.json`` with the ledger."""
-    project = patient.project
+    project = context.project
     path = project.playbook
     data = playbook_file.read_bytes(path)
-    begun = patient.log.exists()
+    has_ledger = context.log.exists()
     try:
         legacy = None if data is None else read_legacy(data, path.name)
     except BadInputError as error:
-        hint = "the next command that writes sets it aside and writes it anew"
-        yield Finding(BAD, str(error).removeprefix(f"{path.name}: "), hint)
+        fix = "the next command that writes sets it aside and writes a new one"
+        yield Finding(BAD, str(error).removeprefix(f"{path.name}: "), fix)
         return
-    if not begun and legacy is not None:
+    if not has_ledger and legacy is not None:
         entries = "1 entry" if len(legacy.items) == 1 else f"{len(legacy.items):,} entries"
-        odd = f", {counted(len(legacy.problems), 'odd item')}" if legacy.problems else ""
-        yield Finding(NOTE, f"{entries}{odd}, not in the ledger yet", "`tallybook replay` takes it in")
-    if begun:
-        message, _, hint = (commands.drift(project) or "").rpartition("; ")
-        yield Finding(NOTE, message, hint) if message else Finding(OK, "what the ledger says")
+        odd = f", {format_count(len(legacy.problems), 'odd item')}" if legacy.problems else ""
+        yield Finding(NOTE, f"{entries}{odd}, not in the ledger yet", "run `tallybook replay` to import it")
+    if has_ledger:
+        message, _, fix = (commands.drift(project) or "").rpartition("; ")
+        yield Finding(NOTE, message, fix) if message else Finding(OK, "equals the replay of the ledger")
 
 
-def set_aside(patient: Patient) -> Iterator[Finding]:
-    """Look for files that were no playbook and were set aside."""
-    aside = [path.name for path in _set_aside(patient.project)]
-    if aside:
-        what = f"{counted(len(aside), 'file')} that {'was' if len(aside) == 1 else 'were'} no playbook: {named(aside)}"
-        yield Finding(NOTE, what, "look at what they hold, then delete them")
-    elif patient.log.exists():
+def check_unreadable_playbooks(context: Context) -> Iterator[Finding]:
+    """Look for unreadable playbook files that were set aside."""
+    unreadable = [path.name for path in _unreadable_playbooks(context.project)]
+    if unreadable:
+        message = f"unreadable as a playbook and set aside: {format_names(unreadable)}"
+        yield Finding(NOTE, message, "look at what is in them, then delete them")
+    elif context.log.exists():
         yield Finding(OK, "none")
 
 
-def _set_aside(project: Project) -> list[Path]:
+def _unreadable_playbooks(project: Project) -> list[Path]:
     return sorted(project.claude.glob("playbook.json.unreadable-*"))
 
 
-def time(patient: Patient) -> Iterator[Finding]:
-    """Compare the ledger's time with the machine's."""
-    newest = max((raw.mark.at for raw in patient.log.read()), default="")
-    if newest > patient.now.at:
-        what = f"the newest event is of {newest}, and this machine's clock says {patient.now.at}"
-        yield Finding(NOTE, what, "set the clock right; `--at` with a time or an age may be wrong until then")
+def check_clock(context: Context) -> Iterator[Finding]:
+    """Compare the time of the newest event with the machine's clock."""
+    newest = max((raw.mark.at for raw in context.log.read()), default="")
+    if newest > context.now.at:
+        message = f"the newest event is of {newest}, and this machine's clock says {context.now.at}"
+        yield Finding(NOTE, message, "set the clock; until then `--at` with a time or an age may be wrong")
     elif newest:
         yield Finding(OK, "no event lies in the future")
 
 
-def secrets(patient: Patient) -> Iterator[Finding]:
-    """Look for texts that look like secrets: what people typed and files held was recorded as it was."""
-    none = True
-    log = patient.log
-    # What is whole of a damaged ledger is looked at, too.
+def check_secrets(context: Context) -> Iterator[Finding]:
+    """Look for texts that look like secrets: what people type and import is recorded unchanged."""
+    is_clean = True
+    log = context.log
+    # Of a damaged ledger the intact batches are searched.
     for batch in proven(log) if log.path.exists() else ():
-        for one in _secrets_of(batch):
-            none = False
-            yield one
-    project = patient.project
-    files = [*sorted((project.ledger / spool.FOLDER).glob("*.json")), *_set_aside(project)]
+        for finding in _secrets_of(batch):
+            is_clean = False
+            yield finding
+    project = context.project
+    files = [*sorted((project.ledger / spool.FOLDER).glob("*.json")), *_unreadable_playbooks(project)]
     if not log.exists():
         files.append(project.playbook)
     for path in files:
-        names = _found_in(path)
+        names = _secrets_in(path)
         if names:
-            none = False
+            is_clean = False
             place = path.relative_to(project.claude).as_posix()
-            hint = "`tallybook redact --text - --reason …` takes it out" if log.exists() else "take it out by hand"
-            yield Finding(NOTE, f"{place} looks like it holds a secret ({names})", hint)
-    if none and log.exists():
+            fix = "run: tallybook redact --text - --reason …" if log.exists() else "remove it from the file"
+            yield Finding(NOTE, f"{place} looks like it holds a secret ({names})", fix)
+    if is_clean and log.exists():
         yield Finding(OK, "no text looks like one")
 
 
 def _secrets_of(batch: Batch) -> Iterator[Finding]:
-    """Name the events of a batch whose texts look like secrets, and never the secrets."""
+    """Yield the events of a batch whose texts look like secrets, without the secrets."""
     for index, event in enumerate(batch.events):
         names = _names("\n".join(texts_of(event).values()))
         if names:
             seq = batch.records[index].seq
-            # Nobody keeps a file from naming an entry like a secret.
+            # An imported file may use a secret as the name of an entry.
             name = screen.mask(getattr(event, "name", "") or kind_of(event)[0]).text
-            what = f"event {seq} ({name}) looks like it holds a secret ({names})"
-            yield Finding(NOTE, what, f"`tallybook redact {seq} --reason …` takes it out")
+            message = f"event {seq} ({name}) looks like it holds a secret ({names})"
+            yield Finding(NOTE, message, f"run: tallybook redact {seq} --reason …")
 
 
-def _found_in(path: Path) -> str:
-    """Return the formats of the secrets in a file, empty where there is none, or no file."""
+def _secrets_in(path: Path) -> str:
+    """Return the formats of the secrets in a file, empty without any or without the file."""
     try:
         fd = disk.open_file(path, write=False)
     except FileNotFoundError:
         return ""
     try:
-        return _names(read_at(fd, _SEARCHED_BYTES, 0).decode("utf-8", "replace"))
+        return _names(read_at(fd, _MAX_SEARCH_BYTES, 0).decode("utf-8", "replace"))
     finally:
         os.close(fd)
 

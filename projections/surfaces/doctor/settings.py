@@ -1,4 +1,4 @@
-"""The doctor's checks of what people decide: the folder that is used, the settings, and what scores are made of."""
+"""The doctor's checks of choices: whose ledger is used, the settings files, the configuration of the scores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, named
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.cli.score import OWN
 from tallybook.projections.surfaces.workspace import settings, worktree
@@ -16,107 +16,113 @@ from tallybook.projections.surfaces.workspace.project import CLAUDE, Project
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallybook.projections.surfaces.doctor.finding import Patient
+    from tallybook.projections.surfaces.doctor.finding import Context
 
-USUAL = f"{CLAUDE}/metrics/scores"
-"""Where the score files lie where nobody says otherwise."""
+_DEFAULT_FOLDER = f"{CLAUDE}/metrics/scores"
+"""Folder of the score files where the configuration names no other."""
 
-SAYS_OWN = "`own = true` in the section `[ledger]` of {}"
+_OWN_LEDGER = "`own = true` in the section `[ledger]` of {}"
 
 
-def folder(patient: Patient) -> Iterator[Finding]:
-    """Say whose ledger is used where it is another folder's, and where a worktree has one beside the main one's."""
-    root = patient.project.root.resolve()
-    start = (patient.project.start or root).resolve()
+def check_folder(context: Context) -> Iterator[Finding]:
+    """Say whose ledger is used where it is another folder's, and warn of a second ledger in a linked worktree."""
+    root = context.project.root.resolve()
+    start = (context.project.start or root).resolve()
     folders = worktree.folders(str(start))
     top = Path(folders[-1]) if folders else None
-    found = [*_elsewhere(root, start, top), *_beside(root, top)]
+    findings = [*_shared_ledger(root, start, top), *_second_ledger(root, top)]
     if top is not None and worktree.is_cut_off(str(top)):
-        what = f"{top} says that it is a linked worktree, and no repository knows it, so it shares no ledger"
-        found.append(Finding(NOTE, what, "if one of them was moved, `git worktree repair` tells them"))
-    yield from found or [Finding(OK, "its own ledger is used")]
+        message = f"{top} is a linked worktree that no repository lists, so it shares no ledger"
+        findings.append(Finding(NOTE, message, "if it or the repository was moved, run `git worktree repair` in it"))
+    yield from findings or [Finding(OK, "its own ledger is used")]
 
 
-def _elsewhere(root: Path, start: Path, top: Path | None) -> Iterator[Finding]:
-    """Name the project where it is another folder than the one that the search began in."""
+def _shared_ledger(root: Path, start: Path, top: Path | None) -> Iterator[Finding]:
+    """Name the project where it is another folder than the one that the search for it began in."""
     if root == start:
         return
     if top is None:
-        yield Finding(NOTE, f"the ledger of {root} is used, which this folder lies in")
+        yield Finding(NOTE, f"the ledger of {root}, which contains this folder, is used")
         return
     shares = str(root) == worktree.main_of(str(top))
-    whose = "the main worktree of this repository" if shares else "which this folder lies in"
-    hint = f"{SAYS_OWN.format(_settings_of(top if shares else start))} gives it another"
-    yield Finding(NOTE, f"the ledger of {root} is used, {whose}", hint)
+    whose = "the main worktree of this repository" if shares else "which contains this folder"
+    fix = f"{_OWN_LEDGER.format(_settings_of(top if shares else start))} gives this folder its own"
+    yield Finding(NOTE, f"the ledger of {root}, {whose}, is used", fix)
 
 
-def _beside(root: Path, top: Path | None) -> Iterator[Finding]:
-    """Say where two ledgers are kept, and nobody decided that there shall be two."""
+def _second_ledger(root: Path, top: Path | None) -> Iterator[Finding]:
+    """Warn where a repository has two ledgers and no setting asks for the second."""
     main = worktree.main_of(str(top)) if top is not None else ""
-    two = main and str(root) != main and _keeps_one(root) and _keeps_one(Path(main))
-    if two and not worktree.says_own(_settings_of(root)):
-        what = f"{root}, in a linked worktree, keeps a ledger of its own beside that of {main}"
-        hint = f"{SAYS_OWN.format(_settings_of(root))} says that it shall; else move {CLAUDE}/ledger in it away"
-        yield Finding(NOTE, what, hint)
+    has_two = main and str(root) != main and _has_ledger(root) and _has_ledger(Path(main))
+    if has_two and not worktree.says_own(_settings_of(root)):
+        message = f"{root}, in a linked worktree, has a ledger of its own, and {main} has one as well"
+        fix = f"{_OWN_LEDGER.format(_settings_of(root))} confirms that; else move its {CLAUDE}/ledger away"
+        yield Finding(NOTE, message, fix)
 
 
 def _settings_of(folder: Path) -> Path:
     return folder / CLAUDE / worktree.SETTINGS
 
 
-def _keeps_one(folder: Path) -> bool:
+def _has_ledger(folder: Path) -> bool:
     try:
         return open_log(Project(folder)).exists()
     except CannotWriteError:
         return False
 
 
-def _wider(path: str, found: settings.Found) -> list[str]:
-    """Return what a project's file would spend beyond what the user's own says."""
+def _refused_spending(path: str, loaded: settings.Found) -> list[str]:
+    """Return the settings by which a project's file would spend more than the user's own file allows."""
     users = settings.users_file()
     own = settings.in_force({users: settings.load(users)})
     return [
         f"[reflection] {field}"
         for field, narrows in settings.SPENDING.items()
-        if path != users and field in found.values and not narrows(found.values[field], getattr(own, field))
+        if path != users and field in loaded.values and not narrows(loaded.values[field], getattr(own, field))
     ]
 
 
-def in_force(patient: Patient) -> Iterator[Finding]:
-    """Name what stands in the settings files and does not count."""
-    found = []
-    for path in settings.files(patient.project):
-        one = settings.load(path)
-        found += [Finding(BAD, str(problem), "mend it: until then it does not count") for problem in one.wrong]
-        if one.unknown:
-            hint = "a later Tallybook may know it, or it is misspelt; the README lists those there are"
-            found.append(Finding(NOTE, f"{path}: nothing here is called {named(one.unknown)}", hint))
-        if wider := _wider(path, one):
-            hint = f"what costs is chosen in {settings.users_file()}; a project turns it off or lowers it"
-            found.append(Finding(NOTE, f"{path}: {named(wider)} does not count here", hint))
+def check_settings(context: Context) -> Iterator[Finding]:
+    """Name what is ignored in the settings files."""
+    findings = []
+    for path in settings.files(context.project):
+        loaded = settings.load(path)
+        findings += [
+            Finding(BAD, str(problem), "correct it; until then the default counts") for problem in loaded.wrong
+        ]
+        if loaded.unknown:
+            fix = "correct or remove it; `tallybook init` writes a commented file with every setting"
+            findings.append(Finding(NOTE, f"{path}: there is no setting {format_names(loaded.unknown)}", fix))
+        if refused := _refused_spending(path, loaded):
+            fix = f"set it in {settings.users_file()}; a project may only turn reflection off or lower its cost"
+            findings.append(Finding(NOTE, f"{path}: {format_names(refused)} does not count here", fix))
         if path == settings.users_file() and worktree.says_own(path):
-            hint = "put it into the settings of the folder that is to keep its own"
-            found.append(Finding(NOTE, f"{path}: [ledger] own counts for one folder, and not for a user", hint))
-    yield from found or [Finding(OK, "nothing in them but what counts")]
+            fix = "move it into the settings of the folder that needs its own ledger"
+            findings.append(Finding(NOTE, f"{path}: [ledger] own counts for one folder and not for a user", fix))
+    yield from findings or [Finding(OK, "every setting counts")]
 
 
-def scores(patient: Patient) -> Iterator[Finding]:
-    """Say what is wrong in the project's own configuration of the scores, and what lies among their files.
+def check_scores(context: Context) -> Iterator[Finding]:
+    """Check the project's own configuration of the scores, and the folder of the score files.
 
-    Until a mistake there is mended nothing is scored.
+    A configuration with a mistake scores nothing until it is corrected.
     """
-    if not any(os.path.lexists(patient.project.root / path) for path in (OWN, USUAL)):
-        yield Finding(OK, "scored as the packaged configuration has it")
+    if not any(os.path.lexists(context.project.root / path) for path in (OWN, _DEFAULT_FOLDER)):
+        yield Finding(OK, "the packaged configuration is used")
         return
-    # YAML is read where there is some, and nowhere else.
+    # PyYAML takes a while to import, so projects without a configuration skip it.
     from tallybook.projections.surfaces.scores import configuration, files
 
     try:
-        folder = files.folder_of(patient.project, configuration.load(patient.project).path)
+        folder = files.folder_of(context.project, configuration.load(context.project).path)
     except BadInputError as error:
-        what, _, hint = str(error).partition("; ")
-        yield Finding(BAD, what, f"{hint or 'mend it'}; until then `score`, `gate` and `baseline` answer nothing")
+        message, _, fix = str(error).partition("; ")
+        yield Finding(BAD, message, f"{fix or 'correct it'}; until then `score`, `gate` and `baseline` fail")
     else:
         if others := files.strangers(folder):
-            yield Finding(NOTE, f"{folder}: {named(others)} is none of Tallybook's score files", "it stays as it is")
-        yield Finding(OK, f"{configuration.PLACE} can be taken")
+            yield Finding(
+                NOTE,
+                f"{folder}: {format_names(others)} is not a score file of Tallybook",
+                "it is never changed or deleted",
+            )
+        yield Finding(OK, f"{configuration.PLACE} is valid")

@@ -290,7 +290,7 @@ async def extract_keypoints(
     template, entries = load_template(prompt.TEMPLATE), playbook["key_points"]
     asked = prompt.ask(template, entries, pruned, said)
     today = clock.utc_now().at[:10]
-    if schedule.look(project).spent.get(today, 0) + raters.tokens(found.rater, asked) > found.tokens_per_day:
+    if schedule.look(project).tokens_by_day.get(today, 0) + raters.tokens(found.rater, asked) > found.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
     reply, judged = raters.judge(found.rater, found.model, asked)
     done = Facts((ReflectionCompleted(found.rater, reply.input_tokens, reply.output_tokens),))

@@ -14,7 +14,7 @@ from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.reflections import NO_RATER, Session
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor.finding import counted
+from tallybook.projections.surfaces.doctor.finding import format_count
 from tallybook.projections.surfaces.reflection import chunks, killed_sessions, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Facts, Request
@@ -60,7 +60,7 @@ def transcripts(folder: Path, known: Reflections, rater: str) -> dict[str, Sessi
     if not found:
         raise BadInputError(f"--from {folder}", "holds no transcript", "give a folder with files SESSION.jsonl")
     sessions = {
-        name: attrs.evolve(known.sessions.get(name, Session(None)), transcript=str(path), asked=size)
+        name: attrs.evolve(known.sessions.get(name, Session(None)), transcript=str(path), request_end=size)
         for name, (path, size) in found.items()
     }
     return {name: session for name, session in sessions.items() if schedule.has_more(session, rater)}
@@ -79,9 +79,9 @@ def request(project: Project, found: Mapping[str, Session]) -> None:
         project,
         [
             Request(
-                Facts((ReflectionRequested(session.asked, TRIGGER, session.transcript),)),
+                Facts((ReflectionRequested(session.request_end, TRIGGER, session.transcript),)),
                 {"rater": "human", "session": name},
-                f"reflect:{name}:{session.asked}",
+                f"reflect:{name}:{session.request_end}",
             )
             for name, session in found.items()
         ],
@@ -121,6 +121,6 @@ def estimate(asks: list[Ask], plan: Plan, spent: int = 0) -> str:
     tokens = sum(ask.tokens for ask in asks)
     sessions = len({ask.session for ask in asks})
     who = f"{plan.rater}, {plan.model}" if plan.model else plan.rater
-    told = f"{counted(sessions, 'session')} in {counted(len(asks), 'piece')}, about {tokens:,} tokens ({who})"
+    told = f"{format_count(sessions, 'session')} in {format_count(len(asks), 'piece')}, about {tokens:,} tokens ({who})"
     left = max(plan.tokens - spent, 0)
     return told if tokens <= left else f"{told}; today's budget leaves {left:,}, and the rest stays owed"

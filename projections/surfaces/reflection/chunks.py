@@ -12,7 +12,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.events import PointNoted, TranscriptRead
 from tallybook.projections.playbook.inject import one_line
-from tallybook.projections.reflections import NO_RATER, Reached
+from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.writing import secrets
 
@@ -101,8 +101,8 @@ class Asked:
 
     path: Path
     rater: str
-    reached: Reached
-    heard: Reached
+    reached: ReadPosition
+    heard: ReadPosition
     lasts: Collection[str]
     upto: int
     names: Collection[str]
@@ -154,7 +154,7 @@ def _gather(gathered: _Gathered, asked: Asked, file: str, path: Path) -> bool:
         gathered.at = _moment(line.at) or gathered.at
         end, last = line.end, line.uuid or last
     seen = max(size, end, 0 if file else asked.upto) if ended else end
-    if end > begin or (not file and seen > asked.reached.seen):
+    if end > begin or (not file and seen > asked.reached.length):
         gathered.stretches.append(TranscriptRead(file, begin, end, seen, last, asked.rater))
     return ended
 

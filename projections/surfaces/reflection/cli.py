@@ -179,7 +179,7 @@ def _from(project: Project, plan: Plan, options: dict[str, Any]) -> int:
     if not asks:
         say("every session there was reflected on")
         return 0
-    spent = known.spent.get(clock.utc_now().at[:10], 0)
+    spent = known.tokens_by_day.get(clock.utc_now().at[:10], 0)
     note(backfill.estimate(asks, plan, spent))
     if not options["yes"]:
         if not sys.stdin.isatty():

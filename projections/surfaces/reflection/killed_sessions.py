@@ -52,7 +52,7 @@ def unended(known: Reflections) -> dict[str, Unended]:
     now_us = clock.utc_now().unix_us
     since = clock.moment(now_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS).at
     beginning = clock.moment(now_us - BEGINNING_S * clock.MICROSECONDS).at
-    names = {name: at for name, at in known.injected.items() if at >= since and _is_open(known.sessions.get(name))}
+    names = {name: at for name, at in known.injected_at.items() if at >= since and _is_open(known.sessions.get(name))}
     if not names:
         return {}
     paths = {path.stem: path for path in (places.users_folder() / "projects").glob("*/*.jsonl")}
@@ -60,7 +60,7 @@ def unended(known: Reflections) -> dict[str, Unended]:
     for name, at in names.items():
         session = known.sessions.get(name, Session(None))
         one = _look(paths[name], now_us) if name in paths else None
-        if one is not None and one.size > session.asked:
+        if one is not None and one.size > session.request_end:
             found[name] = one
         elif one is None and at >= beginning:
             found[name] = Unended(None)
@@ -88,7 +88,7 @@ def with_killed(known: Reflections) -> Reflections:
     for name, one in unended(known).items():
         if one.is_killed:
             before = sessions.get(name, Session(None))
-            sessions[name] = attrs.evolve(before, transcript=str(one.transcript), asked=one.size, trigger=TRIGGER)
+            sessions[name] = attrs.evolve(before, transcript=str(one.transcript), request_end=one.size, trigger=TRIGGER)
     return attrs.evolve(known, sessions=sessions)
 
 

@@ -14,7 +14,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.line import START
 from tallybook.projections.fold import fold
-from tallybook.projections.reflections import NO_RATER, REFLECTIONS, broken_off
+from tallybook.projections.reflections import NO_RATER, REFLECTIONS, last_failure
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.reflection import transcript
@@ -69,7 +69,7 @@ def due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]
     for name, session in known.sessions.items():
         if not name or name in tried or not has_more(session, plan.rater):
             continue
-        failure = broken_off(session) if plan.patient else None
+        failure = last_failure(session) if plan.patient else None
         # Whoever chose another rater since has changed what it failed for.
         again_us = now_us if failure is None or failure.rater != plan.rater else next_try_us(failure)
         if again_us is not None and again_us <= now_us:
@@ -86,25 +86,25 @@ def next_try_us(failure: Failure) -> int | None:
 
 def is_given_up(session: Session, rater: str) -> bool:
     """Say whether nobody tries a session again unasked: it failed too often, or its transcript is not there."""
-    failure = broken_off(session)
+    failure = last_failure(session)
     failed = failure is not None and failure.rater == rater and next_try_us(failure) is None
-    return failed or session.is_gone
+    return failed or session.is_transcript_gone
 
 
 def has_more(session: Session, rater: str) -> bool:
     """Say whether there is anything to read: what is owed, or what an agent wrote behind its session's end."""
     if session.transcript is None:
-        return session.is_owed(rater) and not session.is_gone
+        return session.awaits_reflection(rater) and not session.is_transcript_gone
     path = Path(session.transcript)
-    if session.is_gone and not path.is_file():
+    if session.is_transcript_gone and not path.is_file():
         # It was said once; it may come back, from a backup or with a folder that was not there.
         return False
-    return session.is_owed(rater) or (session.trigger in ENDS and grown(session, path, rater))
+    return session.awaits_reflection(rater) or (session.trigger in ENDS and grown(session, path, rater))
 
 
 def grown(session: Session, path: Path, rater: str) -> bool:
     """Say whether transcripts of a session hold other than what was read of them, and have for a while."""
-    reached, still_us = session.reached(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
+    reached, still_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
     try:
         found = [(file, one.stat()) for file, one in transcript.files_of(path).items()]
     except OSError:
@@ -114,7 +114,7 @@ def grown(session: Session, path: Path, rater: str) -> bool:
     ends = {file: (stat.st_size, reached.end.get(file, 0)) for file, stat in found}
     own, read = ends.pop("")
     # The session's own may end with half a line, which is accounted for.
-    return own < read or own > max(read, reached.seen) or any(size > read for size, read in ends.values())
+    return own < read or own > max(read, reached.length) or any(size > read for size, read in ends.values())
 
 
 def kept_by_agent(path: Path, plan: Plan) -> bool:
@@ -137,7 +137,7 @@ def wait_for_writers(project: Project, plan: Plan) -> None:
     known = look(project)
     for _ in range(WAITS):
         now_us = clock.utc_now().unix_us
-        owed = [one for one in known.sessions.values() if one.trigger in ENDS and one.is_owed(plan.rater)]
+        owed = [one for one in known.sessions.values() if one.trigger in ENDS and one.awaits_reflection(plan.rater)]
         if not any(_written_us(one) > now_us - STILL_US for one in owed):
             return
         sleep(STILL_US / clock.MICROSECONDS)

@@ -169,7 +169,7 @@ def _check_budget(desk: _Desk) -> None:
 def _settle(desk: _Desk) -> None:
     """Let the next session's hook know that there is nothing to take up."""
     rater, sessions = desk.plan.rater, desk.known.sessions.values()
-    pending = any(session.is_owed(rater) and not is_given_up(session, rater) for session in sessions)
+    pending = any(session.awaits_reflection(rater) and not is_given_up(session, rater) for session in sessions)
     # A session that goes on may be killed.
     if not pending and not killed_sessions.unended(desk.known):
         with suppress(OSError, CannotWriteError):
@@ -198,17 +198,17 @@ def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook:
         # A character is at most a token.
         chars = min(chars, plan.tokens - overhead(plan.rater, playbook))
     others = {
-        Path(other.transcript): other.reached(plan.rater).end.get("", 0)
+        Path(other.transcript): other.position(plan.rater).end.get("", 0)
         for one, other in known.sessions.items()
         if other.transcript and one != name
     }
     return chunks.Asked(
         Path(session.transcript or os.devnull),
         plan.rater,
-        session.reached(plan.rater),
-        session.heard,
-        known.known_lasts(plan.rater),
-        session.asked,
+        session.position(plan.rater),
+        session.searched_to,
+        known.known_uuids(plan.rater),
+        session.request_end,
         playbook.used,
         others,
         chars,
@@ -279,7 +279,7 @@ def _judge(desk: _Desk, name: str, piece: Piece) -> Came:
     """Ask about a piece, and record what the answer says."""
     plan, prompt = desk.plan, prompt_for(piece.text, desk.playbook)
     expected = raters.tokens(plan.rater, prompt)
-    if desk.known.spent.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
+    if desk.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
     # What cannot be noted is not begun: nothing may cost tokens again and again and leave no trace.
     _write(desk, name, Facts((ReflectionStarted(plan.rater, expected),)))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from doctor_helpers import HUMAN, findings_of, levels, lines_of, posix
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
@@ -16,12 +17,11 @@ from tallybook.ledger.events import PlaybookUpdated
 from tallybook.ledger.line import Draft
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor import run as doctor
+from tallybook.projections.surfaces.doctor import checks
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact as redacting
 from test_surfaces_bad_disk import run
-from test_surfaces_doctor import HUMAN, assert_calm, levels, posix, seen
 from test_surfaces_spool import held
 
 if TYPE_CHECKING:
@@ -46,27 +46,27 @@ def here(project: Path) -> Project:
 def test_a_ledger_that_is_gone_is_damage(here: Project) -> None:
     """A log that was acknowledged and is not there is damage, not a project without a ledger."""
     (here.ledger / "events.jsonl").unlink()
-    findings = doctor.examine(here)
-    assert 3 == doctor.exit_code(findings)
-    assert [("bad", "events.jsonl: is missing, and held 5 events")] == seen(here, "ledger")
+    findings = checks.run_checks(here)
+    assert 3 == checks.exit_code(findings)
+    assert [("bad", "events.jsonl: is missing, and held 5 events")] == findings_of(here, "ledger")
 
 
 def test_a_ledger_of_a_later_version_asks_for_an_upgrade(here: Project) -> None:
     """A format from the future is no damage; the one line says who can read it."""
     path = here.ledger / "events.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"format":1}', b'"format":9}', 1))
-    findings = doctor.examine(here)
+    findings = checks.run_checks(here)
     told = [one for one in findings if one.level == "bad" and "upgrade Tallybook" in one.message]
-    assert (1, 1) == (doctor.exit_code(findings), len(told))
+    assert (1, 1) == (checks.exit_code(findings), len(told))
 
 
 def test_a_kind_of_a_later_version_is_noted(here: Project) -> None:
     """Events that this version keeps and ignores are counted, and are no fault."""
     with JsonlLog(here.ledger).transaction() as tx:
         tx.append([Draft("point.dreamt", 1, {})], HUMAN)
-    (first, second) = seen(here, "ledger")
+    (first, second) = findings_of(here, "ledger")
     assert ("note", "1 event of kind point.dreamt/1 kept and ignored") == first
-    assert ("ok", True) == (second[0], second[1].startswith("6 events verify"))
+    assert ("ok", True) == (second[0], second[1].startswith("6 events verified"))
 
 
 def test_a_ledger_of_which_nothing_was_written_yet_is_fine(project: Path) -> None:
@@ -74,7 +74,7 @@ def test_a_ledger_of_which_nothing_was_written_yet_is_fine(project: Path) -> Non
     here = Project(project)
     here.ledger.mkdir(mode=0o700)
     disk.store(here.ledger / "events.jsonl", b"")
-    assert [("ok", "0 events verify; 0 bytes")] == seen(here, "ledger")
+    assert [("ok", "0 events verified; 0 bytes")] == findings_of(here, "ledger")
     assert {} == levels(here)
 
 
@@ -82,11 +82,11 @@ def test_an_unclean_end_is_sealed_by_the_next_writer(here: Project) -> None:
     """A torn end is worth a note until it is sealed; then the range counts, and its copy is looked for."""
     with (here.ledger / "events.jsonl").open("ab") as log:
         log.write(b'{"crc":"00')
-    (found,) = seen(here, "head")
-    assert ("note", "10 bytes at the end, never acknowledged and not whole: a writer was killed") == found
+    (found,) = findings_of(here, "head")
+    assert ("note", "10 bytes at the end, unfinished and never acknowledged: a writer was killed") == found
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert {} == levels(here)
-    assert [("ok", "1 sealed range, 12 bytes in all, each with its copy")] == seen(here, "quarantine")
+    assert [("ok", "1 sealed range, 12 bytes in all, each with its copy")] == findings_of(here, "quarantine")
     for copy in (here.ledger / "quarantine").iterdir():
         copy.unlink()
     assert {"quarantine": "note"} == levels(here)
@@ -108,7 +108,7 @@ def test_events_behind_the_head_are_counted(here: Project) -> None:
     before = (here.ledger / "head").read_bytes()
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     (here.ledger / "head").write_bytes(before)
-    assert [("note", "2 events not acknowledged: the writer is at it just now, or was killed")] == seen(here, "head")
+    assert [("note", "2 events not acknowledged: a writer is at work, or was killed")] == findings_of(here, "head")
 
 
 def test_a_flush_that_failed_is_bad_until_it_is_made_good(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,10 +121,10 @@ def test_a_flush_that_failed_is_bad_until_it_is_made_good(here: Project, monkeyp
         patch.setattr(disk, "flush_data", fail)
         with pytest.raises(OutcomeUnknownError):
             commands.rate(here, "kpt_001", "helpful", HUMAN)
-    ((level, message),) = [one for one in seen(here, "head") if one[0] == "bad"]
+    ((level, message),) = [one for one in findings_of(here, "head") if one[0] == "bad"]
     assert ("bad", True) == (level, message.startswith("1 flush failed, and the disk may have lost what was written"))
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert [("note", "1 flush failed since the ledger began; all of it was written again")] == seen(here, "head")
+    assert [("note", "1 flush failed since the ledger began; all of it was written again")] == findings_of(here, "head")
 
 
 def test_a_clock_that_ran_ahead_is_noted(here: Project) -> None:
@@ -132,7 +132,7 @@ def test_a_clock_that_ran_ahead_is_noted(here: Project) -> None:
     later = clock.moment(clock.utc_now().unix_us + 86_400 * clock.MICROSECONDS)
     with JsonlLog(here.ledger, lambda: later).transaction() as tx:
         tx.append([encode(PlaybookUpdated(0, 0, 0))], HUMAN)
-    ((level, message),) = seen(here, "clock")
+    ((level, message),) = findings_of(here, "clock")
     assert ("note", True) == (level, later.at in message)
 
 
@@ -145,10 +145,10 @@ def test_what_waits_in_the_spool_is_counted(here: Project) -> None:
     with held(here):
         for _ in range(2):
             commands.rate(here, "kpt_001", "helpful", HUMAN)
-    ((level, message),) = seen(here, "spool")
+    ((level, message),) = findings_of(here, "spool")
     assert ("note", True) == (level, message.startswith("2 payloads wait, the oldest for "))
     commands.replay(here)
-    assert [("ok", "nothing waits")] == seen(here, "spool")
+    assert [("ok", "nothing waits")] == findings_of(here, "spool")
 
 
 def test_a_spool_file_that_holds_no_request_is_named(here: Project) -> None:
@@ -156,7 +156,7 @@ def test_a_spool_file_that_holds_no_request_is_named(here: Project) -> None:
     (here.ledger / "spool").mkdir(mode=0o700)
     value = {"id": "1", "at": clock.utc_now().at, "requests": [{"update": 1}]}
     disk.store(here.ledger / "spool" / "x.json", json.dumps(value).encode())
-    ((level, message),) = seen(here, "spool")
+    ((level, message),) = findings_of(here, "spool")
     assert ("bad", True) == (level, message.startswith("spool/x.json: "))
 
 
@@ -167,26 +167,26 @@ def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None
     """A redaction that was cut short is bad, and the next command that writes finishes it."""
     added = next(one for batch in reading.batches(here) for one in batch.records if one.seq == 2)
     redaction.owe(here.ledger, redaction.Owed((added.id,), ("Use type hints",), "wrong", HUMAN))
-    assert [("bad", "the text of 1 event has to go and may still stand on disk")] == seen(here, "redaction")
+    assert [("bad", "the text of 1 event is redacted and may still be on disk")] == findings_of(here, "redaction")
     commands.replay(here)
-    assert [("ok", "the text of 1 event is gone")] == seen(here, "redaction")
+    assert [("ok", "the text of 1 event is gone")] == findings_of(here, "redaction")
 
 
 def test_a_redaction_that_cannot_be_read_ends_no_other_check(here: Project) -> None:
     """A note of what has to go that is torn is told once, and every check that needs it not is made."""
     disk.store(here.ledger / redaction.OWED, b"{")
-    findings = doctor.examine(here)
+    findings = checks.run_checks(here)
     (told,) = [one for one in findings if one.level == "bad"]
-    assert told.message.startswith(f"could not be looked at: {here.ledger / redaction.OWED}: cannot be read")
+    assert told.message.startswith(f"could not be checked: {here.ledger / redaction.OWED}: cannot be read")
     assert {"lock", "spool", "files", "modes"} <= {one.check for one in findings if one.level == "ok"}
 
 
 def test_what_a_killed_redaction_left_is_bad(here: Project) -> None:
     """The note under its last name may hold the text that had to go, until the next command that writes removes it."""
     disk.store(here.ledger / redaction.PAID, b"hunter2")
-    assert [("bad", "a text has to go and may still stand on disk")] == seen(here, "redaction")
+    assert [("bad", "a text is redacted and may still be on disk")] == findings_of(here, "redaction")
     commands.replay(here)
-    assert [("ok", "none is owed")] == seen(here, "redaction")
+    assert [("ok", "none is pending")] == findings_of(here, "redaction")
 
 
 def test_a_redacted_text_that_is_put_back_is_bad(here: Project) -> None:
@@ -195,29 +195,31 @@ def test_a_redacted_text_that_is_put_back_is_bad(here: Project) -> None:
     before = path.read_bytes()
     redacting.apply(here, redacting.Target(event="2"), "wrong", HUMAN)
     path.write_bytes(before + path.read_bytes()[len(before) :])
-    ((level, message),) = seen(here, "redaction")
-    assert ("bad", True) == (level, message.endswith(" was redacted, and stands again"))
+    ((level, message),) = findings_of(here, "redaction")
+    assert ("bad", True) == (level, message.endswith(" was redacted and is in the log again"))
 
 
 def test_secrets_are_told_and_never_shown(here: Project) -> None:
     """A text by a person that looks like a secret is told with its event, its entry and its format, and kept."""
     commands.add(here, f"Log in with {TOKEN}", HUMAN)
     answer = run(here, "doctor")
-    told = "note  secrets: event 6 (kpt_002) looks like it holds a secret (GitHub Token); `tallybook redact 6 --reason"
-    assert 1 == sum(line.startswith(told) for line in assert_calm(answer, 0))
+    told = (
+        "note  secrets: event 6 (kpt_002) looks like it holds a secret (GitHub Token); run: tallybook redact 6 --reason"
+    )
+    assert 1 == sum(line.startswith(told) for line in lines_of(answer, 0))
     assert TOKEN not in answer.out + run(here, "doctor", "--json").out
     assert TOKEN in here.playbook.read_text(encoding="utf-8")
     redacting.apply(here, redacting.Target(event="6"), "a token", HUMAN)
-    assert [("ok", "no text looks like one")] == seen(here, "secrets")
+    assert [("ok", "no text looks like one")] == findings_of(here, "secrets")
 
 
 def test_a_name_that_is_a_secret_is_not_shown(here: Project) -> None:
     """An old file may name an entry by a token: neither its name nor its text is printed."""
     book = {"key_points": [{"name": TOKEN, "text": f"use {TOKEN}", "helpful": 0, "harmful": 0}]}
     commands.import_file(here, json.dumps(book).encode(), "old.json")
-    findings = doctor.examine(here)
+    findings = checks.run_checks(here)
     assert 1 == sum("([masked: GitHub Token])" in one.message for one in findings)
-    assert TOKEN not in "".join(doctor.lines(findings))
+    assert TOKEN not in "".join(checks.format_findings(findings))
 
 
 def test_secrets_in_files_are_told(here: Project) -> None:
@@ -225,7 +227,7 @@ def test_secrets_in_files_are_told(here: Project) -> None:
     (here.ledger / "spool").mkdir(mode=0o700)
     disk.store(here.ledger / "spool" / "x.json", json.dumps({"text": TOKEN}).encode())
     disk.store(here.claude / "playbook.json.unreadable-20261122T010203", TOKEN.encode())
-    places = [message.partition(" ")[0] for _, message in seen(here, "secrets")]
+    places = [message.partition(" ")[0] for _, message in findings_of(here, "secrets")]
     assert ["ledger/spool/x.json", "playbook.json.unreadable-20261122T010203"] == places
 
 
@@ -233,8 +235,8 @@ def test_a_legacy_file_is_searched_before_it_is_taken_in(project: Path) -> None:
     """Without a ledger, playbook.json itself is searched, while its secret can still be taken out by hand."""
     here = Project(project)
     here.playbook.write_text(json.dumps({"key_points": [f"use {TOKEN}", "quote ids"]}), encoding="utf-8")
-    assert [("note", "playbook.json looks like it holds a secret (GitHub Token)")] == seen(here, "secrets")
-    assert [("note", "2 entries, not in the ledger yet")] == seen(here, "playbook.json")
+    assert [("note", "playbook.json looks like it holds a secret (GitHub Token)")] == findings_of(here, "secrets")
+    assert [("note", "2 entries, not in the ledger yet")] == findings_of(here, "playbook.json")
 
 
 def test_secrets_of_a_damaged_ledger_are_told(here: Project) -> None:
@@ -242,7 +244,7 @@ def test_secrets_of_a_damaged_ledger_are_told(here: Project) -> None:
     commands.add(here, f"Log in with {TOKEN}", HUMAN)
     path = here.ledger / "events.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"helpful"', b'"helpfuL"', 1))
-    assert [("note", "event 6 (kpt_002) looks like it holds a secret (GitHub Token)")] == seen(here, "secrets")
+    assert [("note", "event 6 (kpt_002) looks like it holds a secret (GitHub Token)")] == findings_of(here, "secrets")
 
 
 # playbook.json and what lies about
@@ -251,10 +253,10 @@ def test_secrets_of_a_damaged_ledger_are_told(here: Project) -> None:
 def test_a_playbook_that_is_not_the_replay_is_noted(here: Project) -> None:
     """A hand's change and a missing file are worth a note; both are made good by the command that the hint names."""
     here.playbook.write_bytes(here.playbook.read_bytes().replace(b"Use type", b"Use good type"))
-    (found,) = [one for one in doctor.examine(here) if one.check == "playbook.json"]
-    assert ("note", True) == (found.level, found.hint.startswith("`tallybook replay` writes it again"))
+    (found,) = [one for one in checks.run_checks(here) if one.check == "playbook.json"]
+    assert ("note", True) == (found.level, found.fix.startswith("`tallybook replay` writes it again"))
     here.playbook.unlink()
-    assert [("note", f"{here.playbook}: is missing")] == seen(here, "playbook.json")
+    assert [("note", f"{here.playbook}: is missing")] == findings_of(here, "playbook.json")
     commands.replay(here)
     assert {} == levels(here)
 
@@ -265,8 +267,8 @@ def test_a_file_that_is_no_playbook_is_bad_and_then_set_aside(here: Project) -> 
     assert {"playbook.json": "bad"} == levels(here)
     commands.replay(here)
     assert {"set aside": "note"} == levels(here)
-    ((_, message),) = seen(here, "set aside")
-    assert message.startswith("1 file that was no playbook: playbook.json.unreadable-")
+    ((_, message),) = findings_of(here, "set aside")
+    assert message.startswith("unreadable as a playbook and set aside: playbook.json.unreadable-")
 
 
 def test_files_of_killed_processes_are_named(here: Project) -> None:
@@ -274,7 +276,7 @@ def test_files_of_killed_processes_are_named(here: Project) -> None:
     for name in (".rendered.1.tmp", ".old.2.tmp"):
         disk.store(here.ledger / name, b"")
     os.utime(here.ledger / ".old.2.tmp", (1, 1))
-    assert [("note", "1 file left by killed processes: ledger/.old.2.tmp")] == seen(here, "left over")
+    assert [("note", "1 file left by killed processes: ledger/.old.2.tmp")] == findings_of(here, "left over")
 
 
 @posix

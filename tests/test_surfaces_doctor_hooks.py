@@ -11,83 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallybook.ledger import clock
+from doctor_helpers import file_states, findings_of, posix
+from doctor_hook_helpers import (
+    EVERYWHERE,
+    LONG_AGO_S,
+    findings,
+    here,
+    install,
+    messages,
+    on_path,
+    record_run,
+    session,
+    trust,
+)
 from tallybook.projections.reflections import Session
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor import hooks
-from tallybook.projections.surfaces.doctor.finding import Patient
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.reflection import backfill
 from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_bad_disk import run
-from test_surfaces_doctor import HUMAN, posix, seen, traces
 from test_surfaces_hook import START, call
-from transcripts import Script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOW = clock.moment(clock.unix_us("2026-11-21T12:00:00.000000Z"))
-EVERYWHERE = hook_entries.install(None, "tallybook hook", "settings")
-LONG_AGO_S = 1_700_000_000
-
-
-@pytest.fixture
-def here(project: Path) -> Project:
-    """Return a project with one entry."""
-    here = Project(project)
-    commands.add(here, "Use type hints", HUMAN)
-    return here
-
-
-@pytest.fixture(autouse=True)
-def on_path(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a command of that name on PATH, and nothing else."""
-    program = tmp_path_factory.mktemp("bin") / "tallybook"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent))
-    return program
-
-
-def install(folder: Path, data: bytes | Mapping[str, Any] = EVERYWHERE, name: str = "settings.json") -> Path:
-    """Write settings into an agent's folder, long ago."""
-    path = folder / ".claude" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data if isinstance(data, bytes) else json.dumps(data).encode())
-    os.utime(path, (LONG_AGO_S, LONG_AGO_S))
-    return path
-
-
-def trust(folder: Path, *, accepted: bool = True) -> None:
-    """Note in the agent's own file that a folder is trusted, or not."""
-    note = {"projects": {str(folder): {"hasTrustDialogAccepted": accepted}}}
-    (Path.home() / ".claude.json").write_text(json.dumps(note))
-
-
-def session(folder: Path, name: str = "s1") -> Script:
-    """Return the transcript of a session that was started in a folder."""
-    munged = re.sub("[^a-zA-Z0-9]", "-", str(folder))
-    script = Script(Path.home() / ".claude" / "projects" / munged / f"{name}.jsonl", name)
-    return script.user("Hello")
-
-
-def ran(script: Script, event: str, kind: str = "hook_success", at: str = "11:00:00", **fields: Any) -> Script:
-    """Append what the agent writes of a hook of ours."""
-    told = {"type": kind, "hookName": f"{event}:x", "hookEvent": event, "command": "tallybook hook", **fields}
-    timestamp = f"2026-11-21T{at}.250Z"
-    return script.line("attachment", attachment={key: one for key, one in told.items() if one}, timestamp=timestamp)
-
-
-def found(here: Project) -> list[tuple[str, str, str]]:
-    """Return level, message and hint of what the check finds at NOW."""
-    return [(one.level, one.message, one.hint) for one in hooks.hooks(Patient(here, NOW))]
-
-
-def said(here: Project) -> list[tuple[str, str]]:
-    """Return the same without hints."""
-    return [(level, message) for level, message, _ in found(here)]
+__all__ = ["here", "on_path"]
 
 
 # Installed
@@ -95,8 +43,8 @@ def said(here: Project) -> list[tuple[str, str]]:
 
 def test_who_has_no_agent_is_not_asked_to_install_anything(here: Project) -> None:
     """Where there is no agent and no hook it is one line, and nothing to mend."""
-    line = "no settings of an agent's call Tallybook here, so none is told the playbook"
-    assert [("ok", line)] == said(here)
+    line = "no agent's settings call Tallybook here, so no session gets the playbook"
+    assert [("ok", line)] == messages(here)
 
 
 @pytest.mark.parametrize("name", [".claude.json", ".claude/projects/x", ".claude/settings.json"])
@@ -105,15 +53,15 @@ def test_who_has_an_agent_is_told_what_installs(here: Project, name: str) -> Non
     path = Path.home() / name
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("{}")
-    ((level, _, hint),) = found(here)
-    assert ("note", "`tallybook init` lets Claude Code use it") == (level, hint)
+    ((level, _, hint),) = findings(here)
+    assert ("note", "run `tallybook init` to install the hooks") == (level, hint)
 
 
 def test_what_is_installed_and_trusted_is_fine(here: Project) -> None:
     """Nothing is noted where every event calls us and the folder is trusted."""
     path = install(here.root)
     trust(here.root)
-    assert [("ok", f"installed in {path}"), ("ok", "none has been called yet")] == said(here)
+    assert [("ok", f"installed in {path}"), ("ok", "no hook has run yet")] == messages(here)
 
 
 def test_events_that_are_missing_are_named(here: Project) -> None:
@@ -121,16 +69,16 @@ def test_events_that_are_missing_are_named(here: Project) -> None:
     path = install(here.root, {"hooks": {"Stop": [hook_entries.group("tallybook hook")]}})
     trust(here.root)
     missing = "SessionStart, UserPromptSubmit, PostToolUse, SubagentStop, PreCompact, SessionEnd"
-    first = ("note", f"{path}: nothing is called at {missing}", "`tallybook init` adds what is missing")
-    assert first == found(here)[0]
+    first = ("note", f"{path}: no hook for {missing}", "run `tallybook init` to add them")
+    assert first == findings(here)[0]
 
 
 def test_an_installation_for_the_user_counts(here: Project) -> None:
     """The user's own settings hold in every project; what is missing there is added there."""
     path = install(Path.home(), {"hooks": {"Stop": [hook_entries.group("tallybook hook")]}})
-    level, message, hint = found(here)[0]
-    assert ("note", True) == (level, message.startswith(f"{path}: nothing is called at SessionStart, "))
-    assert "`tallybook init --user` adds what is missing" == hint
+    level, message, hint = findings(here)[0]
+    assert ("note", True) == (level, message.startswith(f"{path}: no hook for SessionStart, "))
+    assert "run `tallybook init --user` to add them" == hint
 
 
 def test_the_agents_folder_may_be_another(here: Project, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -139,15 +87,15 @@ def test_the_agents_folder_may_be_another(here: Project, monkeypatch: pytest.Mon
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(config))
     path = install(config.parent)
     (config / ".claude.json").write_text(json.dumps({"projects": {str(here.root): {"hasTrustDialogAccepted": True}}}))
-    assert [("ok", f"installed in {path}"), ("ok", "none has been called yet")] == said(here)
+    assert [("ok", f"installed in {path}"), ("ok", "no hook has run yet")] == messages(here)
 
 
 def test_an_installation_twice_is_fine_and_said(here: Project) -> None:
     """Keys turn the second call away, so it is no fault."""
     project, user = install(here.root), install(Path.home())
     trust(here.root)
-    twice = f"installed in {project} and {user}, where each is called twice and counts once"
-    assert [("ok", twice), ("ok", "none has been called yet")] == said(here)
+    twice = f"installed in {project} and {user}; each is called twice and counts once"
+    assert [("ok", twice), ("ok", "no hook has run yet")] == messages(here)
 
 
 @pytest.mark.parametrize(("local", "off"), [(None, True), (False, False), (True, True)])
@@ -157,17 +105,17 @@ def test_hooks_that_are_turned_off_are_said(here: Project, local: bool | None, o
     if local is not None:
         path = install(here.root, {"disableAllHooks": local}, "settings.local.json")
     trust(here.root)
-    what = ("note", f'{path}: "disableAllHooks" is true, so the agent calls none')
-    assert off == (what in said(here))
+    what = ("note", f'{path}: "disableAllHooks" is true, so the agent calls no hook')
+    assert off == (what in messages(here))
 
 
 def test_a_program_that_is_not_there_is_bad(here: Project, on_path: Path) -> None:
     """What the command line names must be found as a shell finds it."""
     path = install(here.root)
     on_path.unlink()
-    (bad,) = [one for one in found(here) if one[0] == "bad"]
-    assert f"{path}: tallybook, which the hooks name, is not there or not on PATH" == bad[1]
-    assert "put its folder on PATH; or `tallybook init` names one that is" == bad[2]
+    (bad,) = [one for one in findings(here) if one[0] == "bad"]
+    assert f"{path}: the hooks call tallybook, which does not exist or is not on PATH" == bad[1]
+    assert "put its folder on PATH, or run `tallybook init` to write a working command" == bad[2]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
@@ -185,13 +133,13 @@ def test_a_python_that_is_not_there_is_named(
     line = hook_command().replace(sys.executable, str(python))
     line = line.replace(str(installed_in), str(tmp_path))
     path = install(here.root, hook_entries.install(None, line, "settings"))
-    assert ["ok", "ok"] == [level for level, _ in said(here)]
+    assert ["ok", "ok"] == [level for level, _ in messages(here)]
     (tmp_path / gone).unlink()
-    note = f"{path}: {tmp_path / gone}, which the hooks start, is gone; they call `tallybook`, which is slower"
-    assert ("note", note, "`tallybook init` names one that is") in found(here)
+    note = f"{path}: the hooks start {tmp_path / gone}, which is gone; they fall back on the slower `tallybook`"
+    assert ("note", note, "run `tallybook init` to write a working command") in findings(here)
     on_path.unlink()
-    bad = f"{path}: neither {tmp_path / gone} nor tallybook, which the hooks name, is there, so they do nothing"
-    assert ("bad", bad, "`tallybook init` names one that is") in found(here)
+    bad = f"{path}: the hooks name {tmp_path / gone} and tallybook, and neither exists, so they do nothing"
+    assert ("bad", bad, "run `tallybook init` to write a working command") in findings(here)
 
 
 @pytest.mark.parametrize(
@@ -201,26 +149,26 @@ def test_a_program_is_looked_for_as_a_shell_does(here: Project, on_path: Path, p
     """The home folder counts, and what only the agent's own variables lead to is believed."""
     on_path.rename(Path.home() / "tallybook")
     install(here.root, hook_entries.install(None, f"{program} hook", "settings"))
-    assert bad == ("bad" in [level for level, _ in said(here)])
+    assert bad == ("bad" in [level for level, _ in messages(here)])
 
 
 @pytest.mark.parametrize(
     ("data", "says"),
     [
-        (b'{\n "hooks": {},\n}', "is no JSON: Expecting property name enclosed in double quotes at line 3, column 1"),
-        (b'{"a": NaN}', "is no JSON that can be read: it has no NaN"),
-        (b"[" * 100_000, "is no JSON that can be read: "),
-        (b'"text"', "is no JSON object"),
-        (b'{"hooks": null}', '"hooks" in it is no JSON object'),
-        (b"\xff\xfe", "is no UTF-8 text, from byte 0 on"),
+        (b'{\n "hooks": {},\n}', "is not JSON: Expecting property name enclosed in double quotes at line 3, column 1"),
+        (b'{"a": NaN}', "is not readable JSON: NaN is not JSON"),
+        (b"[" * 100_000, "is not readable JSON: "),
+        (b'"text"', "is not a JSON object"),
+        (b'{"hooks": null}', 'its "hooks" is not a JSON object'),
+        (b"\xff\xfe", "is not UTF-8 text from byte 0 on"),
     ],
 )
 def test_settings_that_the_agent_ignores_are_bad(here: Project, data: bytes, says: str) -> None:
     """The file is named, with the place; there is no second complaint of a missing installation that it may hold."""
     path = install(here.root, data)
-    level, message, hint = found(here)[0]
+    level, message, hint = findings(here)[0]
     assert ("bad", f"{path}: {says}") == (level, message[: len(f"{path}: {says}")])
-    assert "mend it: until then the agent ignores the file" == hint
+    assert "correct it; until then the agent ignores the file" == hint
 
 
 @pytest.mark.parametrize(
@@ -234,7 +182,7 @@ def test_settings_that_the_agent_ignores_are_bad(here: Project, data: bytes, say
 def test_odd_settings_are_no_hooks_of_ours(here: Project, document: Mapping[str, Any]) -> None:
     """What has not the shape of a hook calls nobody."""
     install(here.root, document)
-    assert ["note"] == [level for level, _ in said(here)]
+    assert ["note"] == [level for level, _ in messages(here)]
 
 
 @posix
@@ -243,7 +191,7 @@ def test_a_pipe_in_place_of_settings_or_transcripts_is_not_waited_for(here: Proj
     os.mkfifo(here.claude / "settings.json")
     os.mkfifo(Path.home() / ".claude.json")
     os.mkfifo(session(here.root).path.with_name("s2.jsonl"))
-    assert ("bad", f"{here.claude / 'settings.json'}: cannot be read: is no regular file") == said(here)[0]
+    assert ("bad", f"{here.claude / 'settings.json'}: cannot be read: is no regular file") == messages(here)[0]
 
 
 def test_what_is_read_is_that_of_where_the_agent_is_started(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,11 +202,11 @@ def test_what_is_read_is_that_of_where_the_agent_is_started(project: Path, monke
     below.mkdir()
     trust(project)
     path = install(project)
-    assert ("ok", f"installed in {path}") == said(Project(project, below))[0]
+    assert ("ok", f"installed in {path}") == messages(Project(project, below))[0]
     own = install(below)
-    assert ("ok", f"installed in {own}") == said(Project(project, below))[0]
+    assert ("ok", f"installed in {own}") == messages(Project(project, below))[0]
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project))
-    assert ("ok", f"installed in {path}") == said(Project(project, project))[0]
+    assert ("ok", f"installed in {path}") == messages(Project(project, project))[0]
 
 
 # Trusted
@@ -271,24 +219,24 @@ def test_a_folder_that_may_not_be_trusted_is_said(here: Project, note: str) -> N
     notes = {"no": {str(here.root): {"hasTrustDialogAccepted": False}}, "odd": {str(here.root): 3}, "list": []}
     if note != "none":
         (Path.home() / ".claude.json").write_text(json.dumps({"projects": notes[note]}))
-    level, message, hint = found(here)[1]
-    assert ("note", "none has been called yet; the agent may not trust this folder yet") == (level, message)
-    assert hint.startswith(f"start the agent in {here.root} and accept what it asks; ")
+    level, message, hint = findings(here)[1]
+    assert ("note", "no hook has run yet; the agent may not trust this folder yet") == (level, message)
+    assert hint.startswith(f"start the agent in {here.root} and accept the question about trust; ")
 
 
 def test_trust_in_a_folder_above_counts(here: Project) -> None:
     """The agent hands trust down."""
     install(here.root)
     trust(here.root.parent)
-    assert ("ok", "none has been called yet") == said(here)[1]
+    assert ("ok", "no hook has run yet") == messages(here)[1]
 
 
 def test_a_hook_that_was_seen_is_trusted_whatever_the_agent_notes(here: Project) -> None:
     """The note is known to be wrong at times."""
     install(here.root)
     trust(here.root, accepted=False)
-    ran(session(here.root), "SessionStart", durationMs=41)
-    assert ("ok", "the agent runs them") == said(here)[1]
+    record_run(session(here.root), "SessionStart", durationMs=41)
+    assert ("ok", "the agent runs them") == messages(here)[1]
 
 
 @pytest.mark.parametrize(("trusted", "more"), [(True, ""), (False, "; the agent may not trust this folder yet")])
@@ -299,7 +247,7 @@ def test_sessions_without_a_trace_are_said(here: Project, trusted: bool, more: s
     session(here.root, "s1")
     session(here.root, "s2")
     os.utime(session(here.root, "s3").path, (LONG_AGO_S - 1, LONG_AGO_S - 1))
-    assert ("note", f"none was seen in the 2 sessions held since{more}") == said(here)[1]
+    assert ("note", f"no hook ran in the 2 sessions since the installation{more}") == messages(here)[1]
 
 
 # The ledger's word
@@ -309,37 +257,37 @@ def test_what_hooks_recorded_is_told(here: Project) -> None:
     """By what was done at an event; what a person asked for is no hook's."""
     script = session(here.root)
     backfill.request(here, {"old": Session(str(script.path), script.path.stat().st_size)})
-    assert ["note"] == [level for level, _ in seen(here, "hooks")]
+    assert ["note"] == [level for level, _ in findings_of(here, "hooks")]
     call(START)
     call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"})
     call({"hook_event_name": "PreCompact", "transcript_path": str(script.path)})
-    fired = "a session was told the playbook T ago; an entry was cited T ago; PreCompact asked for a reflection T ago"
-    assert fired in [re.sub(r"\d+ s", "T", message) for _, message in seen(here, "hooks")]
+    fired = "the playbook was injected T ago; an entry was cited T ago; PreCompact asked for a reflection T ago"
+    assert fired in [re.sub(r"\d+ s", "T", message) for _, message in findings_of(here, "hooks")]
 
 
 def test_an_installation_that_is_gone_is_said(here: Project) -> None:
     """Hooks that fired once and stand in no settings any more are noted."""
-    ran(session(here.root), "Stop")
-    gone = f"hooks were called, and none stands in the settings that the agent reads in {here.root}"
-    assert ("note", gone) == said(here)[0]
+    record_run(session(here.root), "Stop")
+    gone = f"hooks were called earlier, but the settings that the agent reads in {here.root} have none"
+    assert ("note", gone) == messages(here)[0]
 
 
 def test_what_a_hook_could_not_do_is_told_until_it_is_mended(here: Project) -> None:
     """With the command that takes the note away."""
     call(b"{")
     path = here.ledger / "hook-error"
-    (told,) = [one for one in found(here) if "could not do" in one[1]]
+    (told,) = [one for one in findings(here) if "the last hook error" in one[1]]
     assert ("note", True) == (told[0], told[1].endswith("ValueError: no JSON"))
-    assert f"`rm {path}` once that is mended" == told[2]
+    assert f"run `rm {path}` once that is fixed" == told[2]
     path.unlink()
-    assert "could not do" not in str(found(here))
+    assert "the last hook error" not in str(findings(here))
 
 
 def test_looking_changes_nothing(here: Project) -> None:
     """Neither in the project nor in the agent's folder."""
     install(here.root)
     trust(here.root)
-    ran(session(here.root), "Stop")
-    before = traces(here.root) | traces(Path.home())
+    record_run(session(here.root), "Stop")
+    before = file_states(here.root) | file_states(Path.home())
     assert 0 == run(here, "doctor").code
-    assert before == traces(here.root) | traces(Path.home())
+    assert before == file_states(here.root) | file_states(Path.home())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from test_surfaces_hook_health import here, install, on_path, said
+from doctor_hook_helpers import here, install, messages, on_path
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -41,7 +41,7 @@ def test_hooks_of_another_agent_are_known(here: Project, name: str, *, at_home: 
     agent, value = OTHERS[name]
     path = write((Path.home() if at_home and "github" not in name else here.root) / name, value)
     (Path.home() / ".claude.json").write_text("{}", encoding="utf-8")
-    assert [("ok", f"installed in {path}, for {agent}")] == said(here)
+    assert [("ok", f"installed in {path}, for {agent}")] == messages(here)
 
 
 def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
@@ -50,11 +50,14 @@ def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
     installed = [("ok", f"installed in {path}, for the plugin tallybook@market")]
     settings = {"enabledPlugins": {"tallybook@market": True, "../x@market": True, "odd": 1}}
     install(here.root, settings)
-    assert installed == said(here)
+    assert installed == messages(here)
     on_path.unlink()
-    assert [*installed, ("bad", f"{path}: tallybook, which the hooks name, is not there or not on PATH")] == said(here)
+    assert [
+        *installed,
+        ("bad", f"{path}: the hooks call tallybook, which does not exist or is not on PATH"),
+    ] == messages(here)
     install(here.root, {"enabledPlugins": {"tallybook@market": False}}, "settings.local.json")
-    assert [("note", "no settings of an agent's call Tallybook here, so none is told the playbook")] == said(here)
+    assert [("note", "no agent's settings call Tallybook here, so no session gets the playbook")] == messages(here)
 
 
 def test_files_of_other_agents_that_do_not_call_are_passed_over(here: Project) -> None:
@@ -63,4 +66,4 @@ def test_files_of_other_agents_that_do_not_call_are_passed_over(here: Project) -
     write(here.root / ".codex/config.toml", "[")
     write(here.root / ".gemini/settings.json", "{")
     write(here.root / ".cursor/hooks.json", [COMMAND])
-    assert [("ok", "no settings of an agent's call Tallybook here, so none is told the playbook")] == said(here)
+    assert [("ok", "no agent's settings call Tallybook here, so no session gets the playbook")] == messages(here)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallybook.projections.surfaces.doctor import hook_runs, hooks
-from tallybook.projections.surfaces.doctor import run as doctor
-from tallybook.projections.surfaces.doctor.finding import Patient
+from doctor_hook_helpers import LONG_AGO_S, NOW, findings, here, install, messages, on_path, record_run, session
+from tallybook.projections.surfaces.doctor import checks, hook_runs, hooks
+from tallybook.projections.surfaces.doctor.finding import Context
 from test_surfaces_bad_disk import run
-from test_surfaces_hook_health import LONG_AGO_S, NOW, found, here, install, on_path, ran, said, session
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -25,30 +24,30 @@ def test_how_often_and_how_long_hooks_ran_is_told(here: Project) -> None:
     install(here.root)
     script = session(here.root)
     for time_ms, at in ((30, "10:00:00"), (50, "10:30:00"), (41.4, "11:00:00"), (100, "10:10:00")):
-        ran(script, "Stop", at=at, durationMs=time_ms)
-    ran(session(here.root, "s2"), "SessionStart", at="11:59:30", durationMs=9)
+        record_run(script, "Stop", at=at, durationMs=time_ms)
+    record_run(session(here.root, "s2"), "SessionStart", at="11:59:30", durationMs=9)
     told = [
         ("ok", "SessionStart: called once, 29 s ago, median 9 ms, longest 9 ms"),
         ("ok", "Stop: called 4 times, last 59 min ago, median 46 ms, longest 100 ms"),
     ]
-    assert told == said(here)[2:]
-    assert 2 == sum(": called " in line for line in doctor.lines(list(hooks.hooks(Patient(here, NOW)))))
+    assert told == messages(here)[2:]
+    assert 2 == sum(": called " in line for line in checks.format_findings(list(hooks.check_hooks(Context(here, NOW)))))
 
 
 def test_a_line_that_stands_in_two_transcripts_counts_once(here: Project) -> None:
     """A resumed session begins with a copy of another."""
-    script = ran(session(here.root), "Stop", durationMs=5)
+    script = record_run(session(here.root), "Stop", durationMs=5)
     script.path.with_name("s2.jsonl").write_bytes(script.path.read_bytes())
-    assert ("ok", "Stop: called once, 59 min ago, median 5 ms, longest 5 ms") == said(here)[-1]
+    assert ("ok", "Stop: called once, 59 min ago, median 5 ms, longest 5 ms") == messages(here)[-1]
 
 
 def test_hooks_of_others_are_nobodys_business(here: Project) -> None:
     """Only what calls us at its end is ours, and what merely quotes such a line is no hook."""
     script = session(here.root)
-    ran(script, "Stop", command="prettier --write", exitCode=1)
-    ran(script, "Stop", command="prettier --write", kind="hook_cancelled")
+    record_run(script, "Stop", command="prettier --write", exitCode=1)
+    record_run(script, "Stop", command="prettier --write", kind="hook_cancelled")
     script.user(json.dumps({"type": "attachment", "attachment": {"type": "hook_success", "command": "tallybook hook"}}))
-    assert ["note"] == [level for level, _ in said(here)]
+    assert ["note"] == [level for level, _ in messages(here)]
 
 
 @pytest.mark.parametrize(
@@ -69,9 +68,9 @@ def test_hooks_of_others_are_nobodys_business(here: Project) -> None:
 def test_odd_lines_are_passed_over(here: Project, line: bytes) -> None:
     """Whatever stands in a transcript, the lines around it count."""
     install(here.root)
-    script = ran(session(here.root), "Stop", durationMs=5)
+    script = record_run(session(here.root), "Stop", durationMs=5)
     script.path.write_bytes(script.path.read_bytes() + line + b"\n" + line)
-    assert ("ok", "Stop: called once, 59 min ago, median 5 ms, longest 5 ms") == said(here)[-1]
+    assert ("ok", "Stop: called once, 59 min ago, median 5 ms, longest 5 ms") == messages(here)[-1]
 
 
 @pytest.mark.parametrize("field", ["hookEvent", "durationMs", "exitCode", "stderr", "uuid", "timestamp"])
@@ -83,13 +82,13 @@ def test_odd_fields_are_not_told(here: Project, field: str, value: object) -> No
         {field: value} if field in {"timestamp", "uuid"} else {}
     )
     session(here.root).line("attachment", attachment=told | {field: value}, **fields)
-    told_of = [message for level, message in said(here) if ": called once" in message]
+    told_of = [message for level, message in messages(here) if ": called once" in message]
     assert [True] == [message.startswith(("Stop", "another event")) for message in told_of]
 
 
 def test_what_no_stream_can_carry_is_printed_all_the_same(here: Project) -> None:
     """Half a character and what steers a terminal are shown as escapes, or sent as JSON."""
-    ran(session(here.root), "Stop", "hook_non_blocking_error", exitCode=1, stderr="\ud800 \x1b[31mred")
+    record_run(session(here.root), "Stop", "hook_non_blocking_error", exitCode=1, stderr="\ud800 \x1b[31mred")
     answer = run(here, "doctor")
     assert (1, "") == (answer.code, answer.err)
     assert r": \ud800 \x1b[31mred; " in answer.out
@@ -103,20 +102,20 @@ def test_only_the_newest_transcripts_are_read_and_of_a_large_one_the_end(
     """Within the bound whole lines count; what lies before them, or in older files, is not looked at."""
     newest = session(here.root, "new")
     for number in range(3):
-        ran(newest, "Stop", durationMs=number + 1)
-    old = ran(session(here.root, "old"), "SessionEnd", durationMs=9)
+        record_run(newest, "Stop", durationMs=number + 1)
+    old = record_run(session(here.root, "old"), "SessionEnd", durationMs=9)
     os.utime(old.path, (LONG_AGO_S, LONG_AGO_S))
     last = newest.path.read_bytes().splitlines(keepends=True)[-1]
     monkeypatch.setattr(hook_runs, "MAX_BYTES", 2 * len(last) - 1)
-    assert ("ok", "Stop: called once, 59 min ago, median 3 ms, longest 3 ms") == said(here)[-1]
+    assert ("ok", "Stop: called once, 59 min ago, median 3 ms, longest 3 ms") == messages(here)[-1]
     monkeypatch.undo()
 
 
 def test_as_many_transcripts_as_there_may_be_are_read(here: Project) -> None:
     """Older ones than the newest twenty are left out."""
     for number in range(hook_runs.MAX_FILES + 5):
-        ran(session(here.root, f"s{number}"), "Stop")
-    assert ("ok", "Stop: called 20 times, last 59 min ago") == said(here)[-1]
+        record_run(session(here.root, f"s{number}"), "Stop")
+    assert ("ok", "Stop: called 20 times, last 59 min ago") == messages(here)[-1]
 
 
 @pytest.mark.parametrize(
@@ -133,12 +132,12 @@ def test_a_folder_is_named_as_the_agent_does(path: str, name: str) -> None:
 def test_cancelled_hooks_are_told_by_event(here: Project) -> None:
     """How often, the last time and why; what gives them more time is said, by file."""
     path = install(here.root)
-    script = ran(session(here.root), "Stop", "hook_cancelled", at="10:00:00", timedOut=True)
-    ran(script, "Stop", "hook_cancelled", at="11:00:00")
-    ran(script, "SessionEnd", "hook_cancelled", at="11:30:00", timedOut=True)
-    stop, end = found(here)[-2:]
+    script = record_run(session(here.root), "Stop", "hook_cancelled", at="10:00:00", timedOut=True)
+    record_run(script, "Stop", "hook_cancelled", at="11:00:00")
+    record_run(script, "SessionEnd", "hook_cancelled", at="11:30:00", timedOut=True)
+    stop, end = findings(here)[-2:]
     assert ("note", "Stop: a hook was cancelled 2 times, last 59 min ago, 1 of them for taking too long") == stop[:2]
-    assert f'`"timeout": 10` beside its command in {path} gives it so many seconds; ' in stop[2]
+    assert f'`"timeout": 10` next to its command in {path} gives it 10 seconds; ' in stop[2]
     assert ("note", "SessionEnd: a hook was cancelled once, 29 min ago, for taking too long") == end[:2]
     assert end[2].endswith(", where all others share 1.5")
 
@@ -148,9 +147,9 @@ def test_a_cancelled_hook_that_has_no_name_may_be_ours(here: Project) -> None:
     install(here.root)
     script = session(here.root)
     for event in ("SessionEnd", "PreToolUse", "Notification"):
-        ran(script, event, "hook_cancelled", command="", hookEvent="")
-    told = [message for _, message in said(here) if "was cancelled" in message]
-    assert ["SessionEnd: a hook was cancelled once, 59 min ago; the agent does not say whose"] == told
+        record_run(script, event, "hook_cancelled", command="", hookEvent="")
+    told = [message for _, message in messages(here) if "was cancelled" in message]
+    assert ["SessionEnd: a hook was cancelled once, 59 min ago; the agent does not say whose hook"] == told
 
 
 BLOCKED = {"blockingError": "sh: no", "command": "/x/tallybook hook"}
@@ -168,17 +167,17 @@ BLOCKED = {"blockingError": "sh: no", "command": "/x/tallybook hook"}
 def test_a_hook_that_failed_is_bad_until_one_runs(here: Project, fields: dict[str, Any], says: str) -> None:
     """With the first line of what it said; once any of ours has run since, it is counted and no more."""
     path = install(here.root)
-    script = ran(session(here.root), "SessionStart", at="09:00:00")
-    ran(script, "Stop", at="10:00:00", **fields)
-    level, message, hint = found(here)[-1]
+    script = record_run(session(here.root), "SessionStart", at="09:00:00")
+    record_run(script, "Stop", at="10:00:00", **fields)
+    level, message, hint = findings(here)[-1]
     assert ("bad", f"Stop: a hook {says}, once, 1 h ago: sh: no") == (level, message)
-    assert f"give the command in {path} its whole path; told until a hook runs again" == hint
-    ran(script, "PostToolUse", at="10:30:00")
-    assert ("ok", "Stop: called once, 1 h ago, in vain") == said(here)[-1]
+    assert f"write the command in {path} with its full path; this is shown until a hook runs" == hint
+    record_run(script, "PostToolUse", at="10:30:00")
+    assert ("ok", "Stop: called once, 1 h ago, failed") == messages(here)[-1]
 
 
 def test_a_secret_in_what_failed_is_not_shown(here: Project) -> None:
     """What a shell says may hold the command line."""
     token = "ghp" + "_" + "aB3dE6gH9" * 4
-    ran(session(here.root), "Stop", "hook_non_blocking_error", exitCode=1, stderr=f"no {token}")
-    assert "Stop: a hook ended with 1, once, 59 min ago: no [masked: GitHub Token]" == said(here)[-1][1]
+    record_run(session(here.root), "Stop", "hook_non_blocking_error", exitCode=1, stderr=f"no {token}")
+    assert "Stop: a hook ended with 1, once, 59 min ago: no [masked: GitHub Token]" == messages(here)[-1][1]

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from doctor_helpers import HUMAN, file_states, findings_of, levels, posix
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor import run, system
+from tallybook.projections.surfaces.doctor import checks, system
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_doctor import HUMAN, levels, posix, seen, traces
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +63,7 @@ def test_a_held_lock_is_told_with_its_holder(here: Project, name: str) -> None:
     """A lock that is held for longer than a writer waits is told with the id and name of the process that has it."""
     with held(here.ledger / name) as pid:
         assert pid == system.holder(here.ledger / name)
-        ((level, message),) = seen(here, "lock")
+        ((level, message),) = findings_of(here, "lock")
     assert "note" == level
     assert message.startswith(f"process {pid} (")
     assert f" holds ledger/{name} for more than 250 ms" in message
@@ -76,8 +76,8 @@ def test_a_stopped_holder_is_bad(here: Project) -> None:
     with held(here.ledger / "lock") as pid:
         os.kill(pid, signal.SIGSTOP)
         os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT)
-        found = [one for one in run.examine(here) if one.check == "lock"]
-    assert [("bad", f"`kill -CONT {pid}` lets it go on")] == [(one.level, one.hint) for one in found]
+        found = [one for one in checks.run_checks(here) if one.check == "lock"]
+    assert [("bad", f"run `kill -CONT {pid}` to let it go on")] == [(one.level, one.fix) for one in found]
 
 
 # Files, disks and git
@@ -87,13 +87,13 @@ def test_a_stopped_holder_is_bad(here: Project) -> None:
 def test_loose_modes_are_told(here: Project) -> None:
     """What others may read is noted, and what they may write is bad, unless the project's folder is shared."""
     (here.ledger / "events.jsonl").chmod(0o644)
-    assert [("note", "others may read ledger/events.jsonl")] == seen(here, "modes")
+    assert [("note", "others may read ledger/events.jsonl")] == findings_of(here, "modes")
     (here.ledger / "events.jsonl").chmod(0o660)
     here.playbook.chmod(0o666)
     assert [
         ("bad", "others may write ledger/events.jsonl"),
         ("bad", "others may write playbook.json, which agents obey"),
-    ] == seen(here, "modes")
+    ] == findings_of(here, "modes")
     here.playbook.chmod(0o664)
     here.claude.chmod(0o770)
     assert {} == levels(here)
@@ -107,14 +107,14 @@ def test_a_link_in_place_of_a_file_is_bad(here: Project, tmp_path_factory: pytes
     assert [
         ("bad", "a symbolic link stands in place of ledger/spool"),
         ("bad", "neither a file nor a folder: ledger/pipe"),
-    ] == seen(here, "files")
+    ] == findings_of(here, "files")
 
 
 @posix
 def test_a_ledger_that_leads_elsewhere_is_told_once(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Where the ledger's folder itself is a link, that is all that is said."""
     (project / ".claude" / "ledger").symlink_to(tmp_path_factory.mktemp("elsewhere"))
-    (found,) = run.examine(Project(project))
+    (found,) = checks.run_checks(Project(project))
     assert ("project", "bad") == (found.check, found.level)
 
 
@@ -123,8 +123,8 @@ def test_a_file_in_place_of_a_folder_is_told_once(tmp_path: Path, place: str) ->
     """Where a file stands in place of a folder that holds everything, that is all that is said."""
     (tmp_path / place).parent.mkdir(exist_ok=True)
     (tmp_path / place).write_bytes(b"")
-    (found,) = run.examine(Project(tmp_path))
-    assert ("project", f"{tmp_path / place} is no folder") == (found.check, found.message)
+    (found,) = checks.run_checks(Project(tmp_path))
+    assert ("project", f"{tmp_path / place} is not a folder") == (found.check, found.message)
 
 
 @linux
@@ -133,9 +133,9 @@ def test_marks_of_chattr_are_told(here: Project) -> None:
     if subprocess.run(["chattr", "+a", str(here.ledger / "events.jsonl")], capture_output=True, check=False).returncode:
         pytest.skip("only root may set such marks, and not on every file system")
     try:
-        assert [("note", "events.jsonl may only be appended to (chattr +a)")] == seen(here, "marks")
+        assert [("note", "events.jsonl may only be appended to (chattr +a)")] == findings_of(here, "marks")
         subprocess.run(["chattr", "+i", str(here.ledger / "head")], check=True)
-        assert ("bad", "head cannot be changed (chattr +i)") == seen(here, "marks")[0]
+        assert ("bad", "head cannot be changed (chattr +i)") == findings_of(here, "marks")[0]
     finally:
         subprocess.run(["chattr", "-i", "-a", *map(str, here.ledger.iterdir())], capture_output=True, check=False)
 
@@ -144,7 +144,7 @@ def test_marks_of_chattr_are_told(here: Project) -> None:
 def test_little_room_is_told(here: Project, monkeypatch: pytest.MonkeyPatch, free: int, level: str) -> None:
     """Room for less than the largest batch is noted, and hardly any is bad."""
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": free}))
-    assert [level] == [found for found, _ in seen(here, "disk")]
+    assert [level] == [found for found, _ in findings_of(here, "disk")]
 
 
 MOUNTS = """\
@@ -176,7 +176,7 @@ def test_the_file_system_is_the_one_mounted_nearest(path: str, found: tuple[str,
 def test_a_file_system_that_keeps_less_is_named(here: Project, monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Where locks and flushes may not hold, or nothing outlives a restart, the file system is named."""
     monkeypatch.setattr(system, "file_system", lambda _: (kind, "/mnt"))
-    ((level, message),) = seen(here, "file system")
+    ((level, message),) = findings_of(here, "file system")
     assert ("note", True) == (level, message.startswith(f"{kind} at /mnt: "))
 
 
@@ -192,23 +192,23 @@ def test_a_ledger_that_git_tracks_is_noted(here: Project) -> None:
     """What the ledger's own .gitignore leaves out and somebody added by force is named; so is an ignored playbook."""
     git(here, "init", "-q")
     git(here, "add", ".")
-    assert [("ok", "nothing of the ledger is tracked")] == seen(here, "git")
+    assert [("ok", "nothing of the ledger is tracked")] == findings_of(here, "git")
     git(here, "add", "-f", ".claude/ledger/events.jsonl", ".claude/playbook.json")
     (here.root / ".gitignore").write_text("playbook.json\n", encoding="utf-8")
-    before = traces(here.root)
+    before = file_states(here.root)
     assert [
         ("note", "git tracks .claude/ledger/events.jsonl: a checkout or a merge changes it, which is damage"),
-        ("note", "git tracks .claude/playbook.json although it is told to ignore it"),
-    ] == seen(here, "git")
-    assert before == traces(here.root)
+        ("note", "git tracks .claude/playbook.json although .gitignore names it"),
+    ] == findings_of(here, "git")
+    assert before == file_states(here.root)
 
 
 def test_a_repository_that_git_refuses_is_a_note(here: Project) -> None:
     """Where git does not answer, its own words are told, and nothing else fails for it."""
     git(here, "init", "-q")
     (here.root / ".git" / "HEAD").unlink()
-    ((level, message),) = seen(here, "git")
-    assert ("note", True) == (level, message.startswith("git could not be asked: not a git repository"))
+    ((level, message),) = findings_of(here, "git")
+    assert ("note", True) == (level, message.startswith("git could not be run: not a git repository"))
 
 
 # The cache
@@ -219,11 +219,11 @@ def test_a_cache_folder_that_is_not_used_is_named(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The hint says how it is used again."""
-    assert [("ok", "the cache folder is yours alone")] == seen(here, "cache")
+    assert [("ok", "the cache folder is yours alone")] == findings_of(here, "cache")
     (tmp_path / "open").mkdir()
     (tmp_path / "open").chmod(0o755)
     monkeypatch.setenv("TALLYBOOK_CACHE_DIR", str(tmp_path / "open"))
-    ((level, message),) = seen(here, "cache")
+    ((level, message),) = findings_of(here, "cache")
     assert ("note", "is in the project") == (level, message.rpartition("open ")[2])
     monkeypatch.setenv("TALLYBOOK_CACHE_DIR", "open")
-    assert [("note", "no cache is used: open is not an absolute path")] == seen(here, "cache")
+    assert [("note", "no cache is used: open is not an absolute path")] == findings_of(here, "cache")

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from doctor_helpers import file_states, findings_of
 from tallybook.ledger import clock
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from tallybook.projections.surfaces.cli.main import run as run_here
-from tallybook.projections.surfaces.doctor import reflection, run
-from tallybook.projections.surfaces.doctor.finding import Patient
+from tallybook.projections.surfaces.doctor import checks, reflection
+from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.reflection import schedule
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import install_command
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Facts, Request
-from test_surfaces_doctor import seen, traces
 from test_surfaces_reflect import choose
 from transcripts import Script, answer, ask_again, asked_for, kept
 
@@ -54,7 +54,7 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
     latest = schedule.look(project).latest_batch
     now = clock.moment(clock.unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
-    return [(one.level, one.message, one.hint) for one in reflection.reflection(Patient(project, now))]
+    return [(one.level, one.message, one.fix) for one in reflection.check_reflection(Context(project, now))]
 
 
 # What is owed
@@ -63,7 +63,7 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
 def test_without_a_rater_it_is_one_line_that_nags_nobody(owed: Project) -> None:
     """How many sessions were not judged, and what would choose who does."""
     ((level, message, hint),) = found(owed)
-    assert ("ok", "1 session not judged, as no rater is chosen") == (level, message)
+    assert ("ok", "1 session not reflected on, as no rater is chosen") == (level, message)
     assert f"`rater` in the section `[reflection]` of {settings.users_file()} chooses one" == hint
 
 
@@ -71,9 +71,9 @@ def test_where_nothing_is_owed_nothing_is_to_be_done(owed: Project, client: Clie
     """Once a session was judged the same is said with a rater and without."""
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude"])
-    assert ("ok", "nothing is owed, as no rater is chosen", "") == found(owed)[0]
+    assert ("ok", "no session awaits reflection, as no rater is chosen", "") == found(owed)[0]
     choose(rater="claude")
-    assert ("ok", "nothing is owed", "") == found(owed)[0]
+    assert ("ok", "no session awaits reflection", "") == found(owed)[0]
 
 
 @pytest.mark.usefixtures("client")
@@ -81,23 +81,23 @@ def test_what_is_owed_is_told_with_its_age(owed: Project, project: Path) -> None
     """The oldest counts; the command that judges is named."""
     choose(rater="claude")
     first, *_ = found(owed, 2 * HOUR_US)
-    assert ("note", "1 session owed a reflection, for 2 h") == first[:2]
-    assert first[2].startswith("`tallybook reflect` judges what is owed now, ")
+    assert ("note", "1 session awaiting reflection, for 2 h") == first[:2]
+    assert first[2].startswith("run `tallybook reflect`, or wait until ")
     ask_again(owed, Script(kept(project) / "s2.jsonl", "s2").user("And this"))
-    assert "2 sessions owed a reflection, the oldest for 3 h" == found(owed, 3 * HOUR_US)[0][1]
+    assert "2 sessions awaiting reflection, the oldest for 3 h" == found(owed, 3 * HOUR_US)[0][1]
 
 
 @pytest.mark.usefixtures("client")
 @pytest.mark.parametrize(
     ("tries", "later_us", "says"),
     [
-        (1, 0, "tried once, last 0 s ago: unavailable: no login; tried again unasked in 5 min at the earliest"),
+        (1, 0, "once, last 0 s ago: unavailable: no login; next automatic attempt in 5 min at the earliest"),
         (
             1,
             HOUR_US,
-            "tried once, last 1 h ago: unavailable: no login; tried again when the next session starts or ends",
+            "once, last 1 h ago: unavailable: no login; next automatic attempt when a session starts or ends",
         ),
-        (6, HOUR_US, "tried 6 times, last 1 h ago: unavailable: no login; nobody tries again unasked"),
+        (6, HOUR_US, "6 times, last 1 h ago: unavailable: no login; no further automatic attempt"),
     ],
 )
 def test_what_failed_is_told_with_its_cause_and_what_follows(
@@ -107,7 +107,7 @@ def test_what_failed_is_told_with_its_cause_and_what_follows(
     choose(rater="claude")
     written(owed, *[ReflectionFailed("claude", "unavailable", 0, 0, "no login")] * tries)
     first, *_ = found(owed, later_us)
-    assert ("note", f"session s1: nothing came of it, {says}", "`tallybook reflect` tries at once") == first
+    assert ("note", f"session s1: reflection failed {says}", "run `tallybook reflect` to try now") == first
 
 
 @pytest.mark.usefixtures("client")
@@ -115,8 +115,8 @@ def test_a_try_that_was_broken_off_is_told_once_it_cannot_be_under_way(owed: Pro
     """A try has five minutes; then whoever made it is gone."""
     choose(rater="claude")
     written(owed, ReflectionStarted("claude", 900))
-    assert found(owed)[0][1].startswith("1 session owed a reflection")
-    broken = "session s1: nothing came of it, tried once, last 5 min ago: it was broken off; "
+    assert found(owed)[0][1].startswith("1 session awaiting reflection")
+    broken = "session s1: reflection failed once, last 5 min ago: it was interrupted; "
     assert found(owed, HOUR_US // 12)[0][1].startswith(broken)
 
 
@@ -126,10 +126,8 @@ def test_a_try_that_may_have_been_killed_promises_no_more_than_happens(owed: Pro
     choose(rater="claude")
     written(owed, ReflectionStarted("claude", 900))
     _, message, hint = found(owed, 60 * clock.MICROSECONDS)[0]
-    assert message.endswith(
-        "; a process began one 1 min ago; if it was killed, it is tried again in 4 min at the earliest"
-    )
-    assert "`tallybook reflect` tries at once" == hint
+    assert message.endswith("; a process started 1 min ago; if it was killed, the retry is in 4 min at the earliest")
+    assert "run `tallybook reflect` to try now" == hint
     assert [] == list(schedule.due(schedule.look(owed), schedule.Plan("claude", patient=True), ()))
 
 
@@ -142,7 +140,7 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
     told = [one for one in found(place) if "s1.jsonl" in one[1]]
     folder = Path.home() / ".claude" / "projects"
     message = f"1 transcript outside {folder} not read: {project / 's1.jsonl'}"
-    assert [("note", message, f"`tallybook reflect --from {project}` reads those of that folder")] == told
+    assert [("note", message, f"run `tallybook reflect --from {project}` to read those of that folder")] == told
     assert [] == client.asked
 
 
@@ -159,13 +157,13 @@ def test_transcripts_that_are_gone_are_counted_for_a_month(owed: Project, script
     """Before anybody looked and behind it; what lies long back is told no more."""
     choose(rater="claude")
     script.path.unlink()
-    gone = ("note", "1 transcript gone before anybody judged it")
-    assert [("ok", "nothing is owed"), gone] == [one[:2] for one in found(owed)]
+    gone = ("note", "1 transcript deleted before reflection")
+    assert [("ok", "no session awaits reflection"), gone] == [one[:2] for one in found(owed)]
     client.plans(TEXT)
     assert 0 == run_here(["reflect"])
     assert gone == found(owed)[1][:2]
     assert '`"cleanupPeriodDays"` in the agent\'s settings keeps them longer' in found(owed)[1][2]
-    assert [("ok", "nothing is owed", "")] == found(owed, 31 * 24 * HOUR_US)
+    assert [("ok", "no session awaits reflection", "")] == found(owed, 31 * 24 * HOUR_US)
 
 
 # What it costs
@@ -173,12 +171,12 @@ def test_transcripts_that_are_gone_are_counted_for_a_month(owed: Project, script
 
 @pytest.mark.usefixtures("client")
 def test_the_days_tokens_that_are_spent_are_said_where_something_is_owed(owed: Project) -> None:
-    """With what goes on today; where nothing is owed they are a fact and no fault."""
+    """With what goes on today; where no session awaits reflection they are a fact and no fault."""
     choose(rater="claude", tokens_per_day=1000)
     written(owed, ReflectionCompleted("claude", 900, 200))
-    spent = "the day's tokens are spent, 1,100 of 1,000, so what is owed waits for tomorrow (UTC)"
+    spent = "the day's tokens are spent, 1,100 of 1,000, so pending sessions wait until tomorrow (UTC)"
     (told,) = [one for one in found(owed) if one[1] == spent]
-    assert ("note", True) == (told[0], told[2].startswith("`tallybook reflect --tokens N` goes on today; "))
+    assert ("note", True) == (told[0], told[2].startswith("run `tallybook reflect --tokens N`, or raise "))
     assert spent not in [message for _, message, _ in found(owed, 24 * HOUR_US)]
 
 
@@ -192,7 +190,7 @@ def test_what_was_spent_is_told_by_day_month_and_model(owed: Project) -> None:
     assert "0 tokens today, 0 in 30 days; in all opus 2,000, haiku 1,050" == found(owed, 30 * 24 * HOUR_US)[-1][1]
     choose(rater="claude")
     assert found(owed)[-1][1].startswith("3,050 of 500,000 tokens today, ")
-    assert 1 == sum("3,050 in 30 days" in line for line in run.lines(run.examine(owed)))
+    assert 1 == sum("3,050 in 30 days" in line for line in checks.format_findings(checks.run_checks(owed)))
 
 
 def test_what_is_under_way_counts_as_it_is_expected(owed: Project) -> None:
@@ -223,8 +221,8 @@ def test_the_sdk_asks_for_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, 
         monkeypatch.setenv(key, "k")
     monkeypatch.setattr(reflection, "find_spec", lambda name: name)
     bad = [message for level, message, _ in found(owed) if level == "bad"]
-    names = "AGENTIC_CONTEXT_API_KEY, ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN"
-    assert ([] if key else [f"the rater is anthropic, and no key stands in {names}"]) == bad
+    names = "AGENTIC_CONTEXT_API_KEY, ANTHROPIC_API_KEY and ANTHROPIC_AUTH_TOKEN"
+    assert ([] if key else [f"the rater is anthropic, and none of {names} is set"]) == bad
     monkeypatch.setattr(reflection, "find_spec", lambda _: None)
     assert ("bad", "the rater is anthropic, and the package anthropic is not installed") == found(owed)[0][:2]
     assert found(owed)[0][2].startswith(f"run: {install_command('anthropic')}; or ")
@@ -236,19 +234,19 @@ def test_the_sdk_asks_for_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, 
 def test_a_folder_without_a_ledger_owes_nothing(project: Path) -> None:
     """Not a word of reflection is said where nothing was ever recorded."""
     choose(rater="claude")
-    assert [] == list(reflection.reflection(Patient(Project(project), clock.moment(0))))
+    assert [] == list(reflection.check_reflection(Context(Project(project), clock.moment(0))))
 
 
 def test_damage_is_told_by_the_check_of_the_ledger(owed: Project) -> None:
     """This one says that it did not look."""
     path = owed.ledger / "events.jsonl"
     path.write_bytes(re.sub(rb'"end":\d', b'"end":x', path.read_bytes(), count=1))
-    assert [("note", "not looked at, as the ledger is damaged")] == seen(owed, "reflection")
+    assert [("note", "not checked, because the ledger is damaged")] == findings_of(owed, "reflection")
 
 
 def test_looking_changes_nothing(owed: Project) -> None:
     """Not even the settings that were read are kept."""
     choose(rater="claude")
-    before = traces(owed.root) | traces(Path.home())
-    assert 1 <= len(seen(owed, "reflection"))
-    assert before == traces(owed.root) | traces(Path.home())
+    before = file_states(owed.root) | file_states(Path.home())
+    assert 1 <= len(findings_of(owed, "reflection"))
+    assert before == file_states(owed.root) | file_states(Path.home())

@@ -1,0 +1,185 @@
+"""The table of the doctor's checks, the runner, and how findings are printed.
+
+To add a check: write a function of the type `Check` in the module of its group, and add a row to CHECKS.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger import clock
+from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
+from tallybook.projections.surfaces.console.output import answer, say
+from tallybook.projections.surfaces.console.terminal import harmless
+from tallybook.projections.surfaces.doctor import hooks, ledger, reflection, settings, system
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Context, Finding
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from tallybook.projections.surfaces.doctor.finding import Check
+    from tallybook.projections.surfaces.workspace.project import Project
+
+CHECKS: tuple[tuple[str, Check], ...] = (
+    ("ledger", ledger.check_ledger),
+    ("playbook.json", ledger.check_playbook_file),
+    ("head", ledger.check_head),
+    ("lock", system.check_locks),
+    ("spool", ledger.check_spool),
+    ("hooks", hooks.check_hooks),
+    ("reflection", reflection.check_reflection),
+    ("quarantine", ledger.check_quarantine),
+    ("redaction", ledger.check_redaction),
+    ("secrets", ledger.check_secrets),
+    ("set aside", ledger.check_unreadable_playbooks),
+    ("left over", ledger.check_temporary_files),
+    ("clock", ledger.check_clock),
+    ("folder", settings.check_folder),
+    ("settings", settings.check_settings),
+    ("scores", settings.check_scores),
+    ("files", system.check_files),
+    ("writing", system.check_write_access),
+    ("modes", system.check_modes),
+    ("cache", system.check_cache_folder),
+    ("marks", system.check_file_flags),
+    ("disk", system.check_disk_space),
+    ("file system", system.check_file_system),
+    ("git", system.check_git),
+)
+"""Name of a check, as findings show it → its function. Checks run in this order and do not depend on each other."""
+
+FIRST = CHECKS[0][0]
+
+# Checks read files that other programs may have written, so they can fail in all these ways.
+_FAILURES = (
+    TallybookError,
+    OSError,
+    ImportError,
+    ValueError,
+    LookupError,
+    TypeError,
+    RuntimeError,
+    MemoryError,
+    subprocess.SubprocessError,
+)
+
+# The end of a message that only concerns commands that write.
+_TRY_AGAIN = "; nothing was recorded, try again"
+# A terminal shows so many findings of one check; JSON has them all.
+_MAX_LINES_PER_CHECK = 8
+
+
+def run_checks(
+    project: Project, progress: Callable[[int, int], None] = lambda _done, _size: None
+) -> tuple[Finding, ...]:
+    """Run every check of CHECKS, changing nothing.
+
+    Args:
+        project: The project to check.
+        progress: Called during long checks with the bytes done and the bytes in all.
+    """
+    try:
+        obstacle = _find_obstacle(project)
+    except (CannotWriteError, OSError) as error:
+        obstacle = Finding(BAD, _reason(error))
+    if obstacle is not None:
+        return (attrs.evolve(obstacle, check="project"),)
+    context = Context(project, clock.utc_now(), progress)
+    findings: list[Finding] = []
+    for name, check in CHECKS:
+        _run(name, check, context, findings)
+    return tuple(findings)
+
+
+def _find_obstacle(project: Project) -> Finding | None:
+    """Return why no check could read anything, None where checks can run.
+
+    Raises:
+        CannotWriteError: A folder of the project is a link to another place.
+        OSError: The project's own folder cannot be entered.
+    """
+    for folder in (project.claude, project.ledger):
+        if folder.exists() and not folder.is_dir():
+            return Finding(BAD, f"{folder} is not a folder", "move it away")
+        if folder.exists() and not os.access(folder, os.R_OK | os.X_OK):
+            return Finding(BAD, f"you have no permission to read {folder}", "ask its owner for access")
+    return None
+
+
+def _run(name: str, check: Check, context: Context, findings: list[Finding]) -> None:
+    """Add the findings of one check; a failure becomes a finding, unless another check failed for the same reason."""
+    try:
+        findings.extend(attrs.evolve(finding, check=name) for finding in check(context))
+    except DamagedLedgerError as error:
+        is_reported = any(finding.is_damage for finding in findings)
+        message = "not checked, because the ledger is damaged" if is_reported else str(error)
+        findings.append(Finding(NOTE if is_reported else BAD, message, check=name, is_damage=not is_reported))
+    except _FAILURES as error:
+        message = f"could not be checked: {_reason(error)}"
+        if all(finding.message != message for finding in findings):
+            findings.append(Finding(BAD, message, check=name))
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TallybookError):
+        return str(error).removesuffix(_TRY_AGAIN)
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return f"{type(error).__name__}: {error}"
+
+
+def exit_code(findings: Sequence[Finding]) -> int:
+    """Return 3 where acknowledged bytes are gone or changed, 1 where something else is bad, else 0."""
+    if any(finding.is_damage for finding in findings):
+        return EXIT_DAMAGED
+    return EXIT_NO if any(finding.level == BAD for finding in findings) else 0
+
+
+def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return ``{ok, findings}``, a finding as ``{check, level, message, hint}``; ``hint`` is the fix."""
+    rows = [
+        {"check": finding.check, "level": finding.level, "message": finding.message, "hint": finding.fix}
+        for finding in findings
+    ]
+    return {"ok": all(finding.level != BAD for finding in findings), "findings": rows}
+
+
+def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
+    """Yield findings as lines for people: what is fine in few lines, then the rest in the order of the checks."""
+    facts = [finding for finding in findings if finding.level == OK and (finding.is_fact or finding.check == FIRST)]
+    yield from map(_format_line, facts)
+    # All other checks that found nothing wrong share one line.
+    not_fine = {finding.check for finding in findings if finding.level != OK}
+    fine = dict.fromkeys(
+        finding.check for finding in findings if finding not in facts and finding.check not in not_fine
+    )
+    if fine:
+        yield f"{OK:<5} nothing wrong with {', '.join(fine)}"
+    counts: dict[str, int] = {}
+    for finding in findings:
+        if finding.level != OK:
+            counts[finding.check] = counts.get(finding.check, 0) + 1
+            if counts[finding.check] <= _MAX_LINES_PER_CHECK:
+                yield _format_line(finding)
+    for name, count in counts.items():
+        if count > _MAX_LINES_PER_CHECK:
+            yield f"{'':<5} {name}: and {count - _MAX_LINES_PER_CHECK:,} more; --json lists them all"
+
+
+def _format_line(finding: Finding) -> str:
+    fix = f"; {finding.fix}" if finding.fix else ""
+    return harmless(f"{finding.level:<5} {finding.check}: {finding.message}{fix}")
+
+
+def print_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
+    """Print findings and return the exit code."""
+    if as_json:
+        answer(findings_json(findings))
+    else:
+        for line in format_findings(findings):
+            say(line)
+    return exit_code(findings)

@@ -1,0 +1,44 @@
+"""What the tests of `doctor` share: the findings of one check, printed lines, and the state of files on disk."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tallybook.projections.surfaces.doctor import checks
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tallybook.projections.surfaces.workspace.project import Project
+    from test_surfaces_bad_disk import Answer
+
+HUMAN = {"rater": "human"}
+posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
+
+
+def findings_of(project: Project, check: str) -> list[tuple[str, str]]:
+    """Return level and message of the findings of one check."""
+    return [(finding.level, finding.message) for finding in checks.run_checks(project) if finding.check == check]
+
+
+def levels(project: Project) -> dict[str, str]:
+    """Return each check that is not ok with its level, leaving out those of the machine that runs the test."""
+    found = {finding.check: finding.level for finding in checks.run_checks(project) if finding.level != "ok"}
+    return {check: level for check, level in found.items() if check not in {"disk", "file system", "git"}}
+
+
+def file_states(folder: Path) -> dict[str, tuple[bytes, int]]:
+    """Return the content and the time of change of every file in a folder, folders included."""
+    return {
+        str(path): (path.read_bytes() if path.is_file() else b"", path.stat().st_mtime_ns)
+        for path in (folder, *folder.rglob("*"))
+    }
+
+
+def lines_of(answer: Answer, code: int) -> list[str]:
+    """Check that a command printed to standard output only and ended with this code; return its lines."""
+    assert (code, "") == (answer.code, answer.err)
+    return answer.out.splitlines()
