@@ -139,7 +139,7 @@ def test_cancelled_hooks_are_told_by_event(here: Project) -> None:
     assert ("note", "Stop: a hook was cancelled 2 times, last 59 min ago, 1 of them for taking too long") == stop[:2]
     assert f'`"timeout": 10` next to its command in {path} gives it 10 seconds; ' in stop[2]
     assert ("note", "SessionEnd: a hook was cancelled once, 29 min ago, for taking too long") == end[:2]
-    assert end[2].endswith(", where all others share 1.5")
+    assert end[2].endswith(" instead of a share of 1.5")
 
 
 def test_a_cancelled_hook_that_has_no_name_may_be_ours(here: Project) -> None:
