@@ -18,6 +18,7 @@ from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedText
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import curation
+from tallybook.projections.surfaces.writing.requests import Rating
 from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, held, holding, strike, texts
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def test_an_update_and_its_quotes_bring_no_redacted_text_back(here: Project) -> 
     assert [("new_key_points[0]", NAMED)] == [(one.item, one.reason) for one in done.ignored]
     with held(here):
         assert commands.record(here, {"new_key_points": [f"{TOLD}!", "later"]}, {"rater": "reflector"}).spooled
-    noted = commands.rate_all(here, commands.Rating(("kpt_001",), "helpful", f"for {PRIVATE}"), HUMAN)
+    noted = commands.rate_all(here, Rating(("kpt_001",), "helpful", f"for {PRIVATE}"), HUMAN)
     assert any(NAMED in note for note in noted.notes)
     assert_gone(here, "fresh", "later")
 

@@ -16,11 +16,9 @@ from tallybook.ledger.errors import (
     CannotWriteError,
     LockHeldError,
     TallybookError,
-    UnknownPointError,
 )
-from tallybook.ledger.events import RATINGS, PointNoted
+from tallybook.ledger.events import RATINGS
 from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily
-from tallybook.ledger.names import find_name
 from tallybook.ledger.storage import disk, spool
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
@@ -125,27 +123,13 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
     return _one(recording.write(project, [requests.Request(requests.Update({"new_key_points": [text]}), by, key)]))
 
 
-class Rating(NamedTuple):
-    """What somebody thinks of entries.
-
-    Attributes:
-        names: The entries; one that is named twice counts once.
-        rating: One of RATINGS.
-        reason: Why, at most MAX_REASON_CHARS, noted at each of them; empty for none.
-    """
-
-    names: tuple[str, ...]
-    rating: str
-    reason: str = ""
-
-
 def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Rate one entry; as ``rate_all``."""
-    return rate_all(project, Rating((name,), rating), by, key)
+    return rate_all(project, requests.Rating((name,), rating), by, key)
 
 
-def rate_all(project: Project, given: Rating, by: Mapping[str, str], key: str | None = None) -> Outcome:
-    """Rate entries that stand or stood, all in one batch.
+def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], key: str | None = None) -> Outcome:
+    """Rate entries that are or were in the playbook, all in one batch.
 
     Raises:
         BadInputError: The rating is none of RATINGS, or the reason cannot be recorded.
@@ -159,16 +143,7 @@ def rate_all(project: Project, given: Rating, by: Mapping[str, str], key: str | 
         raise BadInputError(repr(rating), "is no rating", f"give one of {', '.join(RATINGS)}")
     if given.reason and (fault := curate.reason_fault(given.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
-    used = now(project).used
-    names: dict[str, None] = {}
-    for name in given.names:
-        if (meant := find_name(name, used)) is None:
-            raise UnknownPointError(name)
-        names[meant] = None
-    evaluations = [{"name": name, "rating": rating} for name in names]
-    noted = [PointNoted(name, f"{rating}: {given.reason}") for name in names if given.reason]
-    update = requests.Update({"evaluations": evaluations}, beside=tuple(noted))
-    return _one(recording.write(project, [requests.Request(update, by, key)]))
+    return recorded(project, requests.Request(attrs.evolve(given, rating=rating), by, key))
 
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:

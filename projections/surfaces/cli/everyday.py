@@ -16,6 +16,7 @@ from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.console.progress import METER
+from tallybook.projections.surfaces.writing.requests import Rating
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -33,7 +34,7 @@ def add(project: Project, options: Mapping[str, Any]) -> int:
 
 def rate(project: Project, options: Mapping[str, Any]) -> int:
     """Rate entries, in one batch."""
-    given = commands.Rating(options["names"], options["rating"], options["reason"])
+    given = Rating(options["names"], options["rating"], options["reason"])
     done = commands.rate_all(project, given, output.said_by(options), options["key"])
     output.told(done, as_json=options["as_json"], with_counts=True)
     return 0

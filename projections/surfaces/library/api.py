@@ -12,6 +12,7 @@ from tallybook.projections.fold import State
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events, reading
 from tallybook.projections.surfaces.workspace.project import Project, find_project
+from tallybook.projections.surfaces.writing.requests import Rating
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class Ledger:
             BadInputError: It is not a rating, or the reason cannot be recorded.
             UnknownPointError: No entry ever had the name.
         """
-        return commands.rate_all(self.project, commands.Rating((name,), rating, reason), by_json(self.by), key)
+        return commands.rate_all(self.project, Rating((name,), rating, reason), by_json(self.by), key)
 
     def record(self, extraction: Mapping[str, Any], *, key: str | None = None) -> Outcome:
         """Record an extraction result in one batch: new entries and ratings.

@@ -25,8 +25,8 @@ _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _OUT = "nothing is followed out of the project"
 
 
-class Project(NamedTuple):
-    """The paths of one project; none of them leads out of it.
+class Project:
+    """The paths of one project; none of them leads out of it, and each is resolved once.
 
     Attributes:
         root: The project's folder.
@@ -34,24 +34,35 @@ class Project(NamedTuple):
         unnamed_home: Whether it is the home folder, and only because the search ended there: no ledger begins in it.
     """
 
-    root: Path
-    start: Path | None = None
-    unnamed_home: bool = False
+    def __init__(self, root: Path, start: Path | None = None, *, unnamed_home: bool = False) -> None:
+        """Take the project's folder; its paths are resolved when they are first asked for."""
+        self.root = root
+        self.start = start
+        self.unnamed_home = unnamed_home
+        self._claude: Path | None = None
+        self._playbook: Path | None = None
+        self._ledger: Path | None = None
 
     @property
     def claude(self) -> Path:
         """Return the agent's folder; raises as ``claude_folder``."""
-        return _as_path(claude_folder(self.root))
+        if self._claude is None:
+            self._claude = _as_path(claude_folder(self.root))
+        return self._claude
 
     @property
     def playbook(self) -> Path:
         """Return the file that people and agents read; raises as ``playbook_file``."""
-        return _as_path(playbook_file(self.root, self.claude))
+        if self._playbook is None:
+            self._playbook = _as_path(playbook_file(self.root, self.claude))
+        return self._playbook
 
     @property
     def ledger(self) -> Path:
         """Return the ledger's folder; raises as ``ledger_folder``."""
-        return _as_path(ledger_folder(self.claude))
+        if self._ledger is None:
+            self._ledger = _as_path(ledger_folder(self.claude))
+        return self._ledger
 
 
 def _as_path(path: str) -> Path:
@@ -155,7 +166,7 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
     if given and must_exist and not _is_folder(given):
         raise BadInputError(f"--project {given}", "is no folder")
     root, start = located(given)
-    return Project(_as_path(root), _as_path(start), not given and is_unnamed_home(root))
+    return Project(_as_path(root), _as_path(start), unnamed_home=not given and is_unnamed_home(root))
 
 
 def is_unnamed_home(root: str) -> bool:

@@ -24,6 +24,7 @@ from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
     Delivery,
     Import,
+    Rating,
     Request,
     Undo,
     Update,
@@ -31,6 +32,7 @@ from tallybook.projections.surfaces.writing.requests import (
     check,
     decide,
     to_wait,
+    update_of,
 )
 
 if TYPE_CHECKING:
@@ -134,7 +136,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
             if any(isinstance(request.what, Undo) for request in requests):
                 report = attrs.evolve(report, state=current(log))
         except LockHeldError:
-            if not all(isinstance(request.what, Update) for request in requests):
+            if not all(isinstance(request.what, Update | Rating) for request in requests):
                 raise
             return Report(
                 _spool(project, log, requests, state) if requests else (), None, playbook_file.Found(), masked
@@ -157,7 +159,7 @@ def _begins_nothing(project: Project, log: JsonlLog, requests: Sequence[Request]
     Raises:
         TallybookError: A request about an entry is refused; what the transaction would find, without creating a file.
     """
-    wishes = [request.what for request in requests if isinstance(request.what, Wish)]
+    wishes = [request.what for request in requests if isinstance(request.what, Wish | Rating)]
     if (requests and not wishes) or spool.waiting(project.ledger) != ([], []):
         return False
     state = current(log)
@@ -186,11 +188,16 @@ def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: 
     take in is refused as it would be without the spool.
     """
     now = log.now()
-    for request in requests:
+    # What waits is decided on another playbook than this one, so a rating gives up the names that a person wrote.
+    updates = [
+        attrs.evolve(request, what=update_of(request.what, state)) if isinstance(request.what, Rating) else request
+        for request in requests
+    ]
+    for request in updates:
         drafts = [codec.encode(event, request.when) for event in decide(request.what, state).events]
         spool.check(drafts, request.by, request.key, now.at)
-    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), list(map(to_wait, requests)))
-    return tuple(Outcome(spooled=True) for _ in requests)
+    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), list(map(to_wait, updates)))
+    return tuple(Outcome(spooled=True) for _ in updates)
 
 
 def _append(
@@ -198,7 +205,8 @@ def _append(
 ) -> tuple[Report, list[spool.Waiting]]:
     """Append under the lock: the file's changes, the spool, then the requests."""
     with log.transaction() as tx:
-        state = caught_up(tx.read, state)
+        if (tx.mark.seq, tx.mark.chain) != (state.seq, state.chain):
+            state = caught_up(tx.read, state)
         redacted = redacted_digests.load(log.folder)
         found = playbook_file.examine(project, state, tx.read)
         if found.events:

@@ -21,12 +21,12 @@ from tallybook.ledger.decisions.update import (
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
-from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import EventsVoided
+from tallybook.ledger.errors import BadInputError, UnknownPointError
+from tallybook.ledger.events import EventsVoided, PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
 from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.names import Naming
+from tallybook.ledger.names import Naming, find_name
 from tallybook.ledger.storage.redacted_digests import NONE, RedactedTextError
 from tallybook.projections.playbook.render import entry
 
@@ -60,6 +60,21 @@ class Update:
     payload: Any
     names: Mapping[str, str] = attrs.field(factory=dict)
     beside: tuple[Event, ...] = ()
+
+
+@attrs.frozen
+class Rating:
+    """One rating of entries that are or were in the playbook.
+
+    Attributes:
+        names: The entries, as a person writes them; one that is named twice counts once.
+        rating: One of RATINGS.
+        reason: Why, noted at each of them; empty for none.
+    """
+
+    names: tuple[str, ...]
+    rating: str
+    reason: str = ""
 
 
 @attrs.frozen
@@ -116,8 +131,8 @@ class Facts:
     events: tuple[Event, ...]
 
 
-What = Update | Change | Import | Wish | Undo | Facts
-"""What can be recorded; all but an Update waits for nobody."""
+What = Update | Rating | Change | Import | Wish | Undo | Facts
+"""What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
 
 
 @attrs.frozen
@@ -197,8 +212,11 @@ def decide(
 
     Raises:
         RedactedTextError: The only text that a request brings was redacted.
+        UnknownPointError: A rating names an entry that never was.
     """
     renamed = renamed or {}
+    if isinstance(what, Rating):
+        what = update_of(what, state)
     known = Known(
         state.points, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
     )
@@ -226,6 +244,21 @@ def decide(
     }
     top = what.top if redactions.refusal_in_json(what.top) is None else ""
     return decide_edit(Edit(what.base, what.found, top), known, drift, renamed)
+
+
+def update_of(rating: Rating, state: Playbook) -> Update:
+    """Return the extraction result that rates these entries by their exact names, with the reason as notes.
+
+    Raises:
+        UnknownPointError: No entry ever had one of the names.
+    """
+    names: dict[str, None] = {}
+    for name in rating.names:
+        if (exact := find_name(name, state.used)) is None:
+            raise UnknownPointError(name)
+        names[exact] = None
+    notes = [PointNoted(name, f"{rating.rating}: {rating.reason}") for name in names if rating.reason]
+    return Update({"evaluations": [{"name": name, "rating": rating.rating} for name in names]}, beside=tuple(notes))
 
 
 def _fresh(what: Import, state: Playbook) -> Any:
