@@ -47,7 +47,7 @@ BARE = """
 import resource, sys
 from tallybook.ledger.storage import idempotency as keys, spool
 from tallybook.projections.surfaces.console import output as answers
-from tallybook.projections.surfaces.cli import main as cli, plain
+from tallybook.projections.surfaces.cli import everyday, main as cli, upkeep
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.entry import run
 resource.setrlimit(resource.RLIMIT_NOFILE, (FEW, FEW))

@@ -111,6 +111,7 @@ reflect
 doctor
 uninstall
 hook --help
+completion bash
 """
 """Every verb, for a project that has the files which are named."""
 

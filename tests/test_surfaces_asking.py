@@ -197,7 +197,7 @@ def notes(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 def test_an_answer_says_what_a_hand_changed_that_is_not_in_it(
     here: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An entry that a hand took out, put in or changed is told where it is asked for, and all of them for lists."""
+    """A note names the manual edit of the entry that is asked about, and for a list the entries with manual edits."""
     commands.add(here, "Keep functions short", HUMAN)
     quiet = [("why", "kpt_001"), ("why", "kpt_002"), ("graveyard",), ("blame",), ("what-if",)]
     assert [""] * 5 == [notes(capsys, *words) for words in quiet]
@@ -207,17 +207,17 @@ def test_an_answer_says_what_a_hand_changed_that_is_not_in_it(
     back = {"name": "kpt_001", "text": "Use type hints", "helpful": 0, "harmful": 0}
     here.playbook.write_text(json.dumps(document | {"key_points": [kept, back]}), encoding="utf-8")
     said = {
-        "kpt_001": "it stands in playbook.json, where a hand put it",
+        "kpt_001": "a manual edit added it in playbook.json",
         "kpt_002": None,
-        "kpt_003": "a hand took it out of playbook.json",
-        "kpt_004": "a hand changed it in playbook.json",
+        "kpt_003": "a manual edit removed it from playbook.json",
+        "kpt_004": "a manual edit changed it in playbook.json",
     }
-    hint = "; the next command that writes takes it in\n"
+    hint = "; the next command that writes records it\n"
     for name, told in said.items():
         assert (f"note: {told}{hint}" if told else "") == notes(capsys, "why", name)
-    told = "note: the ledger does not know yet what playbook.json says of kpt_003, kpt_004, kpt_001"
+    told = "note: playbook.json has manual edits of kpt_003, kpt_004, kpt_001"
     assert told + hint == notes(capsys, "what-if")
-    assert "ledger does not know" not in notes(capsys, "what-if", "--at", "3")
+    assert "manual edits" not in notes(capsys, "what-if", "--at", "3")
 
 
 def test_a_playbook_without_a_ledger_is_told_of_in_short(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,7 +225,7 @@ def test_a_playbook_without_a_ledger_is_told_of_in_short(project: Path, capsys: 
     points = [{"name": f"kpt_00{number}", "text": "x" * number, "helpful": 0, "harmful": 0} for number in range(1, 8)]
     Project(project).playbook.write_text(json.dumps({"version": "1.0", "key_points": points}), encoding="utf-8")
     assert "of kpt_001, kpt_002, kpt_003, kpt_004, kpt_005 and 2 more; " in notes(capsys, "what-if")
-    assert "it stands in playbook.json" in notes(capsys, "why", "kpt_007")
+    assert "a manual edit added it in playbook.json" in notes(capsys, "why", "kpt_007")
 
 
 @pytest.mark.usefixtures("here")
@@ -242,8 +242,8 @@ def test_a_moment_inside_a_batch_is_told_beside_the_answer(
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        (["AC-06"], "ac06 is a component of the scores: `tallybook score --component ac06 --detail` tells why"),
-        (["score.session.overall"], "session.overall is a score: `tallybook score --session --detail` tells why"),
+        (["AC-06"], "ac06 is a component of the scores; run: tallybook score --component ac06 --detail"),
+        (["score.session.overall"], "session.overall is a score; run: tallybook score --session --detail"),
         (["ac99"], ""),
     ],
 )

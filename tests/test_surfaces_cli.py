@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 import json
 import os
 from pathlib import Path
@@ -16,7 +15,6 @@ import pytest
 from command_line import Answer, verbs
 from reference_model import book, extraction, point
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -231,13 +229,6 @@ def test_help_shows_an_example(run: Run, verb: str) -> None:
     answer = run(verb, "--help")
     assert (0, "") == (answer.code, answer.err)
     assert f"tallybook {verb}" in answer.out.partition("Example: ")[2].replace("\n  ", " ")
-
-
-@pytest.mark.parametrize("module", main.ELSEWHERE)
-def test_every_verb_of_a_module_is_listed(module: str) -> None:
-    """A verb that is added beside others is found by its name."""
-    found = import_module(f"tallybook.projections.surfaces.{module}").VERBS
-    assert {*main.ELSEWHERE[module]} == {verb.name for verb in found}
 
 
 def test_help_lists_every_verb(run: Run) -> None:

@@ -190,13 +190,31 @@ def test_every_verb_takes_a_project_after_it(run: Run, verb: str) -> None:
         ("export", "`tallybook replay --output FILE`"),
         ("remove", "`tallybook retire NAME`"),
         ("delete", "`tallybook retire NAME`"),
-        ("retir", "'retire'"),
+        ("retir", "did you mean retire"),
     ],
 )
 def test_a_word_that_is_no_verb_is_answered_with_the_right_one(run: Run, word: str, right: str) -> None:
     """What is not a verb exits 2 with the verb that does it, and never names `redact`."""
     answer = run(word, "kpt_001")
     assert (2, "", True, False) == (answer.code, answer.out, right in answer.err, "redact" in answer.err), answer.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["rate", "kpt_001", "helpful", "--reson", "x"],
+            "--reson is not an option of `tallybook rate`; did you mean --reason?",
+        ),
+        (["show", "--nowhere"], "--nowhere is not an option of `tallybook show`; see `tallybook show --help`"),
+        (["--jsno", "show"], "--jsno is not an option of `tallybook`; did you mean --json?"),
+        (["rate", "helpful"], "Missing argument 'NAME...'; see `tallybook rate --help`"),
+        (["frobnicate"], "'frobnicate' is not a command; see `tallybook --help`"),
+    ],
+)
+def test_a_wrong_option_is_answered_with_the_nearest_one(run: Run, words: list[str], says: str) -> None:
+    """A command line that is wrong exits 2 with what is wrong and what to do about it."""
+    assert (2, "", f"tallybook: {says}\n") == run(*words)
 
 
 def test_help_is_a_verb(run: Run) -> None:

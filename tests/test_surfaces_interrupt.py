@@ -45,7 +45,6 @@ def interrupted_at(module: str, *words: str) -> tuple[int, str, str]:
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("tallybook.projections.surfaces.cli.plain", ["show"]),
         ("tallybook.projections.surfaces.cli.everyday", ["show"]),
         ("attrs", ["show"]),
         ("tallybook.projections.surfaces.cli.main", ["log"]),

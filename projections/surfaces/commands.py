@@ -305,14 +305,14 @@ def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     return map(event_rows.row, events.events(reading.open_log(project), event_rows.Wanted(name)))
 
 
-def waiting(project: Project) -> str:
-    """Say what waits in the spool, empty where nothing does."""
+def spool_notes(project: Project) -> tuple[str, ...]:
+    """Return a note about the payloads in the spool, none where the spool is empty."""
     payloads, problems = spool.waiting(project.ledger)
     number = len(payloads) + len(problems)
     if not number:
-        return ""
-    files = "1 payload waits" if number == 1 else f"{number} payloads wait"
-    return f"{files} in the spool; the next command that writes takes it in"
+        return ()
+    files = "1 payload is" if number == 1 else f"{number} payloads are"
+    return (f"{files} in the spool; the next command that writes records {'it' if number == 1 else 'them'}",)
 
 
 def verify(

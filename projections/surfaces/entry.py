@@ -1,4 +1,4 @@
-"""Where the installed command begins: Click is loaded only once it is known to be needed."""
+"""The entry point of the installed command: a hook runs without Click, every other verb with it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main() -> NoReturn:
             hook.main(sys.argv[2:])
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
-        # While a module was loaded; `answers` catches what comes after that.
+        # Only while a module is imported; later interrupts end in `output.run_guarded`.
         if _is_hook(sys.argv[1:]):
             _leave(0)
         from tallybook.ledger.errors import EXIT_INTERRUPTED
@@ -29,9 +29,9 @@ def main() -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process with a code, once all that it printed is out.
+    """Flush the standard streams and end the process at once.
 
-    Python would first take apart what it loaded, piece by piece, which takes as long as loading a good part of it.
+    Python would free every loaded module first, which takes a good part of the time of loading them.
     """
     import os
 
@@ -39,7 +39,7 @@ def _leave(code: int) -> NoReturn:
         try:
             stream.flush()
         except (OSError, ValueError):
-            # Whose answer this was has been told by the code.
+            # The exit code already says whether the answer was written.
             continue
     os._exit(code)
 
@@ -54,12 +54,6 @@ def run(arguments: list[str]) -> int:
         from tallybook.projections.surfaces.hooks import handler
 
         return handler.run(arguments[1:])
-    # What is called again and again pays for no command line library.
-    from tallybook.projections.surfaces.cli import plain
-
-    said = plain.read(arguments)
-    if said is not None:
-        return plain.run(said)
     from tallybook.projections.surfaces.cli import main as cli
 
     return cli.run(arguments)

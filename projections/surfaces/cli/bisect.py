@@ -1,10 +1,10 @@
-"""The verb `bisect`: a condition and a stretch of history in, the event that made it true out. It records nothing."""
+"""The verb `bisect`: find the event that made a condition true. It records nothing."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -38,7 +38,7 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
     condition = parse(text)
     begin, end = (_seq(project, when, option) for option, when in zip(("--from", "--to"), stretch, strict=True))
     if begin is not None and end is not None and end < begin:
-        raise BadInputError(f"--to {stretch[1]}", f"lies before --from {stretch[0]}", "exchange them")
+        raise BadInputError(f"--to {stretch[1]}", f"is before --from {stretch[0]}", "exchange them")
     found = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if found.turn is None and name not in found.book.used:
@@ -73,9 +73,9 @@ def lines(told: Mapping[str, Any], *, last: bool) -> Iterator[str]:
     event, values = told["event"], told["after"]
     if event is None:
         yield (
-            "it held where the search began, and never became true behind that"
+            "it was already true at the start and did not become true again"
             if told["began"]
-            else "it never became true"
+            else "it did not become true"
         )
         yield from (f"  {term} is {_value(value)}" for term, value in values.items())
         return
@@ -87,7 +87,7 @@ def lines(told: Mapping[str, Any], *, last: bool) -> Iterator[str]:
         was = told["before"][term]
         yield f"  {term} is {_value(value)}" + ("" if was == value else f", was {_value(was)}")
     if told["moment"] != event["seq"]:
-        yield f"`tallybook show --at {told['moment']}` is the first moment that shows it"
+        yield f"the first playbook that shows it: tallybook show --at {told['moment']}"
 
 
 def _value(value: Any) -> str:
@@ -101,17 +101,17 @@ def _value(value: Any) -> str:
 
 @click.command(epilog="Example: tallybook bisect 'kpt_003.harmful > kpt_003.helpful'")
 @click.argument("condition")
-@click.option("--from", "begin", metavar="WHEN", help="Search behind this moment.")
+@click.option("--from", "begin", metavar="WHEN", help="Search after this moment.")
 @click.option("--to", "end", metavar="WHEN", help="Search up to this moment.")
-@click.option("--last", is_flag=True, help="The last time that it became true, not the first.")
+@click.option("--last", is_flag=True, help="Find the last such event instead of the first.")
 @as_json
 @click.pass_obj
 def bisect(project: Project, /, **options: Any) -> int:
-    """Find the event at which a condition became true.
+    """Find the event that made a condition true.
 
-    A CONDITION compares (> >= < <= == !=) whole numbers, count (how many entries stand), NAME.helpful and NAME.harmful,
-    asks exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or NAME.text contains "words", and joins
-    these by and, or, not and parentheses. A NAME with other characters than letters, digits, _ and - is quoted.
+    A CONDITION compares (> >= < <= == !=) whole numbers, count (the number of entries), NAME.helpful and NAME.harmful,
+    tests exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or NAME.text contains "words", and joins
+    these with and, or, not and parentheses. Quote a NAME with characters other than letters, digits, _ and -.
     """
     found = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
     told = turn_json(found)
@@ -123,6 +123,3 @@ def bisect(project: Project, /, **options: Any) -> int:
         for line in lines(told, last=options["last"]):
             say(terminal.harmless(line))
     return EXIT_NO if found.turn is None else 0
-
-
-VERBS: Final = (bisect,)

@@ -149,9 +149,9 @@ def _total(difference: Diff) -> str:
 @as_json
 @click.pass_obj
 def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) -> None:
-    """Tell what changed in the playbook between two moments, the second of them now unless it is given.
+    """Compare the playbook at two moments.
 
-    A and B are each a WHEN, as for `show --at`. B may be the earlier one.
+    A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
     """
     before, after, difference = between(project, first, second)
     for line in (*before.notes, *after.notes):
@@ -164,6 +164,3 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
     console = terminal.console_for(sys.stdout)
     lines = diff_lines(difference, _missing(before, after), _since(before, after))
     terminal.changes(console, f"From {before.told}", f"to {after.told}", lines, _total(difference))
-
-
-VERBS: Final = (diff,)

@@ -1,98 +1,196 @@
-"""The verbs of every day, which agents, hooks and CI call again and again: what each does with its options.
-
-Without Click and, where the answer is JSON, without Rich: ``cli`` has their help, and ``plain`` reads their options
-where they are spelled out. A verb takes its options under the names of its parameters in ``cli``, returns its exit
-code, and raises for whatever goes wrong.
-"""
+"""The verbs of every day: show, add, rate, record, why, needs-ratings."""
 
 from __future__ import annotations
 
 import sys
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO
+from tallybook.ledger.errors import EXIT_NO, BadInputError
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import output
-from tallybook.projections.surfaces.console.progress import METER
-from tallybook.projections.surfaces.writing.requests import Rating
+from tallybook.projections.surfaces.console.options import as_json, at_when, delivery, find_moment, with_reason
+from tallybook.projections.surfaces.console.output import answer, note
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+    from tallybook.projections.surfaces.history import entry_story
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-def add(project: Project, options: Mapping[str, Any]) -> int:
-    """Add a new key point."""
-    text = output.given_text(options["text"], "the text of the entry") or ""
-    done = commands.add(project, text, output.said_by(options), options["key"], again=options["again"])
-    output.told(done, as_json=options["as_json"])
-    return 0
+@click.command(epilog="Example: tallybook show --at 2026-11-01")
+@at_when
+@as_json
+@click.pass_obj
+def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
+    """Show the playbook, now or as of a moment.
 
-
-def rate(project: Project, options: Mapping[str, Any]) -> int:
-    """Rate entries, in one batch."""
-    given = Rating(options["names"], options["rating"], options["reason"])
-    done = commands.rate_all(project, given, output.said_by(options), options["key"])
-    output.told(done, as_json=options["as_json"], with_counts=True)
-    return 0
-
-
-def record(project: Project, options: Mapping[str, Any]) -> int:
-    """Record an extraction result as one batch."""
-    by = output.said_by(options)
-    payload = strict_json.loads(*output.read_input(options["file"], "an extraction result, a JSON object"))
-    output.told(commands.record(project, payload, by, options["key"]), as_json=options["as_json"])
-    return 0
-
-
-def stood(project: Project, when: str | None) -> commands.Then | None:
-    """Return the playbook at a moment, None without one; what a person should hear of it goes to standard error."""
+    WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
+    session), session:ID+ (after it) or git:REV (the playbook of a commit).
+    """
     then = None if when is None else commands.at(project, when)
-    for line in () if then is None else then.notes:
-        output.note(line)
-    return then
-
-
-def show(project: Project, options: Mapping[str, Any]) -> int:
-    """Show the playbook, now or as it stood."""
-    then = stood(project, options["when"])
-    playbook = commands.show(project) if then is None else playbook_dict(then.playbook)
-    if waits := commands.waiting(project):
-        output.note(waits)
-    if options["as_json"]:
-        output.answer(playbook)
+    playbook = playbook_dict(commands.now(project) if then is None else then.playbook)
+    for line in (*(() if then is None else then.notes), *commands.spool_notes(project)):
+        note(line)
+    if as_json:
+        answer(playbook)
     else:
-        _table(playbook, None if then is None else then.told)
-    return 0
+        from tallybook.projections.surfaces.console import terminal
+
+        console, moment = terminal.console_for(sys.stdout), None if then is None else then.told
+        terminal.playbook_table(console, playbook["key_points"], playbook["last_updated"], moment)
 
 
-def _table(playbook: Mapping[str, Any], told: str | None = None) -> None:
-    """Show a playbook to a person."""
+@click.command(epilog='Example: tallybook add "Quote ids as strings in JSON."')
+@click.argument("text")
+@click.option("--again", is_flag=True, help="Accept a redacted text again, from now on.")
+@delivery("human")
+@as_json
+@click.pass_obj
+def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json: bool, **by: str | None) -> None:
+    """Add an entry to the playbook.
+
+    A TEXT of - is read from standard input. The answer has the entry's name.
+    """
+    given = output.given_text(text, "the text of the entry") or ""
+    done = commands.add(project, given, output.provenance_of(by), key, again=again)
+    output.print_outcome(done, as_json=as_json)
+
+
+@click.command(epilog="Example: tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
+@click.argument("names", metavar="NAME...", nargs=-1, required=True)
+@click.argument("rating")
+@with_reason
+@delivery("human")
+@as_json
+@click.pass_obj
+def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
+    """Rate entries helpful, harmful or neutral.
+
+    All names of one command are recorded as one batch.
+    """
+    from tallybook.projections.surfaces.writing.requests import Rating
+
+    given = Rating(options["names"], options["rating"], options["reason"])
+    done = commands.rate_all(project, given, output.provenance_of(options), options["key"])
+    output.print_outcome(done, as_json=as_json, with_counts=True)
+
+
+@click.command(
+    epilog='Example: echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
+)
+@click.argument("file", default="-")
+@delivery("reflector")
+@as_json
+@click.pass_obj
+def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **by: str | None) -> None:
+    """Record ratings and new entries from JSON.
+
+    FILE holds an extraction result, one JSON object, recorded as one batch; - is standard input.
+    """
+    provenance = output.provenance_of(by)
+    payload = strict_json.loads(*output.read_input(file, "an extraction result, a JSON object"))
+    output.print_outcome(commands.record(project, payload, provenance, key), as_json=as_json)
+
+
+@click.command(epilog="Example: tallybook why kpt_003 --chart; tallybook why type hints")
+@click.argument("words", metavar="NAME|WORDS", nargs=-1, required=True)
+@at_when
+@click.option("--chart", "charted", is_flag=True, help="Draw the helpful and harmful counts over time.")
+@click.option("--trail", is_flag=True, help="List every event that concerns the entry.")
+@as_json
+@click.pass_obj
+def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_json: bool, **shown: bool) -> int:
+    """Explain an entry: its origin, its ratings and its fate.
+
+    Give its name or words of its text. Entries that left the playbook are included.
+    """
+    from tallybook.projections.entry_history.explanation import explain
+    from tallybook.projections.surfaces.console import notices
+    from tallybook.projections.surfaces.history import entry_story
+
+    name = " ".join(words)
+    if as_json and any(shown.values()):
+        raise BadInputError("--json", "excludes --chart and --trail", "leave them out; it has every event and count")
+    moment = find_moment(project, when)
+    try:
+        story, standing, tell = entry_story.story_of(project, name, moment)
+    except entry_story.SeveralPointsError as several:
+        _print_matches(several, as_json=as_json)
+        raise
+    explained, extras = explain(story, standing, tell)
+    notices.note_pending(project, moment, standing.book, story.name)
+    if as_json:
+        answer(explained | extras)
+    else:
+        notices.note_moment(moment, standing)
+        _print_story(explained, extras, as_of=when is not None, **shown)
+    if explained["status"] != "unknown":
+        return 0
+    if hint := _score_hint(project, name):
+        note(hint)
+    return EXIT_NO
+
+
+def _score_hint(project: Project, name: str) -> str:
+    """Return the command that explains the score of a name, empty where there is no such score."""
+    # Imported here because the configuration of the scores is YAML, which is slow to load.
+    from tallybook.projections.scores.configuration.model import score_id
+    from tallybook.projections.surfaces.scores import configuration
+
+    try:
+        config = configuration.load(project)
+    except BadInputError:
+        return ""
+    wanted = score_id(name)
+    if wanted in config.components:
+        return f"{wanted} is a component of the scores; run: tallybook score --component {wanted} --detail"
+    return f"{wanted} is a score; run: tallybook score --session --detail" if wanted in config.score_ids else ""
+
+
+def _print_matches(several: entry_story.SeveralPointsError, *, as_json: bool) -> None:
+    """Print the entries whose text has the words."""
+    if as_json:
+        answer({"matches": several.matches})
+        return
+    from tallybook.projections.surfaces.console import entry_story as stories
     from tallybook.projections.surfaces.console import terminal
 
-    terminal.playbook_table(terminal.console_for(sys.stdout), playbook["key_points"], playbook["last_updated"], told)
+    stories.matches(terminal.console_for(sys.stdout), several.matches)
+    sys.stdout.flush()
 
 
-def verify(project: Project, options: Mapping[str, Any]) -> int:
-    """Verify the ledger, from its first byte to its last."""
-    from tallybook.projections.surfaces.console import verdict as verdicts
+def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, charted: bool, trail: bool, as_of: bool) -> None:
+    from tallybook.projections.surfaces.console import entry_story as stories
+    from tallybook.projections.surfaces.console import terminal
 
-    verdict = commands.verify(project, METER.update, options["expect"])
-    salvaged = commands.salvage(project) if options["salvaging"] else None
-    drift = commands.drift(project) if verdict.ok else None
-    code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None else EXIT_NO
-    if options["as_json"]:
-        saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
-        output.answer(verdicts.verdict_json(verdict, drift) | saved)
-        return code
-    for line in verdicts.verdict_lines(verdict, drift):
-        output.say(line)
-    if salvaged is not None:
-        for first, last in verdict.missing:
-            if last is None or last >= first:
-                output.say(f"missing: seq {first} to {'the end' if last is None else last}")
-        _table(salvaged)
-    return code
+    console = terminal.console_for(sys.stdout)
+    stories.story(console, explained, extras, trail=trail, then=as_of)
+    if charted:
+        from tallybook.projections.surfaces.console import chart
+
+        chart.chart(console, explained)
+
+
+@click.command("needs-ratings", epilog="Example: tallybook needs-ratings --limit 5")
+@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="List at most this many.")
+@as_json
+@click.pass_obj
+def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
+    """List the entries that most need ratings.
+
+    First comes the entry with the widest 95 % interval of its share of helpful ratings.
+    """
+    from tallybook.projections.playbook.confidence import needs_ratings as rank
+
+    rows = rank(commands.now(project))[:limit]
+    for line in commands.spool_notes(project):
+        note(line)
+    if as_json:
+        answer(rows)
+        return
+    from tallybook.projections.surfaces.console import tables, terminal
+
+    tables.needs_ratings(terminal.console_for(sys.stdout), rows)

@@ -1,4 +1,4 @@
-"""``log``: the events of the ledger as a person or a script asks for them, once or for as long as they come."""
+"""The verb `log`: list events, once or as they are appended."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def wanted_of(project: Project, options: Mapping[str, Any]) -> Wanted:
     since = _bound(project, "--since", options["since"])
     until = _bound(project, "--until", options["until"])
     if since is not None and until is not None and since >= until:
-        note(f"--until {options['until']} is not behind --since {options['since']}: nothing lies between")
+        note(f"--until {options['until']} is not after --since {options['since']}: no event is between them")
     return Wanted(options["name"], session, options["rater"], options["kinds"], since or 0, until)
 
 
@@ -85,36 +85,35 @@ def wait_for_more() -> bool:
 
 @click.command(epilog="Example: tallybook log kpt_001 --since 2d --kind 'point.*' --rater reflector --json")
 @click.argument("name", required=False)
-@click.option("--since", metavar="WHEN", help="Only what came behind that moment.")
-@click.option("--until", metavar="WHEN", help="Only what came up to that moment.")
+@click.option("--since", metavar="WHEN", help="List only events after this moment.")
+@click.option("--until", metavar="WHEN", help="List only events up to this moment.")
 @click.option(
     "--session",
     metavar="ID",
-    help="Only what comes from this session; the beginning of its id will do, but not with --follow.",
+    help="List only events of this session; a prefix will do.",
 )
-@click.option("--rater", metavar="R", help="Only what comes from this rater: human, agent, reflector, import, …")
+@click.option("--rater", metavar="R", help="List only events of this rater: human, reflector, …")
 @click.option(
-    "--kind", "kinds", metavar="K", multiple=True, help="Only events of this kind, or of point.*; repeatable."
+    "--kind", "kinds", metavar="K", multiple=True, help="List only this kind, or a family (point.*); repeatable."
 )
-@click.option(
-    "--follow", is_flag=True, help="Go on with what is appended, until interrupted; --since '~0' for that alone."
-)
-@click.option("-n", "--limit", "limit", metavar="N", type=click.IntRange(1), help="Only the last N of them.")
+@click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
+@click.option("-n", "--limit", "limit", metavar="N", type=click.IntRange(1), help="List only the last N of them.")
 @as_json
 @click.pass_obj
 def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> None:
-    """List the events of the ledger, newest last; with a NAME, those that concern it.
+    """List events, newest last.
 
-    The update that prunes entries names none of them: `why NAME` tells it.
-    WHEN is as for `show --at`; --since A --until B lists what `diff A B` comes of.
+    With a NAME, only the events that name this entry; an update that prunes entries names none, `why NAME` shows it.
+    WHEN is as for `show --at`; --since A --until B lists the events between the playbooks of `diff A B`.
+    --follow --since '~0' lists new events only. --follow takes the whole id of a --session.
     """
     ledger, wanted = open_log(project), wanted_of(project, options | {"follow": follow})
     for kind in wanted.kinds:
         if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
-            note(f"--kind {kind}: no kind that this Tallybook knows; one is point.rated, and a family point.*")
+            note(f"--kind {kind}: not a kind of this Tallybook; a kind is point.rated, a family is point.*")
     if wanted.rater is not None and not comes_from(ledger, wanted.rater):
         names = ", ".join(raters(ledger)) or "none yet"
-        note(f"--rater {wanted.rater}: no event comes from this rater; the raters in this ledger: {names}")
+        note(f"--rater {wanted.rater}: no event is of this rater; raters in this ledger: {names}")
     limit = options["limit"]
     if limit is not None and wanted == Wanted(since=wanted.since):
         wanted = attrs.evolve(wanted, since=max(wanted.since, ledger.head().seq - limit))
@@ -176,6 +175,3 @@ def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
     click.echo_via_pager(lines())
     if errors:
         raise errors[0]
-
-
-VERBS: Final = (log,)

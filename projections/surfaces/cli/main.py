@@ -1,106 +1,92 @@
-"""The command line: options in, answers out, errors as one line and an exit code."""
+"""The command line as a whole: it finds the verb, prints help by groups, and reports errors with an exit code."""
 
 from __future__ import annotations
 
-from importlib import import_module
 import os
-from pathlib import Path
-import sys
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError
-from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.cli import everyday
-from tallybook.projections.surfaces.cli.plain import RECORD_RATER
-from tallybook.projections.surfaces.console import output as answers
-from tallybook.projections.surfaces.console.options import as_json, at_when, delivery, reasoned, said
-from tallybook.projections.surfaces.console.output import answer, complain, guarded, note, read_input, said_by
-from tallybook.projections.surfaces.console.progress import METER
-from tallybook.projections.surfaces.workspace.project import Project, find_project
+from tallybook.ledger.errors import EXIT_BAD_INPUT
+from tallybook.projections.surfaces.cli.verbs import GROUPS, VERBS
+from tallybook.projections.surfaces.console.options import as_json
+from tallybook.projections.surfaces.console.output import complain, run_guarded
+from tallybook.projections.surfaces.workspace.project import find_project
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rich.console import Console
+    from click.shell_completion import CompletionItem
 
-
-def console() -> Console:
-    """Return the terminal; Rich is loaded only for a person's answer."""
-    from tallybook.projections.surfaces.console import terminal
-
-    return terminal.console_for(sys.stdout)
-
-
-ELSEWHERE: Final = {
-    "cli.entries": ("why", "blame", "graveyard", "needs-ratings", "sql"),
-    "cli.bisect": ("bisect",),
-    "cli.diff": ("diff",),
-    "cli.curate": ("retire", "restore", "pin", "unpin", "reword", "merge", "undo"),
-    "install.cli": ("init", "uninstall"),
-    "cli.log": ("log",),
-    "reflection.cli": ("reflect",),
-    "scores.cli.gate": ("gate", "baseline"),
-    "scores.cli.metrics": ("metrics",),
-    "scores.cli.score": ("score",),
-    "cli.whatif": ("what-if",),
+ALTERNATIVES: Final = {
+    "delete": "use `tallybook retire NAME`, which takes an entry out",
+    "edit": "use `tallybook reword NAME TEXT`, which changes the text of an entry",
+    "export": "use `tallybook replay --output FILE` or `tallybook show --json`",
+    "list": "use `tallybook show` for entries, or `tallybook log` for events",
+    "remove": "use `tallybook retire NAME`, which takes an entry out",
+    "status": "use `tallybook doctor` to check the ledger, or `tallybook show` for entries",
 }
-"""Module of the shell → the verbs in it. It is loaded when one of them is asked for."""
+"""Word that people try and that is not a verb → what to use."""
 
+_NAME_WIDTH: Final = max(map(len, VERBS))
 
-INSTEAD: Final = {
-    "delete": "`tallybook retire NAME` takes an entry out",
-    "edit": "`tallybook reword NAME TEXT` changes the text of an entry",
-    "export": "`tallybook replay --output FILE` writes the playbook, `tallybook show --json` prints it",
-    "list": "`tallybook show` lists the entries, `tallybook log` the events",
-    "remove": "`tallybook retire NAME` takes an entry out",
-    "status": "`tallybook doctor` checks the ledger, `tallybook show` lists the entries",
-}
-"""What people try that is not a verb → which one does it."""
+COMPLETE_VARIABLE: Final = "_TALLYBOOK_COMPLETE"
+"""Environment variable by which a shell asks for its completion script or for completions."""
 
 
 class Verbs(click.Group):
-    """The verbs here, and those elsewhere."""
+    """The verbs of the table; a verb's module is imported only when the verb is used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names of all of them."""
-        return sorted({*super().list_commands(ctx), *(name for names in ELSEWHERE.values() for name in names)})
+        """Return the names of all verbs."""
+        del ctx
+        return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return a verb, None where there is none of the name."""
-        for module, names in ELSEWHERE.items():
-            if cmd_name in names:
-                for verb in import_module(f"tallybook.projections.surfaces.{module}").VERBS:
-                    self.add_command(verb)
-        command = super().get_command(ctx, cmd_name)
-        if command is not None and _PROJECT not in command.params:
+        del ctx
+        if cmd_name not in VERBS:
+            return None
+        command = VERBS[cmd_name].load()
+        if _PROJECT not in command.params:
             command.params.append(_PROJECT)
         return command
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the verb and its words; for ``help`` the verb that it is about, to print that one's help."""
+        """Return the verb and its arguments; ``help VERB`` becomes ``VERB --help``."""
         word = args[0]
-        if word == "help":
+        if word == "help" and not ctx.resilient_parsing:
             about = [one for one in args[1:] if one != "help" and not one.startswith("-")]
             if not about:
                 click.echo(ctx.get_help())
                 ctx.exit()
             return self.resolve_command(ctx, [about[0], "--help"])
-        if self.get_command(ctx, word) is None and not word.startswith("-"):
-            if word in INSTEAD:
-                raise click.UsageError(f"{word!r} is not a command; {INSTEAD[word]}.", ctx)
-            raise click.exceptions.NoSuchCommand(word, possibilities=self.list_commands(ctx), ctx=ctx)
-        return super().resolve_command(ctx, args)
+        if word in VERBS or word.startswith("-") or ctx.resilient_parsing:
+            return super().resolve_command(ctx, args)
+        raise click.exceptions.NoSuchCommand(word, possibilities=VERBS, ctx=ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs, one section for each group."""
+        del ctx
+        for group, verbs in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(verb.name.ljust(_NAME_WIDTH), verb.summary) for verb in verbs])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Return the options and verbs that begin with a text; Click would import every verb for its summary."""
+        from click.shell_completion import CompletionItem
+
+        verbs = [CompletionItem(name, help=verb.summary) for name, verb in VERBS.items() if name.startswith(incomplete)]
+        return verbs + click.Command.shell_complete(self, ctx, incomplete)
 
 
 def _enter_project(context: click.Context, _option: click.Parameter, folder: str | None) -> None:
-    """Find the project: the one that is named after the verb, else as named before it."""
-    named = context.find_root().params
-    named["folder"] = folder or named["folder"]
-    context.obj = find_project(named["folder"], must_exist=True)
+    """Find the project; ``--project`` after the verb wins over ``--project`` before it."""
+    params = context.find_root().params
+    params["folder"] = folder or params["folder"]
+    context.obj = find_project(params["folder"], must_exist=True)
 
 
 _PROJECT: Final = click.Option(
@@ -112,241 +98,60 @@ _PROJECT: Final = click.Option(
 @click.group(
     cls=Verbs,
     invoke_without_command=True,
-    epilog="Example: tallybook rate kpt_003 harmful && tallybook why kpt_003",
+    epilog="Run `tallybook help COMMAND` for its options and examples. Example: tallybook rate kpt_003 harmful",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option("--project", "folder", metavar="DIR", help="The project; else CLAUDE_PROJECT_DIR, else found from here.")
+@click.option("--project", "folder", metavar="DIR", help="Use the project in DIR instead of finding it.")
 @as_json
-@click.version_option(package_name="tallybook", prog_name="tallybook")
+@click.version_option(package_name="tallybook", prog_name="tallybook", help="Print the version and exit.")
+@click.help_option("-h", "--help", help="Print this help and exit.")
 @click.pass_context
 def tallybook(context: click.Context, /, *, as_json: bool, **_: Any) -> None:
     """An event-sourced ledger of ratings for coding agents.
 
-    Every rating is appended as an event; playbook.json is a replay of them.
-    --project and --json may also come after the command.
+    Every rating is appended to the ledger as an event; playbook.json is a
+    replay of the events. --project and --json may follow the command.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
-        return
-    if as_json:
+    elif as_json:
         context.default_map = {context.invoked_subcommand: {"as_json": True}}
 
 
-@tallybook.command("import", epilog="Example: tallybook import .claude/playbook.json")
-@click.argument("file")
-@as_json
-@click.pass_obj
-def import_(project: Project, /, *, file: str, as_json: bool) -> None:
-    """Take a legacy playbook in as seed events."""
-    data, source = read_input(file, "a playbook, as JSON")
-    done = commands.import_file(project, data, source)
-    if as_json:
-        answer({"imported": done.imported, "skipped": done.skipped, "problems": list(done.problems)})
-        return
-    entries = f"{done.imported} {'entry' if done.imported == 1 else 'entries'} imported from {source}"
-    again = "; this file was imported before" if done.repeated else ""
-    click.echo(entries + (f", {done.skipped} skipped" if done.skipped else "") + again)
-    if done.problems:
-        from tallybook.projections.surfaces.console import terminal
-
-        terminal.problems(console(), done.problems)
-
-
-@tallybook.command(epilog='Example: tallybook add "Quote ids as strings in JSON."')
-@click.argument("text")
-@click.option("--again", is_flag=True, help="Accept a text that was redacted, from now on.")
-@delivery("human")
-@as_json
-@click.pass_obj
-def add(project: Project, /, **options: Any) -> int:
-    """Add a new key point; the answer has its name. A TEXT of - is read from standard input."""
-    return everyday.add(project, options)
-
-
-@tallybook.command(epilog="Example: tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
-@click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.argument("rating")
-@reasoned
-@delivery("human")
-@as_json
-@click.pass_obj
-def rate(project: Project, /, **options: Any) -> int:
-    """Rate entries helpful, harmful or neutral, in one batch."""
-    return everyday.rate(project, options)
-
-
-@tallybook.command(
-    epilog='Example: echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
-)
-@click.argument("file", default="-")
-@delivery(RECORD_RATER)
-@as_json
-@click.pass_obj
-def record(project: Project, /, **options: Any) -> int:
-    """Record an extraction result, a JSON object, as one batch."""
-    return everyday.record(project, options)
-
-
-BLIND: Final = (
-    "Compare no chain value: quicker, and what was changed in the ledger is believed. So playbook.json is left alone; "
-    "the playbook is printed, or written to --output."
-)
-
-
-@tallybook.command(epilog="Example: tallybook replay --at 2d --output before.json")
-@at_when
-@click.option("--output", metavar="FILE", help="Write to FILE instead, or to standard output for -.")
-@click.option("--check", "checking", is_flag=True, help="Write nothing; exit 1 where a file is not the replay.")
-@click.option("--no-verify", "blind", is_flag=True, help=BLIND)
-@as_json
-@click.pass_obj
-def replay(project: Project, /, *, when: str | None, output: str | None, as_json: bool, **how: bool) -> None:
-    """Rebuild playbook.json from the ledger; with --at, print it as it stood, or write it to --output."""
-    checking, blind = how["checking"], how["blind"]
-    if checking and not (when is None and output is None):
-        raise BadInputError("--check", "goes with neither --at nor --output")
-    if checking and blind:
-        raise BadInputError("--check", "verifies the ledger first", "leave out --no-verify")
-    then = _blindly(project, when) if blind else everyday.stood(project, when)
-    if checking:
-        from tallybook.projections.surfaces.scores.cli import score
-
-        commands.check(project)
-        score.check(project)
-        told_path(project.playbook, "is what the ledger says", as_json=as_json)
-    elif output == "-" or (then is not None and output is None):
-        sys.stdout.buffer.write(commands.replay_bytes(project, then))
-    elif output is not None:
-        commands.write_replay(project, then, Path(output))
-        beside = "" if then is None else f", as of {then.told}"
-        told_path(Path(output), "written", as_json=as_json, beside=beside, blind=blind)
+def usage_message(error: click.ClickException) -> str:
+    """Return what is wrong with a command line, and what to do about it."""
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    command = "tallybook" if context is None else context.command_path
+    if isinstance(error, click.exceptions.NoSuchCommand):
+        word, near = error.command_name, error.possibilities
+        what = f"{word!r} is not a command"
+        if word in ALTERNATIVES:
+            return f"{what}; {ALTERNATIVES[word]}"
+    elif isinstance(error, click.NoSuchOption):
+        what, near = f"{error.option_name} is not an option of `{command}`", error.possibilities
     else:
-        from tallybook.projections.surfaces.scores.cli import score
-
-        commands.replay(project)
-        begun = os.path.lexists(project.playbook)
-        what, beside = ("written", "") if begun else ("not begun", ", the ledger says nothing of a playbook")
-        # All of it before the answer: what fails behind that would be an error beside a yes.
-        lines = list(score.rebuilt(project))
-        told_path(project.playbook, what, as_json=as_json, beside=beside)
-        for line in lines:
-            note(line)
-
-
-def _blindly(project: Project, when: str | None) -> commands.Then:
-    """Return the playbook now, or at a moment, no chain value being compared; that is told on standard error."""
-    from tallybook.projections.surfaces.history.as_of import unproven
-
-    found = unproven(project, when)
-    for line in found.notes:
-        note(line)
-    return commands.Then(found.state, found.told, found.notes)
-
-
-def told_path(path: Path, what: str, *, as_json: bool, beside: str = "", blind: bool = False) -> None:
-    """Print what became of a file, and to a person also what else there is to say of it.
-
-    Args:
-        path: The file.
-        what: What became of it.
-        as_json: Whether a program asks.
-        beside: What else a person is told.
-        blind: Whether no chain value was compared, which both are told.
-    """
-    if as_json:
-        answer({"path": str(path), "result": what} | ({"verified": False} if blind else {}))
-    else:
-        click.echo(f"{path} {what}{beside}{', not verified' if blind else ''}")
-
-
-@tallybook.command(epilog="Example: tallybook show --at 2026-11-01")
-@at_when
-@as_json
-@click.pass_obj
-def show(project: Project, /, **options: Any) -> int:
-    """Show the playbook, now or as it stood."""
-    return everyday.show(project, options)
-
-
-@tallybook.command(epilog="Example: tallybook verify --json")
-@click.option("--expect", metavar="SEQ:CHAIN", help="What was noted elsewhere must stand in the ledger.")
-@click.option("--salvage", "salvaging", is_flag=True, help="Show the playbook folded from what is whole.")
-@as_json
-@click.pass_obj
-def verify(project: Project, /, **options: Any) -> int:
-    """Verify the ledger, from its first byte to its last."""
-    return everyday.verify(project, options)
-
-
-@tallybook.command(epilog="Example: tallybook doctor --json")
-@as_json
-@click.pass_obj
-def doctor(project: Project, /, *, as_json: bool) -> int:
-    """Tell what ails the ledger, in plain words, and what mends it; nothing is changed."""
-    from tallybook.projections.surfaces.doctor import checks
-
-    return checks.print_findings(checks.run_checks(project, METER.update), as_json=as_json)
-
-
-@tallybook.command(
-    epilog="Example: tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo"
-)
-@click.argument("event", metavar="[ID]", required=False)
-@click.option("--text", help="Every event and file that holds this text; - reads it from standard input.")
-@click.option("--reason", help="Why it must go; kept in the ledger.")
-@click.option("--dry-run", is_flag=True, help="Say what holds it and change nothing.")
-@click.option("--yes", is_flag=True, help="Redact --text without asking.")
-@said("human")
-@as_json
-@click.pass_obj
-def redact(project: Project, /, **options: Any) -> int:
-    """Take a text out of the ledger and every file of the project; what it proved stays proven.
-
-    ID is an event's id or sequence number, as `log` shows them: its whole text goes, wherever it stands.
-    """
-    from tallybook.projections.surfaces.writing import redact as redacting
-
-    target = redacting.Target(options["event"], answers.given_text(options["text"]))
-    if (target.event is None) is (target.text is None):
-        raise BadInputError("redact", "takes either the ID of an event or --text", "nothing was redacted")
-    if options["dry_run"]:
-        return redacting.tell(redacting.look(project, target), "would be redacted", as_json=options["as_json"])
-    if not (options["reason"] or "").strip():
-        raise BadInputError("--reason", "is missing", "say why the text must go; nothing was redacted")
-    if target.text is not None and not options["yes"]:
-        redacting.confirm(project, target, as_json=options["as_json"])
-    done = redacting.apply(project, target, options["reason"], said_by(options))
-    return redacting.tell(done, "redacted", as_json=options["as_json"])
-
-
-@tallybook.command(
-    "hook", epilog='Example: echo \'{"hook_event_name": "SessionStart", "session_id": "s1"}\' | tallybook hook'
-)
-@click.argument("agent", default="claude")
-def hook_(agent: str) -> int:
-    """Handle one payload of an agent's hook on standard input; always ends with 0.
-
-    It tells a session the playbook once, records which entries the agent cites, and notes what is to be reflected on.
-    """
-    from tallybook.projections.surfaces.hooks import handler
-
-    return handler.run([agent])
+        what, near = error.format_message().rstrip("."), None
+    return f"{what}; " + (f"did you mean {near[0]}?" if near else f"see `{command} --help`")
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run the command line and return its exit code; whatever goes wrong is one line on standard error."""
+    """Run the command line and return its exit code; an error is one line on standard error."""
 
     def work() -> int:
+        if instruction := os.environ.get(COMPLETE_VARIABLE):
+            from click.shell_completion import shell_complete
+
+            return shell_complete(tallybook, {}, "tallybook", COMPLETE_VARIABLE, instruction)
         try:
-            # Not main(), which would answer a closed pipe by itself, and otherwise than we do.
+            # Not main(): it would handle a closed pipe itself, and differently.
             with tallybook.make_context("tallybook", list(arguments)) as context:
                 result = tallybook.invoke(context)
-        except click.exceptions.Exit as done:
-            return done.exit_code
+        except click.exceptions.Exit as end:
+            return end.exit_code
         except click.Abort:
             raise KeyboardInterrupt from None
         except click.ClickException as error:
-            return complain(f"{error.format_message()} See `tallybook --help`.", EXIT_BAD_INPUT)
+            return complain(usage_message(error), EXIT_BAD_INPUT)
         return result if isinstance(result, int) else 0
 
-    return guarded(work)
+    return run_guarded(work)

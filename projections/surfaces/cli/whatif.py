@@ -18,7 +18,7 @@ from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import notices
-from tallybook.projections.surfaces.console.options import as_json, at_when, noted
+from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.history import moments, reading
 
@@ -166,27 +166,25 @@ def _counts(row: Mapping[str, Any]) -> str:
 
 
 @click.command("what-if", epilog="Example: tallybook what-if --floor 5 --without session:5f1c2f0e")
-@click.option("--policy", type=click.Choice(list(POLICIES)), help="Who goes; sticky is the default of the playbook.")
-@click.option("--floor", metavar="N", type=_COUNTS, help="The fewest harmful ratings at which an entry goes.")
-@click.option("--margin", metavar="N", type=_COUNTS, help="How many more of them than helpful ones that takes.")
-@click.option("--half-life", metavar="AGE", help="The age at which a rating counts half, such as 90d.")
-@click.option(
-    "--without", metavar="WHAT", multiple=True, help="session:ID, rater:NAME, or SEQ for its whole batch; repeatable."
-)
+@click.option("--policy", type=click.Choice(list(POLICIES)), help="Prune by this policy; the playbook's own is sticky.")
+@click.option("--floor", metavar="N", type=_COUNTS, help="Prune at N harmful ratings or more.")
+@click.option("--margin", metavar="N", type=_COUNTS, help="Prune at N more harmful than helpful ratings or more.")
+@click.option("--half-life", metavar="AGE", help="Count a rating of this age half, such as 90d.")
+@click.option("--without", metavar="WHAT", multiple=True, help="Leave out session:ID, rater:NAME or SEQ; repeatable.")
 @at_when
-@click.option("--output", metavar="FILE", help="Write that playbook to FILE, or to standard output for -.")
+@click.option("--output", metavar="FILE", help="Write that playbook to FILE; - is standard output.")
 @as_json
 @click.pass_obj
 def what_if(project: Project, /, **options: Any) -> None:
-    """Fold the same history under another policy, or without some of it, and show what would be otherwise.
+    """Replay history under another policy or without some events.
 
-    Nothing is recorded and playbook.json stays as it is.
+    The answer compares that playbook with the real one. Nothing is recorded, and playbook.json stays as it is.
     """
     policy = policy_of(options["policy"], options["floor"], options["margin"])
     supposed = Supposed(policy, options["half_life"], options["without"])
-    moment = noted(project, options["when"])
+    moment = find_moment(project, options["when"])
     state = look(project, supposed, moment)
-    notices.tell(project, moment, state.real)
+    notices.note_pending(project, moment, state.real)
     if options["output"] == "-":
         sys.stdout.buffer.write(playbook_bytes(state.other))
         return
@@ -197,11 +195,8 @@ def what_if(project: Project, /, **options: Any) -> None:
     if options["as_json"]:
         answer(told)
         return
-    notices.as_of(moment, state)
+    notices.note_moment(moment, state)
     from tallybook.projections.surfaces.console import terminal
 
     for line in lines(told):
         say(terminal.harmless(" ".join(line.split())))
-
-
-VERBS: Final = (what_if,)

@@ -1,4 +1,4 @@
-"""What people hear beside an answer: which moment it shows, what waits, and what a hand changed that is not in it."""
+"""Notes on standard error about an answer: its moment, and changes that the ledger does not have yet."""
 
 from __future__ import annotations
 
@@ -18,57 +18,55 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
-NAMED: Final = 5
+MAX_NAMES: Final = 5
 """Entries that a note names at most."""
 
-SAID: Final = (PointAdded, PointSeeded, PointEdited, PointRemoved)
-TAKES_IN: Final = "the next command that writes takes it in"
+MANUAL_EDITS: Final = (PointAdded, PointSeeded, PointEdited, PointRemoved)
+NEXT_WRITE: Final = "the next command that writes records it"
 
 
-def tell(project: Project, moment: Moment | None, book: Playbook, name: str | None = None) -> None:
-    """Print what waits for the next command that writes, as far as it concerns an answer.
+def note_pending(project: Project, moment: Moment | None, book: Playbook, name: str | None = None) -> None:
+    """Print what the next command that writes will record, as far as it concerns an answer.
 
     Args:
-        project: Whose answer.
-        moment: The moment that was asked for, None for now.
-        book: The playbook there.
+        project: The project of the answer.
+        moment: The moment that the user named, None for now.
+        book: The playbook at that moment.
         name: The entry that the answer is about, None for all of them.
     """
-    if waits := commands.waiting(project):
-        note(waits)
-    if moment is None and (said := untaken(project, book, name)):
-        note(said)
+    for line in commands.spool_notes(project):
+        note(line)
+    if moment is None and (line := manual_edits(project, book, name)):
+        note(line)
 
 
-def as_of(moment: Moment | None, state: State) -> None:
-    """Print which moment an answer shows, where the one that was asked for lies inside a batch."""
+def note_moment(moment: Moment | None, state: State) -> None:
+    """Print which moment an answer shows if the user named an event inside a batch."""
     if moment is not None and state.seq < moment.seq:
         note(f"as of {moments.as_of(moment, state)}")
 
 
-def untaken(project: Project, book: Playbook, name: str | None = None) -> str:
-    """Say what a hand changed in ``playbook.json`` that no command has taken in yet; empty for nothing.
+def manual_edits(project: Project, book: Playbook, name: str | None = None) -> str:
+    """Describe the manual edits of ``playbook.json`` that no command has recorded yet; empty for none.
 
     Args:
-        project: Whose file.
+        project: The project of the file.
         book: The playbook at the end of the ledger.
-        name: The entry that is asked for, None for all of them.
+        name: The entry that the answer is about, None for all of them.
     """
     found = playbook_file.examine(project, book, open_log(project).read).events
-    events = {event.name: event for event in found if isinstance(event, SAID)}
+    events = {event.name: event for event in found if isinstance(event, MANUAL_EDITS)}
     if name is None:
-        return f"the ledger does not know yet what playbook.json says of {_list(events)}; {TAKES_IN}" if events else ""
+        return f"playbook.json has manual edits of {_list(events)}; {NEXT_WRITE}" if events else ""
     if name not in events:
         return ""
     if isinstance(events[name], PointRemoved):
-        return f"a hand took it out of playbook.json; {TAKES_IN}"
-    if name in book.points:
-        return f"a hand changed it in playbook.json; {TAKES_IN}"
-    return f"it stands in playbook.json, where a hand put it; {TAKES_IN}"
+        return f"a manual edit removed it from playbook.json; {NEXT_WRITE}"
+    return f"a manual edit {'changed' if name in book.points else 'added'} it in playbook.json; {NEXT_WRITE}"
 
 
 def _list(given: Iterable[str]) -> str:
     """Return names as a list, the first of them where there are many."""
     names = list(given)
-    first = ", ".join(names[:NAMED])
-    return f"{first} and {len(names) - NAMED} more" if len(names) > NAMED else first
+    first = ", ".join(names[:MAX_NAMES])
+    return f"{first} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else first

@@ -19,49 +19,50 @@ if TYPE_CHECKING:
 
 def as_json(command: Command) -> Command:
     """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Answer in JSON.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")(command)
 
 
-def reasoned(command: Command) -> Command:
+def with_reason(command: Command) -> Command:
     """Add ``--reason``."""
-    return click.option("--reason", default="", help="Why; kept in the ledger.")(command)
+    return click.option("--reason", default="", help="State why; stored in the ledger.")(command)
 
 
 def at_when(command: Command) -> Command:
     """Add ``--at``."""
-    text = "As it stood then: an event's number, ~N back, an ISO time, an age (2d), session:ID, session:ID+, git:REV."
+    text = "Answer as of an event, date, age (2d), session or commit."
     return click.option("--at", "when", metavar="WHEN", help=text)(command)
 
 
-def noted(project: Project, when: str | None) -> Moment | None:
-    """Return the moment that ``--at`` names, None without one; what it came to, and what is odd there, is printed."""
+def find_moment(project: Project, when: str | None) -> Moment | None:
+    """Return the moment that ``--at`` names, None without one; print which moment it is and notes about it."""
     if when is None:
         return None
     from tallybook.projections.surfaces.history import moments
 
     moment = moments.find(project, when)
     place = f"event {moment.seq}" if moment.seq else "the beginning, before any event"
-    told = f"{when} is {place}{f', {moment.named}' if moment.named else ''}"
-    # A number is the event that it names, whoever says so.
-    for line in (*([] if when == str(moment.seq) else [told]), *moment.notes):
+    # A plain event number needs no explanation.
+    if when != str(moment.seq):
+        output.note(f"{when} is {place}{f', {moment.named}' if moment.named else ''}")
+    for line in moment.notes:
         output.note(line)
     return moment
 
 
 def delivery(rater: str) -> Callable[[Command], Command]:
-    """Add the options that say who rates, and what names this delivery."""
+    """Add the options for provenance and for the idempotency key."""
 
     def add(command: Command) -> Command:
-        return said(rater)(click.option("--key", help=output.KEY_OPTION)(command))
+        return provenance(rater)(click.option("--key", help=output.KEY_OPTION)(command))
 
     return add
 
 
-def said(rater: str) -> Callable[[Command], Command]:
-    """Add the options that say who says so."""
+def provenance(rater: str) -> Callable[[Command], Command]:
+    """Add the options for provenance: who rates, from which session, with which agent and model."""
 
     def add(command: Command) -> Command:
-        for field, text in reversed(output.BY_OPTIONS.items()):
+        for field, text in reversed(output.PROVENANCE_OPTIONS.items()):
             default = rater if field == "rater" else None
             command = click.option(f"--{field}", help=text, default=default, show_default=True)(command)
         return command

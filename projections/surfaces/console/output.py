@@ -1,6 +1,6 @@
-"""What every way into the program shares: reading input, saying what became of it, and errors as one line.
+"""Standard input, output and error of every verb: read a text, print an answer, a note or an error.
 
-Neither Click nor Rich is loaded here: a script in a pipe does without them.
+Rich is not imported here: an answer in JSON does not need it.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.writing.record import Outcome
 
-MAX_BY_CHARS = 200
-RECORDED = "what was sent is recorded, so do not send it again"
+MAX_PROVENANCE_CHARS = 200
+RECORDED = "the events are recorded, so do not send them again"
 _TEXT_CHARS = 100
 
-BY_OPTIONS = {
-    "rater": "Who rates: human, agent, reflector, …",
-    "session": "Id of the session it comes from.",
-    "agent": "Which agent.",
-    "model": "Which model judged.",
+PROVENANCE_OPTIONS = {
+    "rater": "Record this rater: human, agent, reflector, …",
+    "session": "Record the session it comes from.",
+    "agent": "Record the agent.",
+    "model": "Record the model that rated.",
 }
-KEY_OPTION = "Names this delivery: recorded once, however often it comes."
+KEY_OPTION = "Record once, however often this key is sent."
 
 
 def say(text: str) -> None:
@@ -51,7 +51,7 @@ def answer(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """Print a line beside the answer, for people."""
+    """Print a note for people on standard error."""
     METER.clear()
     sys.stderr.write(f"note: {_harmless(text)}\n")
 
@@ -64,7 +64,7 @@ def complain(message: str, code: int) -> int:
 
 
 def _harmless(text: str) -> str:
-    """Return a text without what steers a terminal: ids and names in it are other people's."""
+    """Return a text with control characters escaped: ids and names in it come from other people."""
     if text.isprintable():
         return text
     from tallybook.projections.surfaces.console.terminal import harmless
@@ -73,13 +73,13 @@ def _harmless(text: str) -> str:
 
 
 def local_minute(at: str) -> str:
-    """Return an ISO time to the minute, in the local zone, with its offset; without one where the time names no zone.
+    """Return an ISO time to the minute, in the local zone with its offset, or without one where the time has no zone.
 
     Args:
         at: Such as ``2026-11-21T20:17:03.123456Z``.
 
     Returns:
-        ``2026-11-21 21:17+01:00``, or ``2026-11-21 20:17 UTC`` where the offset is none: ``--at`` takes both.
+        ``2026-11-21 21:17+01:00``, or ``2026-11-21 20:17 UTC`` where the offset is zero: ``--at`` takes both.
 
     Raises:
         ValueError: It is not a time.
@@ -93,18 +93,18 @@ def local_minute(at: str) -> str:
 
 
 def announce_input(what: str) -> None:
-    """Say on a terminal what the command waits for, and how to end it."""
+    """Print what a command reads from a terminal, and how to end the input."""
     if sys.stdin.isatty():
         key = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
         note(f"type or paste {what}, then press {key}")
 
 
 def read_input(file: str, what: str = "the text") -> tuple[bytes, str]:
-    """Return the bytes of a file, or of standard input for ``-``, and what to call them.
+    """Return the bytes of a file, or of standard input for ``-``, and the name of the source for messages.
 
     Args:
         file: The file.
-        what: What is expected, for a person at a terminal.
+        what: What the command expects, for a person at a terminal.
     """
     if file == "-":
         announce_input(what)
@@ -116,7 +116,7 @@ def read_input(file: str, what: str = "the text") -> tuple[bytes, str]:
 
 
 def given_text(given: str | None, what: str = "the text") -> str | None:
-    """Return a text from the command line, or from standard input for ``-``, where no history keeps it."""
+    """Return a text from the command line, or from standard input for ``-``: that leaves no trace in shell history."""
     if given != "-":
         return given
     try:
@@ -125,22 +125,28 @@ def given_text(given: str | None, what: str = "the text") -> str | None:
         raise BadInputError("standard input", "is not UTF-8 text", strict_json.HINT) from error
 
 
-def said_by(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return who says so, from the options of BY_OPTIONS."""
-    by = {field: options[field] for field in BY_OPTIONS if options.get(field) is not None}
+def provenance_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the provenance that the options of PROVENANCE_OPTIONS give.
+
+    Raises:
+        BadInputError: A value is empty, too long or not printable.
+    """
+    by = {field: options[field] for field in PROVENANCE_OPTIONS if options.get(field) is not None}
     for field, value in by.items():
-        if not value.strip() or len(value) > MAX_BY_CHARS or not value.isprintable():
-            raise BadInputError(f"--{field}", f"expected 1 to {MAX_BY_CHARS} printable characters", strict_json.HINT)
+        if not value.strip() or len(value) > MAX_PROVENANCE_CHARS or not value.isprintable():
+            raise BadInputError(
+                f"--{field}", f"needs 1 to {MAX_PROVENANCE_CHARS} printable characters", strict_json.HINT
+            )
     return by
 
 
-def told(outcome: Outcome, *, as_json: bool, with_counts: bool = False) -> None:
-    """Print what became of a request; what was odd on the way goes to standard error.
+def print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False) -> None:
+    """Print the outcome of a request, and its notes on standard error.
 
     Args:
-        outcome: What became of it.
-        as_json: Whether a program asks.
-        with_counts: Whether a person sees each rated entry with its new counts; a program always does.
+        outcome: The outcome.
+        as_json: Whether to print JSON.
+        with_counts: Whether to print each rated entry with its new counts; JSON always has them.
     """
     for line in outcome.notes:
         note(line)
@@ -154,9 +160,9 @@ def told(outcome: Outcome, *, as_json: bool, with_counts: bool = False) -> None:
     for one in outcome.ignored:
         say(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
     if outcome.spooled:
-        say("another process holds the ledger: kept in the spool, the next command that writes takes it in")
+        say("another process holds the ledger; spooled, the next command that writes records it")
     elif outcome.repeated:
-        say("recorded before under this key; nothing was added")
+        say("already recorded under this key; nothing was added")
     else:
         parts = [f"recorded as events {outcome.seq_from} to {outcome.seq_to}"]
         parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
@@ -167,24 +173,25 @@ def told(outcome: Outcome, *, as_json: bool, with_counts: bool = False) -> None:
         say(_harmless(f"{point.name}  +{point.helpful} -{point.harmful}  {text}"))
 
 
-def _stand_in() -> None:
-    """Let the null device stand in for each standard stream that is closed; else the next file gets its number."""
+def _replace_closed_streams() -> None:
+    """Open the null device for each closed standard stream; otherwise the next file would get its number."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, Path(os.devnull).open(mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
 
 
-def guarded(work: Callable[[], int]) -> int:
-    """Do the work of a command and return its exit code; whatever goes wrong is one line on standard error.
+def run_guarded(work: Callable[[], int]) -> int:
+    """Do the work of a command and return its exit code; an error is one line on standard error.
 
-    What is recorded is no failure, even if the answer cannot be written: whoever is told of one sends it again.
+    If events were recorded but the answer could not be written, the exit code is 0: a caller that sees a failure would
+    send them again.
     """
-    _stand_in()
+    _replace_closed_streams()
     METER.enable()
     before = receipts.count()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
-            # A terminal that lacks a character shows its number, rather than nothing at all.
+            # A stream whose encoding lacks a character gets an escape instead of an error.
             stream.reconfigure(errors="backslashreplace")
     try:
         code = work()
@@ -194,7 +201,7 @@ def guarded(work: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         return complain(f"interrupted; {RECORDED}" if receipts.count() > before else "interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # Whoever read the answer has had enough; nothing more must be flushed into the closed pipe.
+        # The reader of the pipe closed it; Python must not flush into it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:

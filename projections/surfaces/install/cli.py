@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -25,8 +25,8 @@ _STAYS = "The ledger and playbook.json stay as they are; `tallybook init` brings
 
 def _scope(command: Command) -> Command:
     """Add the options that both verbs have."""
-    command = click.option("--dry-run", is_flag=True, help="Show what would be done and change nothing.")(command)
-    text = "In the user's own settings, for all projects, and not in this project's."
+    command = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")(command)
+    text = "Change the user's settings, for all projects."
     return click.option("--user", is_flag=True, help=text)(command)
 
 
@@ -35,10 +35,10 @@ def _scope(command: Command) -> Command:
 @as_json
 @click.pass_context
 def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool) -> None:
-    """Let an agent use Tallybook: its hooks, slash commands and settings, and a ledger to begin with.
+    """Install the hooks, commands and settings of an agent.
 
-    Run again, it changes nothing but a command line that another version, or another installation, wrote for the
-    hooks; what others have in the agent's settings stays as it is.
+    The project gets a ledger as well. A second run changes only hook lines that another version or installation of
+    Tallybook wrote; the agent's other settings stay as they are.
     """
     root = context.find_root()
     place = places.target(root.params["folder"], user=user)
@@ -61,9 +61,9 @@ def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool)
 @as_json
 @click.pass_context
 def uninstall(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool) -> None:
-    """Take out what `init` put in; the ledger and playbook.json stay.
+    """Remove what init installed; the ledger stays.
 
-    Settings that nobody changed since are put back as they were; from others the hooks alone are taken out.
+    Settings that are unchanged since `init` get their earlier text back; from others only the hooks are removed.
     """
     place = places.target(context.find_root().params["folder"], user=user)
     planned = plan.uninstall(place)
@@ -115,6 +115,3 @@ def _tell(taken: Sequence[Step], last: str, *, as_json: bool) -> None:
 
 def _rows(taken: Sequence[Step]) -> list[dict[str, str]]:
     return [{"path": str(step.path), "what": step.what, "why": step.why} for step in taken]
-
-
-VERBS: Final = (init, uninstall)

@@ -46,20 +46,20 @@ ENDED: Final = {
 
 
 @click.command(epilog="Example: tallybook reflect --dry-run; tallybook reflect --from ~/.claude/projects/-home-me-shop")
-@click.option("--dry-run", is_flag=True, help="Show what would be sent, and about what it costs; record nothing.")
-@click.option("--from", "source", metavar="DIR", help="Reflect on all old transcripts in a folder, oldest first.")
-@click.option("--yes", is_flag=True, help="With --from: begin without asking.")
-@click.option("--rater", help=f"Who judges: {', '.join(RATERS)}; else what the settings say.")
-@click.option("--model", help="Which model; else what the settings say.")
-@click.option("--tokens", type=click.IntRange(0), help="What a day may cost; else what the settings say.")
+@click.option("--dry-run", is_flag=True, help="Show the prompts and estimated costs; record nothing.")
+@click.option("--from", "source", metavar="DIR", help="Reflect on all transcripts in a folder, oldest first.")
+@click.option("--yes", is_flag=True, help="Begin --from without asking.")
+@click.option("--rater", help=f"Rate by {', '.join(RATERS)}; else by the settings.")
+@click.option("--model", help="Use this model; else that of the settings.")
+@click.option("--tokens", type=click.IntRange(0), help="Spend at most N tokens a day; else as the settings say.")
 @click.option("--unattended", is_flag=True, hidden=True)
 @click.option("--start", hidden=True)
 @as_json
 @click.pass_obj
 def reflect(project: Project, /, **options: Any) -> int:
-    """Let a model judge the sessions that are owed a reflection, and record what it says.
+    """Let a model rate the sessions that await reflection.
 
-    Without a rater it costs nothing and keeps the words in which entries were cited.
+    The ratings and new entries are recorded. Without a rater nothing is sent, and only the quotations are recorded.
     """
     if options["start"]:
         # Where the agent was started: that folder's settings win over the project's.
@@ -188,6 +188,3 @@ def _from(project: Project, plan: Plan, options: dict[str, Any]) -> int:
     backfill.request(project, found)
     plan = attrs.evolve(plan, folders=(Path(options["source"]),))
     return _worked(project, plan, as_json=options["as_json"], pieces=len(asks))
-
-
-VERBS: Final = (reflect,)

@@ -19,7 +19,7 @@ from tallybook.ledger.events import PointCited, ReflectionCompleted, ReflectionF
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
-from tallybook.projections.surfaces.console.output import MAX_BY_CHARS
+from tallybook.projections.surfaces.console.output import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.hooks.worker import SETTLED
 from tallybook.projections.surfaces.reflection import chunks, killed_sessions, raters, transcript
@@ -316,7 +316,7 @@ def _fail(desk: _Desk, name: str, error: raters.RaterError) -> Came:
 
 def _write(desk: _Desk, name: str, what: What, piece: Piece | None = None, model: str = "") -> record.Outcome:
     """Record something about a session; a piece once, however often it comes."""
-    by = {"rater": "reflector", "session": name} | ({"model": model[:MAX_BY_CHARS]} if model else {})
+    by = {"rater": "reflector", "session": name} | ({"model": model[:MAX_PROVENANCE_CHARS]} if model else {})
     key = None
     if piece is not None:
         first = piece.stretches[0]

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing
-import sys
 from typing import TYPE_CHECKING
 
 import attrs
-import click
 
 from tallybook.ledger.decisions.update import text_fault
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import (
     EXIT_NO,
-    EXIT_NOT_WRITTEN,
     BadInputError,
     CannotWriteError,
     LockHeldError,
@@ -25,8 +22,6 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_MARK, covered
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
-from tallybook.projections import event_rows
-from tallybook.projections.surfaces.console.output import answer, say
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing import overwrite_text, redaction_finish
 from tallybook.projections.surfaces.writing import record as recording
@@ -44,7 +39,6 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 NOTHING = "nothing was redacted"
-BEYOND = "what left this folder is out of reach: git history and checkouts, backups, other copies, other users' caches"
 
 
 class NothingToRedactError(TallybookError):
@@ -55,16 +49,6 @@ class NothingToRedactError(TallybookError):
     def __init__(self, what: str) -> None:
         """Say what was looked for."""
         super().__init__(f"{what}: no event and no file of Tallybook's here holds it")
-
-
-class NotConfirmedError(TallybookError):
-    """A person looked at what would be redacted, and said no."""
-
-    exit_code = EXIT_NO
-
-    def __init__(self) -> None:
-        """Say that nothing came of it."""
-        super().__init__(f"redact: not confirmed; {NOTHING}")
 
 
 @attrs.frozen
@@ -105,29 +89,6 @@ def look(project: Project, target: Target) -> Redacted:
         # Rendered again, or taken in first where a hand changed it.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
     return _some(Redacted(events, erased, bodies), target)
-
-
-def confirm(project: Project, target: Target, *, as_json: bool) -> None:
-    """Show what holds a text and ask whether it is to be redacted everywhere; only on a terminal.
-
-    Raises:
-        BadInputError: Nobody can be asked.
-        NotConfirmedError: The answer is no.
-        NothingToRedactError: Nothing holds it.
-    """
-    found = look(project, target)
-    number = f"{len(found.events):,} {'event' if len(found.events) == 1 else 'events'}"
-    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        what = f"is in {number}, and what is redacted cannot be restored"
-        raise BadInputError("--text", what, "list them with --dry-run, then give --yes")
-    from tallybook.projections.surfaces.console.terminal import harmless
-
-    for record in found.events:
-        say(f"event {record.seq}: {harmless(event_rows.summary(record.event))}")
-    for line in _lines(attrs.evolve(found, events=()), "would be redacted"):
-        say(line)
-    if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
-        raise NotConfirmedError
 
 
 def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> Redacted:
@@ -276,35 +237,3 @@ def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) 
     if isinstance(event, LogRecovered):
         return not raw.blotted and overwrite_text.in_range(log.path, event.begin, event.end, wanted)
     return any(form in text for text in codec.texts_of(event).values() for form in wanted)
-
-
-def tell(done: Redacted, what: str, *, as_json: bool) -> int:
-    """Print what became of it and return the exit code: 4 where the text still stands in what is Tallybook's."""
-    erased = done.erased
-    if as_json:
-        events = [{"seq": one.seq, "id": one.id, "kind": event_rows.kind_of(one.event)[0]} for one in done.events]
-        files, foreign = [str(path) for path in erased.files], [str(path) for path in erased.foreign]
-        said = {"events": events, "files": files, "stands": list(erased.stands)}
-        said |= {"bodies": list(done.bodies), "foreign": foreign, "unsearched": list(erased.unsearched)}
-        answer(said | {"beyond": BEYOND})
-    else:
-        for line in _lines(done, what):
-            say(line)
-    return EXIT_NOT_WRITTEN if erased.stands else 0
-
-
-def _lines(done: Redacted, what: str) -> Iterator[str]:
-    for one in done.events:
-        name = getattr(one.event, "name", "")
-        yield f"{what}: event {one.seq}, {event_rows.kind_of(one.event)[0]}{f' {name}' if name else ''}"
-    for path in done.erased.files:
-        yield f"{what}: {path}"
-    for line in done.erased.stands:
-        yield f"still stands: {line}"
-    for seq in done.bodies:
-        yield f"not reached: event {seq} holds it in a name, a rating or who said it, where the chain needs it"
-    for path in done.erased.foreign:
-        yield f"not touched: {path} holds it and is not Tallybook's"
-    for line in done.erased.unsearched:
-        yield f"not searched: {line}"
-    yield f"note: {BEYOND}"

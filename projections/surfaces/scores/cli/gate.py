@@ -16,7 +16,7 @@ from tallybook.projections.scores.trends.gates import NO_DATA, NOT_ENOUGH, Asked
 from tallybook.projections.scores.trends.regressions import METHODS
 from tallybook.projections.scores.trends.score_history import histories
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.options import as_json, at_when, noted
+from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.score_state import state_of
@@ -110,24 +110,24 @@ def _latest(state: Scores, score: str) -> int:
 
 
 @click.command("gate", epilog="Example: tallybook gate --component ac06 --min 75 --no-drop 3")
-@click.option("--component", "score", metavar="ID", help="Whether this one may evolve; without it, whether any may.")
-@click.option("--min", "minimum", metavar="N", type=_POINTS, help="Closed below so many points.")
+@click.option("--component", "score", metavar="ID", help="Check this component; without it, all of them.")
+@click.option("--min", "minimum", metavar="N", type=_POINTS, help="Close the gate below N points.")
 @click.option(
-    "--no-drop", "drop", metavar="N", type=_POINTS, help="Closed more points than this below baseline, or last session."
+    "--no-drop", "drop", metavar="N", type=_POINTS, help="Close it more than N points below baseline or last session."
 )
-@click.option("--allow-no-data", is_flag=True, help="Open also where none of the scores has data.")
+@click.option("--allow-no-data", is_flag=True, help="Open the gate if no score has data.")
 @at_when
 @as_json
 @click.pass_obj
 def gate_verb(project: Project, /, **options: Any) -> int:
-    """Exit with 0 where the agent may evolve and with 1 where not, and say why.
+    """Exit with 0 if the scores let the agent evolve, else 1.
 
     A critical score closes every gate, a score below 70 its component's own, and a regression until `tallybook
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     Where none of the scores has data, the gate is closed.
     """
     asked = Asked(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
-    state = state_of(project, load(project), when := noted(project, options["when"]))
+    state = state_of(project, load(project), when := find_moment(project, options["when"]))
     known = histories(state)
     found = ask(known, state.config, asked)
     if when is None and (low := logged(state)):
@@ -148,14 +148,15 @@ def gate_verb(project: Project, /, **options: Any) -> int:
 
 @click.command(epilog="Example: tallybook baseline ac06 --reason 'the new prompt is worth it'")
 @click.argument("score", required=False)
-@click.option("--value", metavar="N", type=_POINTS, help="From 0 to 100; what the latest session has, without it.")
-@click.option("--reason", default="", help="Why.")
+@click.option("--value", metavar="N", type=_POINTS, help="Set N, 0 to 100; else the score of the latest session.")
+@click.option("--reason", default="", help="State why; stored in the ledger.")
 @as_json
 @click.pass_obj
 def baseline(project: Project, /, *, score: str | None, value: float | None, reason: str, as_json: bool) -> None:
-    """Set what a SCORE (a component, or overall) is held against; without one, list the baselines.
+    """Set the value that a score is compared with.
 
-    A drop that is known by then is acknowledged by it, and closes no gate any more.
+    SCORE is a component or overall; without it, the baselines are listed. A new baseline acknowledges the drops so far,
+    and they no longer close a gate.
     """
     if score is None:
         _list(project, as_json=as_json)
@@ -177,6 +178,3 @@ def _list(project: Project, *, as_json: bool) -> None:
         say(f"{row['score']}  {row['value']:g}  since {row['day']}, event {row['seq']}")
     if not rows:
         say("no score has a baseline; `tallybook baseline SCORE` sets one")
-
-
-VERBS: Final = (gate_verb, baseline)

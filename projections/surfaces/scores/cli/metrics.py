@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError
 from tallybook.ledger.telemetry import lenient
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import announce_input, answer, complain, note, said_by, say
+from tallybook.projections.surfaces.console.output import announce_input, answer, complain, note, provenance_of, say
 from tallybook.projections.surfaces.console.progress import METER
 from tallybook.projections.surfaces.scores.ingest import Defaults, Fed, feed
 from tallybook.projections.surfaces.scores.ingest_files import Item, items
@@ -50,7 +50,7 @@ def defaults(session: str | None, component: str | None) -> Defaults:
     Raises:
         BadInputError: One of them could not stand as it was given.
     """
-    said_by({"session": session})
+    provenance_of({"session": session})
     if component is not None and (not (name := lenient.name(component)) or name.startswith(lenient.DIGESTED)):
         most = lenient.MAX_NAME_CHARS
         raise BadInputError("--component", f"expected 1 to {most} printable characters", "nothing was recorded")
@@ -105,15 +105,16 @@ def odd(fed: Fed) -> Iterator[str]:
     epilog="Example: tallybook metrics .claude/logs/*.jsonl; tallybook metrics --component ac01 startup_ms=8000"
 )
 @click.argument("files", metavar="[FILE|NAME=VALUE]...", nargs=-1)
-@click.option("--session", metavar="ID", help="The session of what names none.")
-@click.option("--component", metavar="ID", help="The component of what names none.")
+@click.option("--session", metavar="ID", help="Use this session for items without one.")
+@click.option("--component", metavar="ID", help="Use this component for items without one.")
 @as_json
 @click.pass_obj
 def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **options: str | None) -> int:
-    """Record what is measured of an agent: metrics, benchmarks, feedback, baselines, ends of sessions, telemetry.
+    """Record metrics and benchmarks of the agent.
 
-    A FILE holds JSON Lines, an array or one object, packed by gzip or not; - or none is standard input. The same file
-    twice adds nothing. A bad line stops nothing and is named.
+    Feedback, baselines, ends of sessions and telemetry are recorded as well. A FILE holds JSON Lines, an array or one
+    object, compressed with gzip or not; - or none is standard input. The same file a second time adds nothing. A bad
+    line is reported, and the others are recorded.
     """
     words = [word for word in files if is_typed(word)]
     names = [word for word in files if not is_typed(word)] or ([] if words else ["-"])
@@ -140,6 +141,3 @@ def tell(fed: Fed, *, as_json: bool) -> int:
     for line in lines(fed):
         say(terminal.harmless(line))
     return code
-
-
-VERBS: Final = (metrics,)

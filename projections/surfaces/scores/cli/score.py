@@ -14,7 +14,7 @@ from tallybook.ledger.events import KIND_OF, BenchmarkRecorded, FeedbackRecorded
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import output as answers
-from tallybook.projections.surfaces.console.options import as_json, at_when, noted
+from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
 from tallybook.projections.surfaces.console.output import answer, note
 from tallybook.projections.surfaces.history.reading import open_log
 
@@ -147,30 +147,30 @@ def told(done: Written) -> Iterator[str]:
 
 @click.command(epilog="Example: tallybook score --component ac06 --detail")
 @click.option(
-    "--session", metavar="[ID]", is_flag=False, flag_value=CURRENT, help="The scores of a session; the current one."
+    "--session", metavar="[ID]", is_flag=False, flag_value=CURRENT, help="Show a session; without ID, the current one."
 )
-@click.option("--daily", is_flag=True, help="The latest day with data.")
-@click.option("--weekly", is_flag=True, help="The trend of 7 days.")
-@click.option("--monthly", is_flag=True, help="The trend of 30 days.")
-@click.option("--component", metavar="ID", help="One component, such as ac06.")
-@click.option("--detail", is_flag=True, help="What the answer is made of.")
-@click.option("--export", metavar="[FILE]", is_flag=False, flag_value=DATED, help="Write it to a markdown file.")
+@click.option("--daily", is_flag=True, help="Show the latest day with data.")
+@click.option("--weekly", is_flag=True, help="Show the trend of 7 days.")
+@click.option("--monthly", is_flag=True, help="Show the trend of 30 days.")
+@click.option("--component", metavar="ID", help="Show one component, such as ac06.")
+@click.option("--detail", is_flag=True, help="Show the inputs of each score.")
+@click.option("--export", metavar="[FILE]", is_flag=False, flag_value=DATED, help="Write the answer as Markdown.")
 @click.option(
     "--blame",
     metavar="[WHAT]",
     is_flag=False,
     flag_value=OVERALL,
-    help="What changed before a score dropped, or before a drop in a period.",
+    help="Show what changed before a score dropped.",
 )
-@click.option("--feed", is_flag=True, help="What a dashboard shows, in JSON.")
-@click.option("--config", "configured", is_flag=True, help="The configuration in force, in YAML.")
+@click.option("--feed", is_flag=True, help="Print the data of a dashboard as JSON.")
+@click.option("--config", "configured", is_flag=True, help="Print the configuration in force as YAML.")
 @at_when
 @as_json
 @click.pass_obj
 def score(project: Project, /, **options: Any) -> None:
-    """Show how the agent scores: its components, a session, a day, a trend.
+    """Show the scores of the agent.
 
-    Days are counted back from the last event that is scored. Score files that are not up to date are written.
+    Days are counted back from the last scored event. Outdated score files are written.
     """
     period = _one_of(options)
     if period == "configured":
@@ -185,12 +185,12 @@ def score(project: Project, /, **options: Any) -> None:
     component = (
         None if options["component"] is None else score_answers.find_component(config.components, options["component"])
     )
-    when = noted(project, options["when"])
+    when = find_moment(project, options["when"])
     state = state_of(project, config, when)
     if when is None:
         bring_up_to_date(project, state)
-    if waits := commands.waiting(project):
-        note(waits)
+    for line in commands.spool_notes(project):
+        note(line)
     if when is None and (low := summary.logged(state)):
         note(low)
     if period == "feed":
@@ -251,6 +251,3 @@ def _export(project: Project, options: Mapping[str, Any], page: Page, state: Sco
     output = Path(dated if options["export"] == DATED else options["export"])
     commands.write_beside(project, output, lambda: data)
     answer({"path": str(output), "result": "written"}) if options["as_json"] else answers.say(f"{output} written")
-
-
-VERBS: Final = (score,)

@@ -1,0 +1,120 @@
+"""The verbs by which a person curates the playbook: retire, restore, pin, unpin, reword, merge, undo."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.errors import BadInputError
+from tallybook.projections.event_rows import summary
+from tallybook.projections.surfaces.cli.verbs import VERBS
+from tallybook.projections.surfaces.console.options import as_json, provenance, with_reason
+from tallybook.projections.surfaces.console.output import answer, note, provenance_of, say
+from tallybook.projections.surfaces.writing import curation
+
+if TYPE_CHECKING:
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+
+_MAX_EVENTS: Final = 20
+"""Undone events that are listed; an import can have thousands."""
+
+
+def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    """Print what was recorded, in the words of ``log``."""
+    for line in outcome.notes:
+        note(line)
+    rows = [{"seq": seq, "summary": summary(event)} for seq, event in enumerate(outcome.events, outcome.seq_from or 0)]
+    if as_json:
+        answer(rows[0] | {"events": rows})
+        return
+    for row in rows:
+        say(f"recorded as event {row['seq']}: {row['summary']}")
+
+
+def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
+    """Return a verb that does one thing to several entries, all in one batch."""
+
+    @click.command(verb, help=f"{VERBS[verb].summary}.\n\n{details}", epilog=f"Example: tallybook {verb} {example}")
+    @click.argument("names", metavar="NAME...", nargs=-1, required=True)
+    @with_reason
+    @provenance("human")
+    @as_json
+    @click.pass_obj
+    def command(project: Project, /, *, names: tuple[str, ...], reason: str, as_json: bool, **by: str | None) -> None:
+        wish = Wish(verb, names[0], reason, others=names[1:])
+        _print_outcome(curation.wish(project, wish, provenance_of(by)), as_json=as_json)
+
+    return command
+
+
+retire = _verb_of_names("retire", "`tallybook restore` brings them back.", "kpt_003 kpt_007")
+restore = _verb_of_names("restore", "They keep their names and counts.", "kpt_003")
+pin = _verb_of_names("pin", "A pinned entry stays, however it is rated.", "kpt_003 --reason 'house rule'")
+unpin = _verb_of_names("unpin", "The next update prunes those that the policy prunes.", "kpt_003 kpt_007")
+
+
+@click.command(epilog='Example: tallybook reword kpt_003 "Quote ids as strings in JSON."')
+@click.argument("name")
+@click.argument("text")
+@with_reason
+@provenance("human")
+@as_json
+@click.pass_obj
+def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: bool, **options: Any) -> None:
+    """Change the text of an entry.
+
+    Its name and its counts stay.
+    """
+    _print_outcome(curation.wish(project, Wish("reword", name, reason, text), provenance_of(options)), as_json=as_json)
+
+
+@click.command(epilog="Example: tallybook merge kpt_003 kpt_007 kpt_011")
+@click.argument("name")
+@click.argument("merged", nargs=-1, required=True)
+@with_reason
+@provenance("human")
+@as_json
+@click.pass_obj
+def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: str, as_json: bool, **by: Any) -> None:
+    """Merge entries that say the same.
+
+    NAME gets the counts of the merged entries, and their later ratings.
+    """
+    _print_outcome(
+        curation.wish(project, Wish("merge", name, reason, merged=merged), provenance_of(by)), as_json=as_json
+    )
+
+
+@click.command(epilog="Example: tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
+@click.argument("event", metavar="[ID]", required=False)
+@click.option("--of", "session_of", metavar="SESSION", help="Undo every event of a session so far.")
+@with_reason
+@provenance("human")
+@as_json
+@click.pass_obj
+def undo(project: Project, /, **options: Any) -> None:
+    """Undo the last change, an event or a session.
+
+    The playbook is folded without the undone events; the answer has the command that redoes them. ID is the number of
+    an event. For an event about one entry (a rating, a new text), that event is undone. For an update, an edit, an
+    import, a measurement or an undo, its whole batch is undone. Without ID, the last change of the playbook or the
+    scores is undone, but never an import, a redaction or an undo: the answer then lists the commands to choose from.
+    """
+    if options["event"] is not None and options["session_of"] is not None:
+        raise BadInputError("undo", "takes either an ID or --of SESSION", "give one of them; nothing was recorded")
+    done = curation.undo(project, options["event"], options["session_of"], options["reason"], provenance_of(options))
+    if options["as_json"]:
+        events = [{"seq": seq, "summary": what} for seq, what in done.events]
+        answer({"seq": done.outcome.seq_from, "events": events, "redo": done.redo})
+        return
+    for seq, what in done.events[:_MAX_EVENTS]:
+        say(f"undone: event {seq}, {what}")
+    if len(done.events) > _MAX_EVENTS:
+        say(f"and {len(done.events) - _MAX_EVENTS:,} more")
+    say(f"to bring this back, run: {done.redo}")
+    for line in done.outcome.notes:
+        note(line)

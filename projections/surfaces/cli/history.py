@@ -1,0 +1,93 @@
+"""Verbs that query the history of the entries: blame, graveyard, sql."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tallybook.projections.entry_history import status
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
+from tallybook.projections.surfaces.console.output import answer, given_text, note
+from tallybook.projections.surfaces.history.as_of import UNTAKEN, numbered
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallybook.projections.entry_history.status import Standing
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+def _rows(
+    project: Project, when: str | None, rows_of: Callable[[Standing], list[dict[str, Any]]]
+) -> tuple[list[dict[str, Any]], str | None]:
+    """Return rows about entries and the moment they describe, None for now; print notes about the moment."""
+    found = commands.standing(project, when)
+    rows = numbered(found, rows_of(found.state))
+    for line in (*found.notes, *([f"this is {UNTAKEN}"] if found.is_untaken else []), *commands.spool_notes(project)):
+        note(line)
+    return rows, when and found.told
+
+
+@click.command(epilog="Example: tallybook blame --at 2d")
+@at_when
+@as_json
+@click.pass_obj
+def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
+    """Show the event that last changed each entry.
+
+    A change is one of its counts, its text or its status.
+    """
+    rows, moment = _rows(project, when, status.blame)
+    if as_json:
+        answer(rows)
+        return
+    from tallybook.projections.surfaces.console import tables, terminal
+
+    tables.blame(terminal.console_for(sys.stdout), rows, moment)
+
+
+@click.command(epilog="Example: tallybook graveyard --at 2026-11-01")
+@at_when
+@as_json
+@click.pass_obj
+def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
+    """List the entries that left the playbook, and why.
+
+    They were pruned, retired, removed, merged or undone; the latest comes last.
+    """
+    rows, moment = _rows(project, when, status.graveyard)
+    if as_json:
+        answer(rows)
+        return
+    from tallybook.projections.surfaces.console import tables, terminal
+
+    tables.graveyard(terminal.console_for(sys.stdout), rows, moment)
+
+
+@click.command(epilog="Example: tallybook sql 'SELECT session, count(*) FROM ratings GROUP BY session'")
+@click.argument("query")
+@at_when
+@as_json
+@click.pass_obj
+def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> None:
+    """Query the ledger in SQL with DuckDB.
+
+    DuckDB comes with the extra `sql`. A QUERY of - is read from standard input. Tables: events, ratings, sessions,
+    points (the playbook) and graveyard; DESCRIBE shows their columns. A query cannot write, nor read a file or an
+    address. --json prints one object a line for each row.
+    """
+    from tallybook.projections.surfaces.console import tables, terminal
+    from tallybook.projections.surfaces.history import sql as engine
+
+    found = engine.query(project, given_text(query, "a query") or "", find_moment(project, when))
+    for line in commands.spool_notes(project):
+        note(line)
+    if as_json:
+        for row in found.rows:
+            answer(dict(zip(found.columns, row, strict=True)))
+        return
+    if tables.table(terminal.console_for(sys.stdout), found.columns, found.rows):
+        note(f"only {tables.MAX_ROWS:,} rows are shown; use --json for all rows")

@@ -1,0 +1,126 @@
+"""The verb `redact`: it erases a text, asks a person first, and prints what became of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import click
+
+from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from tallybook.projections.event_rows import kind_of, summary
+from tallybook.projections.surfaces.console.options import as_json, provenance
+from tallybook.projections.surfaces.console.output import answer, given_text, provenance_of, say
+from tallybook.projections.surfaces.writing import redact as redaction
+from tallybook.projections.surfaces.writing.redact import NOTHING, Target
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.redact import Redacted
+
+OUT_OF_REACH = "git history, checkouts, backups and other copies may still hold it; Tallybook cannot reach them"
+
+
+class NotConfirmedError(TallybookError):
+    """A person saw what would be redacted and declined."""
+
+    exit_code = EXIT_NO
+
+    def __init__(self) -> None:
+        """State that nothing changed."""
+        super().__init__(f"redact: not confirmed; {NOTHING}")
+
+
+@click.command(
+    epilog="Example: tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo"
+)
+@click.argument("event", metavar="[ID]", required=False)
+@click.option("--text", help="Redact every event and file with this text; - reads it.")
+@click.option("--reason", help="State why; stored in the ledger.")
+@click.option("--dry-run", is_flag=True, help="List what holds the text and change nothing.")
+@click.option("--yes", is_flag=True, help="Redact --text without asking.")
+@provenance("human")
+@as_json
+@click.pass_obj
+def redact(project: Project, /, *, event: str | None, as_json: bool, **options: Any) -> int:
+    """Erase a text from the ledger and its files.
+
+    The proof of the ledger stays intact. ID is an event's id or number, as `log` shows them: its whole text is erased
+    wherever it occurs.
+    """
+    target = Target(event, given_text(options["text"]))
+    if (target.event is None) is (target.text is None):
+        raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
+    if options["dry_run"]:
+        return _print(redaction.look(project, target), "would be redacted", as_json=as_json)
+    if not (options["reason"] or "").strip():
+        raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
+    if target.text is not None and not options["yes"]:
+        _confirm(redaction.look(project, target), as_json=as_json)
+    done = redaction.apply(project, target, options["reason"], provenance_of(options))
+    return _print(done, "redacted", as_json=as_json)
+
+
+def _confirm(found: Redacted, *, as_json: bool) -> None:
+    """Show which events and files hold a text, and ask whether to redact it; only on a terminal.
+
+    Raises:
+        BadInputError: There is no terminal to ask on.
+        NotConfirmedError: The answer is no.
+    """
+    number = f"{len(found.events):,} {'event' if len(found.events) == 1 else 'events'}"
+    if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        what = f"is in {number}, and what is redacted cannot be restored"
+        raise BadInputError("--text", what, "list them with --dry-run, then give --yes")
+    from tallybook.projections.surfaces.console.terminal import harmless
+
+    for record in found.events:
+        say(f"event {record.seq}: {harmless(summary(record.event))}")
+    for line in _lines(attrs.evolve(found, events=()), "would be redacted"):
+        say(line)
+    if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
+        raise NotConfirmedError
+
+
+def _print(done: Redacted, result: str, *, as_json: bool) -> int:
+    """Print what became of a text and return the exit code: 4 where a file of Tallybook's still holds it."""
+    erased = done.erased
+    if as_json:
+        events = [{"seq": one.seq, "id": one.id, "kind": kind_of(one.event)[0]} for one in done.events]
+        files, foreign = [str(path) for path in erased.files], [str(path) for path in erased.foreign]
+        answer(
+            {
+                "events": events,
+                "files": files,
+                "stands": list(erased.stands),
+                "bodies": list(done.bodies),
+                "foreign": foreign,
+                "unsearched": list(erased.unsearched),
+                "beyond": OUT_OF_REACH,
+            }
+        )
+    else:
+        for line in _lines(done, result):
+            say(line)
+    return EXIT_NOT_WRITTEN if erased.stands else 0
+
+
+def _lines(done: Redacted, result: str) -> Iterator[str]:
+    """Yield what became of a text for people, a line each."""
+    for one in done.events:
+        name = getattr(one.event, "name", "")
+        yield f"{result}: event {one.seq}, {kind_of(one.event)[0]}{f' {name}' if name else ''}"
+    for path in done.erased.files:
+        yield f"{result}: {path}"
+    for line in done.erased.stands:
+        yield f"not redacted: {line}"
+    for seq in done.bodies:
+        yield f"not redacted: event {seq} holds it in a name, a rating or its provenance, which the chain covers"
+    for path in done.erased.foreign:
+        yield f"not redacted: {path} holds it and is not a file of Tallybook's"
+    for line in done.erased.unsearched:
+        yield f"not searched: {line}"
+    yield f"note: {OUT_OF_REACH}"

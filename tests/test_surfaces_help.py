@@ -1,0 +1,124 @@
+"""Help: the screen by groups, the texts of all verbs and options, and shell completion."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from command_line import verbs
+from tallybook.projections.surfaces.cli.main import tallybook
+from tallybook.projections.surfaces.cli.verbs import GROUPS, VERBS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from command_line import Run
+
+MAX_CHARS = 60
+COLUMNS = 80
+TEXTS = {name: verb.summary for name, verb in VERBS.items()} | {
+    f"{name} {param.opts[0]}": param.help or ""
+    for name, verb in {"tallybook": tallybook, **verbs()}.items()
+    for param in verb.params
+    if isinstance(param, click.Option) and not param.hidden
+}
+NOUN_PHRASE = re.compile("(A|All|An|As|Any|How|Its|No|One|Only|The|What|Whether|Which|Who|Why) ")
+LOADED = "import sys; from tallybook.projections.surfaces.cli.main import run; run([]); print(*sys.modules)"
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=list(TEXTS))
+def test_a_help_text_is_a_short_verb_phrase(text: str) -> None:
+    """The help of every verb and every option is a verb phrase of at most 60 characters."""
+    assert 0 < len(text) <= MAX_CHARS
+    assert text[0].isupper()
+    assert not NOUN_PHRASE.match(text)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_help_of_a_verb_begins_with_its_summary(name: str) -> None:
+    """The table of verbs and the docstring of a command say the same."""
+    assert f"{VERBS[name].summary}." == (VERBS[name].load().help or "").partition("\n")[0]
+
+
+def test_the_help_screen_has_every_verb_in_its_group(run: Run) -> None:
+    """The screen fits 80 columns and shows each group with its verbs and their whole summaries."""
+    screen = run("--help").out
+    assert [] == [line for line in screen.splitlines() if len(line) > COLUMNS]
+    places = [screen.index(f"\n{group}:\n") for group in GROUPS]
+    assert sorted(places) == places
+    for group, its in GROUPS.items():
+        section = screen.partition(f"\n{group}:\n")[2].partition("\n\n")[0]
+        assert [(verb.name, verb.summary) for verb in its] == [
+            (name, summary.strip())
+            for name, _, summary in (line.strip().partition(" ") for line in section.splitlines())
+        ]
+
+
+def test_the_help_screen_imports_no_verb() -> None:
+    """The screen is made from the table of verbs alone."""
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert "tallybook.projections.surfaces.cli.verbs" in loaded
+    assert set() == loaded & {f"tallybook.projections.surfaces.{verb.module}" for verb in VERBS.values()}
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_prints_the_script_of_a_shell(run: Run, shell: str) -> None:
+    """`completion SHELL` prints a script that asks tallybook for completions."""
+    answer = run("completion", shell)
+    assert 0 == answer.code
+    assert f"_TALLYBOOK_COMPLETE={shell}_complete" in answer.out
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("wh", "what-if why"),
+        ("help need", "needs-ratings"),
+        ("rate --rea", "--reason"),
+        ("completion f", "fish"),
+    ],
+)
+def test_bash_completes_verbs_options_and_choices(words: str, expected: str, tmp_path: Path) -> None:
+    """With the printed script loaded, bash completes what the command line accepts."""
+    program = tmp_path / "tallybook"
+    code = "from tallybook.projections.surfaces.entry import main; main()"
+    program.write_text(f"#!/bin/sh\nexec {sys.executable} -c '{code}' \"$@\"\n", encoding="utf-8")
+    program.chmod(0o755)
+    script = (
+        f'eval "$(tallybook completion bash)"; COMP_WORDS=(tallybook {words}); COMP_CWORD={len(words.split())}; '
+        "_tallybook_completion tallybook; echo ${COMPREPLY[@]}"
+    )
+    env = os.environ | {"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, env=env)
+    assert (expected, "") == (" ".join(sorted(done.stdout.split())), done.stderr)
+
+
+@pytest.mark.parametrize(
+    ("shell", "file"), [("bash", ".bashrc"), ("zsh", ".zshrc"), ("fish", ".config/fish/completions/tallybook.fish")]
+)
+def test_completion_is_installed_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, shell: str, file: str
+) -> None:
+    """`completion SHELL --install` adds one line to the start file, however often it runs, and keeps what is there."""
+    for variable in ("ZDOTDIR", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    path = tmp_path / file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("# no line end", encoding="utf-8")
+    first, second = (run("completion", shell, "--install").out for _ in range(2))
+    assert (f"{path} loads", f"{path} already loads") == tuple(
+        out.partition(" completion")[0] for out in (first, second)
+    )
+    before, line = path.read_text(encoding="utf-8").splitlines()
+    assert "# no line end" == before
+    assert f"tallybook completion {shell}" in line
