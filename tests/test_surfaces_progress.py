@@ -119,10 +119,10 @@ def test_a_short_command_shows_no_progress(here: Project, verb: str) -> None:
     assert (0, "") == with_errors_on_terminal(here, words, program)[::2]
 
 
-def test_no_progress_is_shown_where_nobody_looks(here: Project, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("here")
+def test_no_progress_is_shown_where_nobody_looks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the error output is no terminal, nothing is shown."""
     monkeypatch.setattr("tallybook.projections.surfaces.console.progress.DELAY_S", 0.0)
-    assert here
     assert (0, "") == run("log")[::2]
 
 

@@ -267,7 +267,7 @@ def test_a_linked_worktree_asks_its_own_branch(tracked: Project, tmp_path_factor
     git(tracked.root, "worktree", "add", "--quiet", "--detach", str(linked))
     commands.add(tracked, "two", HUMAN)
     commit(tracked)
-    assert ["one"] == texts(commands.at(tracked._replace(start=linked), "git:HEAD"))
+    assert ["one"] == texts(commands.at(Project(tracked.root, linked), "git:HEAD"))
     assert ["one", "two"] == texts(commands.at(tracked, "git:HEAD"))
 
 
