@@ -82,6 +82,7 @@ class NothingToDoError(TallybookError):
     def __init__(self, name: str, what: str, hint: str = "nothing was recorded") -> None:
         """Name the entry, and say how it stands."""
         super().__init__(f"{name}: {what}; {hint}")
+        self.name = name
 
 
 class DamagedLedgerError(TallybookError):

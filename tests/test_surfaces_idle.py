@@ -55,6 +55,13 @@ def test_a_text_that_stands_is_named_before_what_was_recorded(project: Path, run
     )
 
 
+def test_a_single_event_is_named_by_its_number(project: Path, run: Run) -> None:
+    """A batch of one event is no range."""
+    del project
+    run("add", "Quote ids")
+    assert "recorded as event 4\n" == run("add", "Quote ids").out.partition("\n")[2]
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [

@@ -12,7 +12,7 @@ import pytest
 
 from tallybook import compat
 from tallybook.ledger.decisions.curation import Wish
-from tallybook.ledger.errors import BadInputError, CannotWriteError
+from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -172,6 +172,15 @@ def test_reword_refuses_a_redacted_text(here: Project) -> None:
     strike(here)
     with pytest.raises(RedactedTextError):
         curation.wish(here, Wish("reword", "kpt_001", text=TOLD), HUMAN)
+    assert_gone(here)
+
+
+@pytest.mark.parametrize("words", [("retire", "kpt_001"), ("undo", "3")])
+def test_a_reason_that_holds_a_redacted_text_is_refused(here: Project, run: Run, words: tuple[str, ...]) -> None:
+    """Why an entry was retired or a change undone is a new text as any other."""
+    strike(here)
+    done = run(*words, "--reason", f"for {PRIVATE}")
+    assert (EXIT_NO, "", f"tallybook: --reason: {NAMED}; nothing was recorded\n") == done
     assert_gone(here)
 
 

@@ -96,6 +96,14 @@ def test_undo_takes_a_measurement(here: Project, run: Run) -> None:
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
 
 
+def test_undo_passes_over_ratings_that_count_for_nothing(here: Project, run: Run) -> None:
+    """A rating of an entry that is not there, or one that is none, is not the last change."""
+    assert 0 == run("retire", "kpt_001").code
+    commands.record(here, extraction(("kpt_001", "helpful"), ("kpt_002", "superb")), {"rater": "reflector"})
+    done = run("undo")
+    assert (0, "undone: event 8, kpt_001 retired") == (done.code, done.out.partition("\n")[0])
+
+
 # What plain undo leaves alone
 
 
@@ -113,7 +121,7 @@ def test_undo_after_a_redaction_names_the_change_before_it(here: Project, run: R
     assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes").code
     assert (
         "tallybook: undo: nothing was changed: the last change is a redaction, event 8, which cannot be undone; "
-        "to undo event 7 (update closed: 1 rated), run: tallybook undo 7\n"
+        "to undo event 7 (kpt_002 rated harmful), run: tallybook undo 7\n"
     ) == refusal(here, run)
     assert 0 == run("undo", "7").code
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == shown(here)
@@ -125,7 +133,8 @@ def test_undo_after_an_undo_names_the_redo_and_the_change_before_it(here: Projec
     for _ in range(2):
         assert (
             "tallybook: undo: nothing was changed: the last change is itself an undo, event 8; to bring back what it "
-            "undid, run: tallybook undo 8; to undo event 5 (update closed: 1 added), run: tallybook undo 5\n"
+            'undid, run: tallybook undo 8; to undo event 5 (learned kpt_002 "Ask Jane Roe."), '
+            "run: tallybook undo 5\n"
         ) == refusal(here, run)
     assert "to bring this back, run: tallybook undo 9\n" in run("undo", "8").out
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
@@ -139,7 +148,7 @@ def test_undo_takes_no_import_and_names_the_command_for_it(here: Project, run: R
     import_file(here, run, 3)
     said = refusal(here, run)
     assert "the last change is an import, event 8, which needs its number; to undo it, run: tallybook undo 8;" in said
-    assert said.endswith("to undo event 7 (update closed: 1 rated), run: tallybook undo 7\n")
+    assert said.endswith("to undo event 7 (kpt_002 rated harmful), run: tallybook undo 7\n")
     assert 0 == run("undo", "8").code
     assert {"kpt_001": (0, 0), "kpt_002": (0, 1)} == shown(here)
 
@@ -178,6 +187,27 @@ def test_what_is_undone_already_names_the_undo_of_that(run: Run) -> None:
         assert (EXIT_NO, "", f"tallybook: event {number}: was undone by event 8; run: tallybook undo 8\n") == run(
             "undo", number
         )
+
+
+@pytest.mark.usefixtures("here")
+def test_restore_of_an_entry_whose_adding_was_undone_names_the_undo(run: Run) -> None:
+    """The answer is the command that brings the entry back."""
+    assert 0 == run("undo", "4").code
+    refused = "tallybook: kpt_002: was undone by event 8; run: tallybook undo 8\n"
+    assert (EXIT_NO, "", refused) == run("restore", "kpt_002")
+    assert 0 == run("undo", "8").code
+    refused = "tallybook: kpt_002: stands in the playbook; nothing was recorded\n"
+    assert (EXIT_NO, "", refused) == run("restore", "kpt_002")
+
+
+@pytest.mark.usefixtures("here")
+def test_restore_of_a_merged_entry_names_the_undo_of_the_merge(run: Run) -> None:
+    """The answer is the command that takes the two entries apart, also after an earlier merge was undone."""
+    for words in (("merge", "kpt_001", "kpt_002"), ("undo", "8"), ("merge", "kpt_001", "kpt_002")):
+        assert 0 == run(*words).code
+    refused = "tallybook: kpt_002: was merged into kpt_001 by event 10; run: tallybook undo 10\n"
+    assert (EXIT_NO, "", refused) == run("restore", "kpt_002")
+    assert 0 == run("undo", "10").code
 
 
 # Thousands of events

@@ -164,7 +164,8 @@ def print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False)
     elif outcome.repeated:
         say("already recorded under this key; nothing was added")
     else:
-        parts = [f"recorded as events {outcome.seq_from} to {outcome.seq_to}"]
+        first, last = outcome.seq_from, outcome.seq_to
+        parts = [f"recorded as event {first}" if first == last else f"recorded as events {first} to {last}"]
         parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
         parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
         say("; ".join(parts))

@@ -11,12 +11,18 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import (
     KIND_OF,
+    RATINGS,
     EventRedacted,
     EventsVoided,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookUpdated,
+    PointAdded,
+    PointEdited,
+    PointMerged,
     PointNoted,
+    PointRated,
+    PointSeeded,
 )
 from tallybook.projections.event_rows import summary
 from tallybook.projections.fold import fold
@@ -29,7 +35,7 @@ from tallybook.projections.surfaces.writing.requests import Request, Undo
 from tallybook.projections.undo import VOIDABLE, Voided, history
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from tallybook.ledger.recorded import Batch, Recorded
     from tallybook.projections.surfaces.workspace.project import Project
@@ -64,8 +70,44 @@ class Undone:
 
 
 def wish(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
-    """Record what a person wants to become of an entry."""
-    return commands.recorded(project, Request(what, by))
+    """Record what a person wants to become of an entry.
+
+    Raises:
+        NothingToDoError: It is so already, or cannot be done to an entry as it stands.
+    """
+    try:
+        return commands.recorded(project, Request(what, by))
+    except NothingToDoError as error:
+        if what.verb == "restore":
+            _refuse_restore(project, error.name)
+        raise
+
+
+def _refuse_restore(project: Project, name: str) -> None:
+    """Name the command that brings back an entry which was merged, or whose adding was undone.
+
+    Raises:
+        NothingToDoError: There is one.
+    """
+    log = reading.open_log(project)
+    state = reading.current(log)
+    if name in state.points or (name in state.gone and name not in state.merged):
+        return
+    why: tuple[str, int] | None = None
+    for record in (record for batch in history(lambda: decode(log.read())) for record in batch.records):
+        event = record.event
+        if isinstance(event, PointMerged) and name in event.merged:
+            why = f"was merged into {event.name} by event {record.seq}", record.seq
+        elif isinstance(event, Voided) and getattr(event.event, "name", None) == name and _is_adding(event.event):
+            why = f"was undone by event {event.by.seq}", event.by.seq
+        elif getattr(event, "name", None) == name and _is_adding(event):
+            why = None
+    if why is not None:
+        raise NothingToDoError(name, why[0], f"run: {_command(why[1])}")
+
+
+def _is_adding(event: object) -> bool:
+    return isinstance(event, PointAdded | PointEdited | PointSeeded)
 
 
 def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> Undone:
@@ -124,9 +166,10 @@ def _last_change(batches: Iterator[Batch]) -> list[Recorded]:
     playbook = PLAYBOOK.start()
     last = before = candidate = None
     for batch in batches:
-        entries = len(playbook.points)
+        before_it = set(playbook.points)
         fold(PLAYBOOK, [batch], playbook)
-        is_change = _is_change(batch) or len(playbook.points) != entries
+        names = before_it.union(playbook.points, playbook.merged)
+        is_change = _is_change(batch, names) or len(playbook.points) != len(before_it)
         if is_change or any(isinstance(event, _REVERSALS) for event in batch.events):
             last, before = batch, candidate
         if is_change:
@@ -138,10 +181,21 @@ def _last_change(batches: Iterator[Batch]) -> list[Recorded]:
     raise _refusal(last, before)
 
 
-def _is_change(batch: Batch) -> bool:
-    """Say whether a batch says something of the playbook or a score that stands; an empty update or edit does not."""
-    changes = [event for event in batch.events if type(event) in _CHANGES]
-    return any(not isinstance(event, _CLOSES) or getattr(event, "top", "") for event in changes)
+def _is_change(batch: Batch, names: Collection[str]) -> bool:
+    """Say whether a batch says something of the playbook or a score that stands.
+
+    An empty update or edit does not, nor does a rating that counts for nothing.
+    """
+    for event in batch.events:
+        if isinstance(event, _CLOSES):
+            if getattr(event, "top", ""):
+                return True
+        elif isinstance(event, PointRated):
+            if event.name in names and event.rating in RATINGS:
+                return True
+        elif type(event) in _CHANGES:
+            return True
+    return False
 
 
 def _is_import(batch: Batch) -> bool:
@@ -167,7 +221,10 @@ def _described(batch: Batch) -> str:
     """Return what a batch is and the command that undoes it."""
     records = _undoable(batch)
     record = next((one for one in reversed(records) if not _is_of_entry(one.event)), records[0])
-    return f"event {record.seq} ({summary(record.event)}), run: {_command(record.seq)}"
+    # The event that closes an update counts what the others say.
+    others = len(records) - 2 if isinstance(record.event, _CLOSES) else 0
+    more = f" and {others:,} more" if others > 0 else ""
+    return f"event {record.seq} ({summary(records[0].event)}{more}), run: {_command(record.seq)}"
 
 
 def _is_of_entry(event: object) -> bool:

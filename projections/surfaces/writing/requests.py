@@ -222,6 +222,8 @@ def decide(
     )
     if isinstance(what, Facts):
         return Decision(redactions.without_notes(what.events))
+    if isinstance(what, Undo | Wish) and (why := redactions.refusal(what.reason)) is not None:
+        raise RedactedTextError("--reason", why)
     if isinstance(what, Undo):
         # Without a session each event names as many ids as a line can hold.
         ids = [what.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(what.ids), _IDS_A_LINE)] or [()]
