@@ -54,7 +54,7 @@ ROWS: dict[str, Callable[[Setting], Iterator[Row]]] = {
 }
 """Name of a row → what measures it; some measure against more than one rival."""
 EVENTS = 1_000_000
-README = Path(__file__).resolve().parent.parent.parent / "README.md"
+README = Path(__file__).resolve().parent / "README.md"
 
 
 def _at_least_one(text: str) -> int:

@@ -1,0 +1,226 @@
+"""The examples in the documentation: each of them runs, and its answer is the one that is shown."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from command_line import verbs
+from documentation import FIRST, PAGES, ROOT, TELEMETRY, Example, examples, first_cells, prose, section
+from reference_model import extraction
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.workspace.settings import SETTINGS
+from transcripts import run
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+LEGACY = ROOT / "tests" / "data" / "legacy-playbook.json"
+SESSION = "3f1a"
+ELSEWHERE = ("jq", "duckdb")
+"""Commands of other tools; tests/test_surfaces_sql.py runs them."""
+OF_THE_CLONE = ("sh .ci/", ".ci/", ".venv/bin/", "python -m tests", "pip install")
+"""How a line begins that installs something or works on the clone."""
+
+
+def shell_lines(example: Example) -> list[str]:
+    """Return the commands of a block of shell, each on one line and without comments."""
+    lines = example.code.replace("\\\n", " ").splitlines()
+    return [" ".join(re.sub(r"(^|\s)#.*", "", line).split()) for line in lines if line.strip()]
+
+
+def blocks_of_the_command() -> list[Example]:
+    """Return the blocks of shell that use Tallybook in a project."""
+    others = (*OF_THE_CLONE, *ELSEWHERE)
+    return [block for block in examples("sh") if not any(line.startswith(others) for line in shell_lines(block))]
+
+
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a project with the legacy playbook of the demo and a session on top of it."""
+    folder = tmp_path_factory.mktemp("begun")
+    (folder / ".claude").mkdir()
+    shutil.copy(LEGACY, folder / ".claude" / "playbook.json")
+    payload = extraction(("kpt_001", "helpful"), new=["Run the migrations before the tests."])
+    commands.record(Project(folder), payload, {"rater": "reflector", "session": SESSION})
+    telemetry = folder / ".claude" / "logs" / "telemetry"
+    telemetry.mkdir(parents=True)
+    (telemetry / "a.jsonl").write_text('{"component": "ac01", "session_id": "s1", "metrics": {"startup_ms": 8000}}\n')
+    return folder
+
+
+@pytest.mark.parametrize("block", blocks_of_the_command(), ids=lambda block: f"{block.page}:{block.code[:40].strip()}")
+def test_a_block_of_commands_runs(block: Example, begun: Path, project: Path) -> None:
+    """Every line of it ends with 0 in a project that has a playbook."""
+    if find_spec("duckdb") is None and "tallybook sql" in block.code:
+        pytest.skip("duckdb, of the extra sql, is not installed")
+    shutil.copytree(begun, project, dirs_exist_ok=True)
+    bin_ = project.parent / f"{project.name}-bin"
+    bin_.mkdir()
+    script = bin_ / "tallybook"
+    script.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m tallybook "$@"\n', encoding="utf-8")
+    script.chmod(0o755)
+    environment = os.environ | {
+        "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "SESSION": SESSION,
+    }
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", block.code],
+        cwd=project,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout + done.stderr
+
+
+def test_commands_of_the_clone_exist() -> None:
+    """The scripts, modules and extras that the documentation names are there."""
+    lines = [line for block in examples("sh") for line in shell_lines(block) if line.startswith(OF_THE_CLONE)]
+    scripts = {word for line in lines for word in line.split()[:2] if word.startswith(".ci/")}
+    assert [] == [name for name in scripts if not (ROOT / name).is_file()]
+    everything = "\n".join(PAGES.values())
+    modules = {name.replace(".", "/") for name in re.findall(r"python -m (tests(?:\.\w+)+)", everything)}
+    there = [name for name in modules if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
+    assert sorted(modules) == sorted(there)
+    named = {extra for words in re.findall(r"'\.\[([\w,]+)\]'", everything) for extra in words.split(",")}
+    known = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
+    assert set() == named - set(known)
+    assert len(scripts) > 1 < len(modules)
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """Yield the words of each complete ``tallybook`` command in a text's inline code."""
+    for code in re.findall(r"`([^`\n]*)`", text):
+        for part in re.findall(r"(?:^|\| )tallybook (.*?)(?: [|<&].*)?$", code):
+            words = shlex.split(part, comments=True)
+            if words[:1] == ["--project"]:
+                words = words[2:]
+            if words and words[0] not in {"[--project", "VERB", "help"} and not words[0].startswith("-"):
+                yield words
+
+
+@pytest.mark.parametrize("page", sorted(set(PAGES) - {"CHANGELOG.md"}))
+def test_inline_commands_have_known_verbs_and_options(page: str) -> None:
+    """A command within a sentence names a verb that exists, with options that it has."""
+    found = list(commands_in(prose(PAGES[page]).replace("\\|", "")))
+    assert [] == [words for words in found if words[0] not in verbs()]
+    assert [] == [(words, option) for words in found for option in unknown_options(words)]
+
+
+def unknown_options(words: Iterable[str]) -> list[str]:
+    """Return the options of a command line that its verb does not have."""
+    verb, *rest = words
+    known = {opt for param in verbs()[verb].params if isinstance(param, click.Option) for opt in param.opts}
+    given = [word.partition("=")[0] for word in rest if re.match(r"--?[a-z]", word)]
+    return [word for word in given if word not in known | {"--help", "--json", "--project"}]
+
+
+def test_the_first_screen_names_two_commands() -> None:
+    """They are scripts that the repository ships."""
+    found = re.findall(r"^sh (\S+)", PAGES[FIRST][: PAGES[FIRST].index("## Contents")], re.MULTILINE)
+    assert [".ci/demo", ".ci/test"] == found
+
+
+def test_the_demo_explains_the_entry_as_shown(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two records of .ci/demo lead to the story on the first screen, but for the times."""
+    monkeypatch.setenv("COLUMNS", "130")
+    shutil.copy(LEGACY, project / ".claude" / "playbook.json")
+    demo = (ROOT / ".ci" / "demo").read_text(encoding="utf-8")
+    payloads = re.findall(r"^record '(.*)'$", demo, re.MULTILINE)
+    assert 2 == len(payloads)
+    assert 0 == run(["import", ".claude/playbook.json"], cwd=project).returncode
+    for payload in payloads:
+        assert 0 == run(["record", "-"], given=payload).returncode
+    (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook why kpt_014\n")]
+    assert without_times(shown.code) == without_times(answers(shown.code))
+
+
+def test_three_commands_lead_to_a_session_with_its_playbook(project: Path) -> None:
+    """After the installation they are run here as they are written; then an agent's session begins."""
+    (block,) = [block for block in examples("sh") if block.page == FIRST and block.code.startswith("pip install .")]
+    for line in block.code.splitlines()[1:]:
+        verb, *words = shlex.split(line, comments=True)
+        done = run(words)
+        assert ("tallybook", 0) == (verb, done.returncode), done.stderr
+    (hook,) = json.loads((project / ".claude" / "settings.json").read_bytes())["hooks"]["SessionStart"][0]["hooks"]
+    payload = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1"})
+    words = ["sh", "-c", hook["command"]]
+    done = subprocess.run(words, input=payload, capture_output=True, text=True, check=True)
+    assert "[kpt_001] helpful=0 harmful=0 :: Quote ids as strings." in done.stdout
+
+
+SESSIONS = (
+    ("3f1a", extraction(new=["Run the migrations before the tests."])),
+    ("71bc", extraction(("kpt_015", "helpful"))),
+    *[("9d0e", extraction(("kpt_015", "harmful")))] * 3,
+    ("a2c4", extraction(("kpt_004", "helpful"))),
+)
+"""What happened before the investigation, on top of the legacy playbook of the demo."""
+
+
+def test_the_investigation_is_what_the_program_answers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every command of it is run here, and answers as shown, but for the times."""
+    monkeypatch.setenv("COLUMNS", "110")
+    shutil.copy(LEGACY, project / ".claude" / "playbook.json")
+    for session, payload in SESSIONS:
+        commands.record(Project(project), payload, {"rater": "reflector", "session": session})
+    (shown,) = [block for block in examples("text") if block.code.startswith("$ tallybook why run the migrations\n")]
+    assert without_times(shown.code) == without_times(answers(shown.code))
+
+
+def answers(shown: str) -> str:
+    """Return a transcript of the commands of another, run one after the other, without blanks at the ends of lines."""
+    found = []
+    for line in re.findall(r"^\$ tallybook (.*)$", shown, re.MULTILINE):
+        done = run(shlex.split(line))
+        assert ("", 0) == (done.stderr, done.returncode)
+        found.append("\n".join(row.rstrip() for row in f"$ tallybook {line}\n{done.stdout}".splitlines()))
+    return "\n\n".join(found) + "\n"
+
+
+def without_times(text: str) -> str:
+    """Return a text with every minute as another one."""
+    return re.sub(r"20\d\d-\d\d-\d\d \d\d:\d\d", "2026-11-22 13:29", text)
+
+
+def test_the_example_of_a_migration_runs(project: Path) -> None:
+    """The example for existing code runs as it is written, and its rating is an event."""
+    (example,) = [block for block in examples("python") if block.page == FIRST]
+    (project / ".claude" / "playbook.json").write_text('{"key_points": ["Use type hints"]}', encoding="utf-8")
+    exec(compile(example.code, FIRST, "exec"), {})  # noqa: S102 - the documentation is what is tested
+    assert '"helpful": 1' in (project / ".claude" / "playbook.json").read_text(encoding="utf-8")
+
+
+def test_settings_in_an_example_are_settings() -> None:
+    """An example in TOML names settings that exist, with values that they take."""
+    found = [tomllib.loads(block.code) for block in examples("toml")]
+    keys = [(table, key) for document in found for table, values in document.items() for key in values]
+    assert [("reflection", "rater")] == keys
+    assert set() == set(keys) - set(SETTINGS)
+
+
+@pytest.mark.parametrize(
+    "given", [cell.strip("`") for cell in first_cells(section(TELEMETRY, "The input")) if cell.startswith("`{")]
+)
+def test_each_form_of_a_measurement_is_recorded(given: str, project: Path) -> None:
+    """An object of the table of inputs, as it is written there, is recorded without a problem."""
+    done = run(["metrics", "--json"], given=given, cwd=project)
+    answer = json.loads(done.stdout)
+    assert (1, []) == (answer["recorded"], answer["problems"]), done.stderr

@@ -1,0 +1,79 @@
+"""The pages of the documentation: their links, their headings, their length and their words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+import re
+
+import pytest
+
+from documentation import FIRST, PAGES, ROOT, anchor, headings, prose
+
+REFERENCE = sorted(set(PAGES) - {"CHANGELOG.md"})
+DIALECT = re.compile(
+    r"\b(behind|beside|besides|whoever|whatever|likewise|owed|told|tells?|nobody's|stands|stood|hand|hands|blots?|mends?|ails?)\b",
+    re.IGNORECASE,
+)
+"""Words of an earlier dialect, for which plain words are used now."""
+MOST_LINES = 250
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_every_link_leads_somewhere(page: str) -> None:
+    """A link within the repository names a file or folder that exists, and a heading that the page has."""
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", prose(PAGES[page])):
+        if re.match(r"[a-z]+://", target):
+            continue
+        path, _, heading = target.partition("#")
+        place = (ROOT / page).parent / path if path else ROOT / page
+        name = str(place.resolve().relative_to(ROOT))
+        if not place.exists() or (heading and heading not in {anchor(text) for _, text in headings(name)}):
+            broken.append(target)
+    assert [] == broken
+
+
+@pytest.mark.parametrize("page", REFERENCE)
+def test_the_contents_list_every_section(page: str) -> None:
+    """The table of contents names the headings of the second level, in their order."""
+    listed = PAGES[page].split("## Contents\n", 1)[1].split("\n## ", 1)[0]
+    sections = [text for level, text in headings(page) if level == 2 and text != "Contents"]
+    assert [f"- [{text}](#{anchor(text)})" for text in sections] == listed.split("\n\n", 1)[1].strip().splitlines()
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_headings_differ(page: str) -> None:
+    """No two headings of a page have the same link."""
+    anchors = [anchor(text) for _, text in headings(page)]
+    if page != "CHANGELOG.md":
+        assert sorted(set(anchors)) == sorted(anchors)
+
+
+def test_the_first_page_is_short() -> None:
+    """A stranger reads it to the end."""
+    assert MOST_LINES >= len(PAGES[FIRST].splitlines())
+
+
+@pytest.mark.parametrize("page", REFERENCE)
+def test_one_sentence_is_one_line(page: str) -> None:
+    """A line of a paragraph holds one sentence."""
+    lines = [line for line in prose(PAGES[page]).splitlines() if not re.match(r"\||[-*] |\d+\. ", line)]
+    assert [] == [line for line in lines if re.search(r"[a-z)`\"][.!?] [A-Z]", line)]
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_words_are_plain(page: str) -> None:
+    """Prose has none of the words for which the project's vocabulary has plainer ones."""
+    text = re.sub(r"`[^`\n]*`", "", prose(PAGES[page]))
+    assert [] == [line for line in text.splitlines() if DIALECT.search(line)]
+
+
+@pytest.mark.parametrize("page", REFERENCE)
+def test_every_path_that_is_named_exists(page: str) -> None:
+    """A file of the repository that a page names in code is there."""
+    paths = set(re.findall(r"`((?:ledger|projections|prompts|tests|\.ci)/[\w./-]+)`", prose(PAGES[page])))
+    projects = {"ledger/head", "ledger/lock", "ledger/render.lock", "ledger/rendered", "ledger/events.jsonl"}
+    inside = {path for path in paths if (Path("ledger") in Path(path).parents and not (ROOT / path).exists())}
+    missing = {path for path in paths if not (ROOT / path).exists()}
+    of_a_project = {path for path in inside if f"`{path}`" in PAGES["ledger/README.md"]} | projects
+    assert set() == missing - of_a_project
