@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-import re
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import given
 import pytest
 
+from documentation import examples
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
@@ -38,8 +37,8 @@ from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
-README = Path(__file__).parents[1] / "README.md"
 ON: dict[str, Any] = {"components": {"playbook": {"enabled": True}}}
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "Use types."), PointAdded("kpt_002", "Mock time.")
@@ -253,8 +252,7 @@ def test_a_mistake_in_what_is_off_is_named(own: dict[str, Any], message: str) ->
 
 def test_the_example_in_the_readme_switches_it_on(project: Path) -> None:
     """As it stands there, in the project's own file."""
-    examples = re.findall(r"```yaml\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
-    (example,) = (one for one in examples if "enabled: true" in one)
+    (example,) = (block for block in examples("yaml") if "enabled: true" in block.code)
     (project / ".claude" / "config").mkdir()
-    (project / configuration.PLACE).write_text(example, encoding="utf-8")
+    (project / configuration.PLACE).write_text(example.code, encoding="utf-8")
     assert "playbook" in configuration.load(Project(project)).sessions["improvement"]

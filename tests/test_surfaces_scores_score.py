@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 import json
 from pathlib import Path
-import re
 from typing import TYPE_CHECKING, Any
 
 from hypothesis import HealthCheck, given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 import pytest
 import yaml
 
+from documentation import examples
 from scored import AT, EXAMPLE, config, events, folded, noon, plain, record_example, say
 from screens import shown, words
 from tallybook.ledger.events import (
@@ -89,9 +89,8 @@ def test_the_summary_is_how_all_stands(scored: Path, score: Callable[..., Any], 
 @pytest.mark.usefixtures("scored")
 def test_the_readme_shows_the_summary(said: Callable[..., str]) -> None:
     """As it is printed of these sessions, to the character."""
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    (box_,) = re.findall(r"```text\n\$ tallybook score\n(.*?)```", readme, re.DOTALL)
-    assert box_ == said()
+    (answer,) = [block.code for block in examples("text") if block.code.startswith("$ tallybook score\n")]
+    assert answer == f"$ tallybook score\n{said()}"
 
 
 def test_a_session_answers_what_its_file_says(

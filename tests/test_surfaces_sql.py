@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from documentation import COMMANDS, examples, section
 from reference_model import extraction
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections import sql_tables
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 duckdb = pytest.importorskip("duckdb")
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 HUMAN = {"rater": "human", "session": "s1"}
 TEXT = 'a "quoted"\ttext, 🎉, \x00 and \u2028 ' + "x" * 30_000
 """Longer than a line of the ledger may be, so that it is continued on others."""
@@ -95,11 +95,11 @@ def test_a_moment_of_the_past_can_be_asked(here: Project) -> None:
 
 @pytest.mark.parametrize("table", [*sql_tables.COLUMNS, *sql_tables.VIEWS])
 def test_every_table_is_described(here: Project, table: str) -> None:
-    """SHOW and DESCRIBE tell what there is; the README names each table."""
+    """SHOW and DESCRIBE tell what there is; the reference names each table."""
     assert (table,) in ask(here, "SHOW TABLES")
     described = [row[0] for row in ask(here, f"DESCRIBE {table}")]
     assert list(sql_tables.COLUMNS.get(table, described)) == described
-    assert f"`{table}`" in README
+    assert f"`{table}`" in section(COMMANDS, "SQL")
 
 
 @pytest.mark.parametrize(
@@ -306,8 +306,8 @@ def test_a_damaged_ledger_answers_no_query(here: Project, capsys: pytest.Capture
 
 
 def documented(begins: str) -> list[str]:
-    """Return the commands of the README that begin with a word, as a shell takes them."""
-    blocks = "\n".join(re.findall(r"```sh\n(.*?)```", README, re.DOTALL)).replace("\\\n", "")
+    """Return the commands of the documentation that begin with a word, as a shell takes them."""
+    blocks = "\n".join(block.code for block in examples("sh")).replace("\\\n", "")
     return [line for line in blocks.splitlines() if line.startswith(f"{begins} ")]
 
 
@@ -340,7 +340,7 @@ def test_jq_reads_the_file_as_documented(worn: Project) -> None:
 
 
 def test_duckdb_reads_the_file_as_documented(worn: Project) -> None:
-    """The query that the README gives for DuckDB's own command counts what stands in the file."""
+    """The query that the documentation gives for DuckDB's own command counts what stands in the file."""
     (command,) = documented("duckdb")
     query = re.search(r'"(.*)"$', command, re.DOTALL)
     assert query is not None
