@@ -57,6 +57,11 @@ def section(page: str, heading: str) -> str:
     return PAGES[page].split(f"# {heading}\n", 1)[1].split("\n#", 1)[0]
 
 
+def chapter(page: str, heading: str) -> str:
+    """Return a page's text below a heading of the second level, with the sections in it."""
+    return PAGES[page].split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
 def headings(page: str) -> list[tuple[int, str]]:
     """Return level and text of each heading of a page, in order."""
     return [(len(marks), text) for marks, text in re.findall(r"^(#+) (.*)$", prose(PAGES[page]), re.MULTILINE)]

@@ -17,28 +17,36 @@ from documentation import (
     ROOT,
     TELEMETRY,
     VIEWS,
+    chapter,
     first_cells,
     section,
 )
+from installed import package_folders
 from tallybook.ledger import errors
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
 from tallybook.ledger.telemetry.mapping import GAUGES, MARK, OK, SAID, TABLE, Row
 from tallybook.projections.comparison.conditions import COMPARED, FIELDS, STATUSES
 from tallybook.projections.playbook.prune import POLICIES
+from tallybook.projections.surfaces.cli.verbs import GROUPS
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
 
 
 def test_every_verb_is_in_the_reference() -> None:
-    """The table of verbs lists the commands that there are, and no others."""
-    cells = [cell for cell in first_cells(section(COMMANDS, "Commands")) if cell.startswith("`")]
-    assert sorted(verbs()) == sorted(cell.strip("`").split()[0] for cell in cells)
+    """The tables of verbs have the groups and the order of the help screen."""
+    groups = re.split(r"^### (.*)\n", chapter(COMMANDS, "Commands"), flags=re.MULTILINE)[1:]
+    listed = {
+        name: [cell.strip("`").split()[0] for cell in first_cells(text) if cell.startswith("`")]
+        for name, text in zip(groups[::2], groups[1::2], strict=True)
+    }
+    assert {name: [verb.name for verb in group] for name, group in GROUPS.items()} == listed
+    assert list(GROUPS) == list(listed)
 
 
 @pytest.mark.parametrize("verb", sorted(verbs()))
 def test_every_option_is_in_the_reference(verb: str) -> None:
     """An option of a verb is in that verb's row, unless it is one of those that many verbs have."""
-    (cell,) = [c for c in first_cells(section(COMMANDS, "Commands")) if c.strip("`").split()[0] == verb]
+    (cell,) = [c for c in first_cells(chapter(COMMANDS, "Commands")) if c.strip("`").split()[0] == verb]
     known = {"--json", "--rater", "--session", "--agent", "--model", "--key"}
     params = [param for param in verbs()[verb].params if not getattr(param, "hidden", False)]
     options = {opt for param in params for opt in param.opts if opt.startswith("--")}
@@ -126,3 +134,11 @@ def test_every_dependency_has_its_reason() -> None:
     extras = project["optional-dependencies"]
     wanted = [*project["dependencies"], *extras["anthropic"], *extras["sql"]]
     assert {re.split(r"[<>=~ ]", name)[0] for name in wanted} == listed
+
+
+def test_every_folder_of_modules_is_in_the_layout() -> None:
+    """The layout names each folder of the package, where it lies in the repository."""
+    roots = package_folders().values()
+    folders = {str(path.parent.relative_to(ROOT)) for root in roots for path in root.rglob("__init__.py")}
+    listed = {cell.strip("`/") for cell in first_cells(section(CONTRIBUTING, "The layout")) if cell.startswith("`")}
+    assert folders | {"tests"} == listed
