@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from documentation import FIRST, LEDGER, PAGES, ROOT, anchor, headings, prose, section
+from documentation import FIRST, LEDGER, PAGES, ROOT, anchor, chapter, headings, prose, section
 
 REFERENCE = sorted(set(PAGES) - {"CHANGELOG.md"})
 SHORT = 120
@@ -77,3 +77,12 @@ def test_every_path_that_is_named_exists(page: str) -> None:
     paths = set(re.findall(r"`((?:ledger|projections|prompts|tests|\.ci)/[\w./-]+)`", prose(PAGES[page])))
     missing = {path for path in paths if "NAME" not in path and not (ROOT / path).exists()}
     assert set() == missing - set(re.findall(r"`(ledger/[\w./-]+)`", section(LEDGER, "Files")))
+
+
+@pytest.mark.parametrize("page", [page for page in REFERENCE if "\n## Decisions\n" in PAGES[page]])
+def test_a_decision_is_three_lines(page: str) -> None:
+    """Below its name and date are its context, the decision and its consequence, a line each."""
+    blocks = [block for block in chapter(page, "Decisions").strip().split("\n\n") if block.startswith("**")]
+    form = re.compile(r"\*\*.+\*\* \(\d{4}-\d\d-\d\d\)\n- Context: .+\n- Decision: .+\n- Consequence: .+")
+    assert [] == [block for block in blocks if not form.fullmatch(block.strip())]
+    assert len(blocks) > 5
