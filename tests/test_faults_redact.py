@@ -19,7 +19,7 @@ from faults.at_calls import unclear
 from faults.scenes import PID, ROOT, Answer, Fault, begun, why_not
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.writing.redact import Target, apply
+from tallybook.projections.surfaces.writing.redact import Target, redact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -327,8 +327,8 @@ def test_a_second_redaction_joins_one_that_is_not_finished(tmp_path: Path) -> No
     project = told(tmp_path)
     stuck = project.ledger / "odd.json"
     stuck.write_text('["\\u0068unter2-of-the-customer"]')
-    assert 1 == len(apply(project, Target(text=PRIVATE), "first", HUMAN).erased.stands)
-    done = apply(project, Target(text="Use type"), "second", HUMAN)
+    assert 1 == len(redact(project, Target(text=PRIVATE), "first", HUMAN).erased.stands)
+    done = redact(project, Target(text="Use type"), "second", HUMAN)
     assert any(str(stuck) in line for line in done.erased.stands)
     stuck.unlink()
     commands.rate(project, "kpt_001", "neutral", HUMAN)

@@ -255,7 +255,7 @@ def deliver(log: Log, what: Update | Import, key: str | None) -> record.Outcome:
     """Record something on any log."""
     with log.transaction() as tx:
         state = fold(PLAYBOOK, decode(tx.read()))
-        (outcome,) = record.perform(tx, state, [Request(what, {"rater": "reflector"}, key)])
+        (outcome,) = record.record_all(tx, state, [Request(what, {"rater": "reflector"}, key)])
     return outcome
 
 

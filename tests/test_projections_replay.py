@@ -72,7 +72,7 @@ class Scribe:
     def _record(self, what: Update | Import, by: dict[str, str]) -> None:
         with self.log.transaction() as tx:
             state = fold(PLAYBOOK, decode(tx.read()))
-            (outcome,) = record.perform(tx, state, [Request(what, by)])
+            (outcome,) = record.record_all(tx, state, [Request(what, by)])
         assert outcome.seq_to == self.log.head().seq
         self.moments[self.log.head().seq] = self._model.copy().playbook
 

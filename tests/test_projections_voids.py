@@ -274,7 +274,7 @@ def test_a_session_gone_wrong_leaves_what_the_specification_says(
     def send(what: Any, by: dict[str, str]) -> None:
         with log.transaction() as tx:
             state = fold_history(PLAYBOOK, lambda: decode(tx.read()))
-            record.perform(tx, state, [Request(what, by)])
+            record.record_all(tx, state, [Request(what, by)])
 
     def update(brought: dict[str, Any]) -> None:
         model.high_water = max(model.high_water, fold_history(PLAYBOOK, lambda: decode(log.read())).high_water)

@@ -31,7 +31,7 @@ def here(project: Path) -> Project:
     commands.record(place, extraction(new=["Use type hints", "Mock the clock"]), HUMAN)
     commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), HUMAN)
     commands.add(place, "use TYPE hints!", HUMAN)
-    curation.wish(place, Wish("retire", "kpt_002", "stale"), HUMAN)
+    curation.curate(place, Wish("retire", "kpt_002", "stale"), HUMAN)
     return place
 
 

@@ -45,7 +45,7 @@ def add_entry(project: Project, text: str) -> None:
 
 def add_later(project: Project, text: str) -> None:
     """Add an entry a day after the cache folder was last swept."""
-    swept = caches_of(project.ledger).parent.parent / cache_cleaning.SWEPT
+    swept = caches_of(project.ledger).parent.parent / cache_cleaning.SWEEP_STAMP
     swept.touch()
     age(swept, 1.1)
     commands.add(project, text, HUMAN)
@@ -128,7 +128,7 @@ def test_a_redaction_clears_every_cache_of_the_ledger_and_its_copies(here: Proje
     (copied / "file").write_text("Use type hints")
     other = begin(project / "other", "Write tests")
     own = caches_of(here.ledger) / "file"
-    redact.apply(here, redact.Target(text="type hints"), "private", HUMAN)
+    redact.redact(here, redact.Target(text="type hints"), "private", HUMAN)
     assert [False, False, True] == [path.exists() for path in (own, copied, caches_of(other.ledger) / "file")]
 
 
@@ -137,5 +137,5 @@ def test_a_redaction_clears_a_cache_that_is_no_longer_used(here: Project) -> Non
     """A folder that was opened to others since holds the text all the same."""
     own = caches_of(here.ledger)
     own.parent.parent.chmod(0o755)
-    redact.apply(here, redact.Target(text="type hints"), "private", HUMAN)
+    redact.redact(here, redact.Target(text="type hints"), "private", HUMAN)
     assert not own.exists()

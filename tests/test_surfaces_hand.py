@@ -41,7 +41,7 @@ def here(project: Path) -> Project:
 
 def wish(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
     """Let somebody decide something about an entry."""
-    curation.wish(here, Wish(verb, name, "", text, merged), HUMAN)
+    curation.curate(here, Wish(verb, name, "", text, merged), HUMAN)
 
 
 def counts(here: Project) -> dict[str, tuple[int, int]]:

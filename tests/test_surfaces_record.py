@@ -189,7 +189,7 @@ def test_a_rendering_shows_what_was_appended_meanwhile(here: Project) -> None:
     state = reading.current(log)
     with log.transaction() as tx:
         under_lock = reading.current(log)
-        record.perform(tx, under_lock, [Request(Update(extraction(new=["b"])), HUMAN)])
+        record.record_all(tx, under_lock, [Request(Update(extraction(new=["b"])), HUMAN)])
     log.close()
     record.write(here, [])
     assert state.seq < reading.current(reading.open_log(here)).seq

@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import overwrite_text, redaction_finish
-from tallybook.projections.surfaces.writing.redact import NothingToRedactError, Redacted, Target, apply
+from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionResult, Target, redact
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,9 +57,9 @@ def content(here: Project) -> dict[Path, bytes]:
     return {path: path.read_bytes() for path in files}
 
 
-def strike(here: Project, text: str | None = PRIVATE, event: str | None = None) -> Redacted:
+def strike(here: Project, text: str | None = PRIVATE, event: str | None = None) -> RedactionResult:
     """Redact a text or an event."""
-    return apply(here, Target(event, text), "it was private", HUMAN)
+    return redact(here, Target(event, text), "it was private", HUMAN)
 
 
 def texts(here: Project) -> list[str]:
@@ -103,7 +103,7 @@ def here(project: Path) -> Project:
 def test_a_text_is_nowhere_and_all_else_is_as_it_was(here: Project, target: Target) -> None:
     """The answer names its event; counts, other texts and the chain stand; the head noted before is found again."""
     before, head = counts(here), commands.verify(here).head
-    done = apply(here, target, "it was private", HUMAN)
+    done = redact(here, target, "it was private", HUMAN)
     assert ([4], (), ()) == ([one.seq for one in done.events], done.erased.stands, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert ["Use type hints", REDACTED, "Test the edges"] == texts(here)
@@ -288,7 +288,7 @@ def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> 
             file.write(TORN)
         commands.rate(here, "kpt_001", "helpful", HUMAN)
         (seq, *_) = [row["seq"] for row in commands.log(here) if row["kind"] == "log.recovered"][::-1]
-        done = apply(here, target or Target(str(seq)), "it was private", HUMAN)
+        done = redact(here, target or Target(str(seq)), "it was private", HUMAN)
         assert seq in [one.seq for one in done.events]
         assert ([], ()) == (holding(here, "hunter2"), done.erased.stands)
         assert () == commands.verify(here).problems

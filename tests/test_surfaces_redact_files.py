@@ -18,7 +18,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import overwrite_text
-from tallybook.projections.surfaces.writing.redact import Target, look
+from tallybook.projections.surfaces.writing.redact import Target, find_text
 from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, counts, held, holding, strike, strike_nothing, texts
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def test_every_file_of_ours_loses_the_text(here: Project) -> None:
     upper = here.ledger / "upper.json"
     upper.write_text(f'{{"a": "{UPPER}"}}')
     sizes = {path: path.stat().st_size for path in [*expected, upper]}
-    assert {*expected, upper, here.playbook} == {*look(here, Target(text=PRIVATE)).erased.files}
+    assert {*expected, upper, here.playbook} == {*find_text(here, Target(text=PRIVATE)).erased.files}
     done = strike(here)
     assert sorted([*expected, upper]) == sorted(done.erased.files)
     assert ((), (), ()) == (done.erased.stands, done.erased.foreign, done.erased.unsearched)
@@ -133,7 +133,7 @@ def test_a_needle_across_two_windows_is_found(here: Project) -> None:
     window = overwrite_text._WINDOW_BYTES
     for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
         path.write_bytes(b"-" * begin + PRIVATE.encode() + b"-")
-        assert overwrite_text.blot(path, overwrite_text.forms([PRIVATE]))
+        assert overwrite_text.overwrite(path, overwrite_text.spellings([PRIVATE]))
         assert b"-" * begin + b"*" * len(PRIVATE.encode()) + b"-" == path.read_bytes()
 
 
@@ -153,7 +153,7 @@ def test_a_diagnostic_that_cuts_a_text_off_loses_the_rest(here: Project, diagnos
 
 
 def test_a_long_text_goes_from_its_diagnostic_whole(here: Project, diagnostic_mode: None) -> None:
-    """Redacted by its event, a text is gone from the diagnostic that quotes no more than its beginning."""
+    """RedactionResult by its event, a text is gone from the diagnostic that quotes no more than its beginning."""
     del diagnostic_mode
     long = "The customer's name is on every page of this: " + "n" * 90
     playbook = compat.load_playbook()
@@ -263,7 +263,7 @@ def test_a_legacy_file_that_nobody_took_in_yet_is_found(
     here = Project(project)
     items = [{"text": TOLD, "score": 3, "note": TOLD}, f"plain {PRIVATE}", "other", 5, {"odd": [TOLD]}]
     write_playbook({"key_points": items, "title": TOLD, "last_updated": "2026-01-01T00:00:00Z"})
-    assert [here.playbook] == list(look(here, Target(text=PRIVATE)).erased.files)
+    assert [here.playbook] == list(find_text(here, Target(text=PRIVATE)).erased.files)
     done = strike(here)
     assert ((), ()) == (done.erased.stands, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))

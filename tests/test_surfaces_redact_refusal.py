@@ -171,7 +171,7 @@ def test_reword_refuses_a_redacted_text(here: Project) -> None:
     """An entry cannot be given the text back."""
     strike(here)
     with pytest.raises(RedactedTextError):
-        curation.wish(here, Wish("reword", "kpt_001", text=TOLD), HUMAN)
+        curation.curate(here, Wish("reword", "kpt_001", text=TOLD), HUMAN)
     assert_gone(here)
 
 

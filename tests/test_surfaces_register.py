@@ -219,7 +219,7 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
 def test_a_text_that_was_redacted_is_told_as_such(log: JsonlLog) -> None:
     """Its place in the register stays, and what stands there is read as it is now."""
     check(log)
-    redact.apply(project_of(log), redact.Target("2", None), "private", HUMAN)
+    redact.redact(project_of(log), redact.Target("2", None), "private", HUMAN)
     check(log)
     assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
 

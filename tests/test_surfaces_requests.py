@@ -19,7 +19,15 @@ from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.storage import spool
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing.requests import Change, Import, Request, Update, check, from_wait, to_wait
+from tallybook.projections.surfaces.writing.requests import (
+    Change,
+    Import,
+    Request,
+    Update,
+    check,
+    request_from_json,
+    request_to_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,14 +91,14 @@ REQUESTS = st.builds(Request, UPDATES | CHANGES, BY, st.none() | TEXTS)
 @given(request=REQUESTS)
 def test_what_waits_is_what_was_sent(request: Request) -> None:
     """Through the JSON of the spool a request comes back as it was, with its time, and a key where it had none."""
-    waited = json.loads(json.dumps(to_wait(request)))
-    assert attrs.evolve(request, key=request.key or "spool:a:0", when=AT) == from_wait(waited, "spool:a:0", AT)
+    waited = json.loads(json.dumps(request_to_json(request)))
+    assert attrs.evolve(request, key=request.key or "spool:a:0", when=AT) == request_from_json(waited, "spool:a:0", AT)
 
 
 def test_an_import_does_not_wait() -> None:
     """A file is still there later, so it is never put into the spool."""
     with pytest.raises(BadInputError, match="does not wait"):
-        to_wait(Request(Import(b"{}", "old.json"), HUMAN))
+        request_to_json(Request(Import(b"{}", "old.json"), HUMAN))
 
 
 def test_requests_that_waited_are_recorded_together_and_in_order(here: Project) -> None:
@@ -222,7 +230,7 @@ def test_what_comes_from_outside_is_an_extraction_result_alone(
     """Further keys of a payload change nothing, whether it is recorded at once or waited in the spool."""
     payload = extraction(("kpt_001", "harmful"), new=["mine"]) | beside
     if waits:
-        spool.put(here.ledger, AT, "a", [to_wait(Request(Update(payload), HUMAN))])
+        spool.put(here.ledger, AT, "a", [request_to_json(Request(Update(payload), HUMAN))])
         commands.replay(here)
     else:
         commands.record(here, payload, HUMAN)

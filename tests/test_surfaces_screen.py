@@ -65,8 +65,8 @@ def test_a_secret_that_stands_twice_is_masked_twice(example: Example) -> None:
 @EACH
 def test_what_is_found_is_named_without_its_value(example: Example) -> None:
     """For a text that is not to be changed, the formats are named, and nothing else is said."""
-    assert (example.name,) == secrets.found(f"see {example.text}")
-    assert () == secrets.found(secrets.mask(example.text).text)
+    assert (example.name,) == secrets.list_formats(f"see {example.text}")
+    assert () == secrets.list_formats(secrets.mask(example.text).text)
 
 
 @pytest.mark.parametrize("lines", [2, 4])
@@ -89,7 +89,7 @@ def test_a_text_without_secrets_is_the_same_object(text: str) -> None:
     """Names, paths, digests, placeholders and masks are no secrets."""
     masked = secrets.mask(text)
     assert text is masked.text
-    assert ((), ()) == (masked.names, secrets.found(text))
+    assert ((), ()) == (masked.names, secrets.list_formats(text))
 
 
 def test_what_stands_behind_a_mask_is_judged_by_itself() -> None:
@@ -124,8 +124,8 @@ PIECES = st.one_of(
 def test_masking_leaves_no_match_and_changes_nothing_the_second_time(text: str) -> None:
     """Whatever stands beside whatever, what was masked once holds no secret and is its own masking."""
     once = secrets.mask(text)
-    assert () == secrets.found(once.text)
-    assert secrets.Masked(once.text) == secrets.mask(once.text)
+    assert () == secrets.list_formats(once.text)
+    assert secrets.MaskedText(once.text) == secrets.mask(once.text)
     assert bool(once.names) == (once.text != text)
 
 
@@ -152,7 +152,7 @@ def test_no_backslash_stands_in_a_square_secret() -> None:
     (theirs,) = (pattern for name, pattern in secrets._detectors() if name == SQUARE)
     assert theirs.fullmatch(text)
     assert text is secrets.mask(text).text
-    assert (SQUARE,) == secrets.found(text.replace("\\", "_"))
+    assert (SQUARE,) == secrets.list_formats(text.replace("\\", "_"))
 
 
 @pytest.mark.parametrize("name", ["OpenAI Token", "NPM tokens"])
@@ -164,7 +164,7 @@ def test_a_format_in_our_words_finds_what_theirs_does(name: str, data: st.DataOb
     found = pattern.search(text)
     assert found is not None
     assume(name != "NPM tokens" or not found[2] or re.match(r"npm_[^\s\"']", found[2]))
-    assert name in secrets.found(text)
+    assert name in secrets.list_formats(text)
 
 
 JSON_OBJECTS = st.dictionaries(st.text("abcdefgh", min_size=1), st.integers() | st.text(), min_size=1, max_size=3)
@@ -273,16 +273,16 @@ def test_what_a_file_or_a_program_held_is_not_touched() -> None:
         Request(Import(json.dumps(book(GITHUB.text)).encode(), "old.json"), {"rater": "import"}),
         Request(Change((), (), json.dumps({"note": GITHUB.text})), {"rater": "agent"}),
     )
-    assert (requests, ()) == secrets.screened(requests)
+    assert (requests, ()) == secrets.mask_requests(requests)
 
 
 def test_the_name_that_a_program_gave_follows_the_masked_text() -> None:
     """Names are looked up by text, so the text there is masked too; of two that become one the first name stays."""
     texts = [f"Use {GITHUB.text}", f"Use {GITHUB.text[:-1]}Z", "plain"]
     names = dict(zip(texts, ["kpt_001", "kpt_002", "kpt_003"], strict=True))
-    (request,), _ = secrets.screened([Request(Update(extraction(new=texts), names), REFLECTOR)])
-    assert isinstance(request.what, Update)
-    assert {f"Use {GITHUB.masked}": "kpt_001", "plain": "kpt_003"} == request.what.names
+    (request,), _ = secrets.mask_requests([Request(Update(extraction(new=texts), names), REFLECTOR)])
+    assert isinstance(request.action, Update)
+    assert {f"Use {GITHUB.masked}": "kpt_001", "plain": "kpt_003"} == request.action.names
 
 
 def test_a_save_by_old_code_is_screened_and_keeps_its_names(here: Project) -> None:
@@ -316,8 +316,8 @@ def test_a_payload_too_deep_to_look_through_is_refused() -> None:
     for _ in range(10_000):
         deep = [deep]
     with pytest.raises(BadInputError, match="nested too deeply"):
-        secrets.masked_payload({"new_key_points": [deep]})
-    assert ("no object", ()) == secrets.masked_payload("no object")
+        secrets.mask_payload({"new_key_points": [deep]})
+    assert ("no object", ()) == secrets.mask_payload("no object")
 
 
 LOADED = """

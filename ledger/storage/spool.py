@@ -33,7 +33,7 @@ class Waiting(NamedTuple):
         path: Their file; removed once what it holds is durable.
         id: Its own id, under which they are taken in once.
         at: When they were sent, UTC.
-        requests: What was sent, undecided, as ``requests.to_wait`` writes it.
+        requests: What was sent, undecided, as ``requests.request_to_json`` writes it.
     """
 
     path: str

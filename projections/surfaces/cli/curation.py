@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _MAX_EVENTS: Final = 20
-"""Undone events that are listed; an import can have thousands."""
+"""UndoResult events that are listed; an import can have thousands."""
 
 
 def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:
@@ -46,7 +46,7 @@ def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
     @click.pass_obj
     def command(project: Project, /, *, names: tuple[str, ...], reason: str, as_json: bool, **by: str | None) -> None:
         wish = Wish(verb, names[0], reason, others=names[1:])
-        _print_outcome(curation.wish(project, wish, provenance_of(by)), as_json=as_json)
+        _print_outcome(curation.curate(project, wish, provenance_of(by)), as_json=as_json)
 
     return command
 
@@ -69,7 +69,9 @@ def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: b
 
     Its name and its counts stay.
     """
-    _print_outcome(curation.wish(project, Wish("reword", name, reason, text), provenance_of(options)), as_json=as_json)
+    _print_outcome(
+        curation.curate(project, Wish("reword", name, reason, text), provenance_of(options)), as_json=as_json
+    )
 
 
 @click.command(epilog="Example: tallybook merge kpt_003 kpt_007 kpt_011")
@@ -85,7 +87,7 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
     NAME gets the counts of the merged entries, and their later ratings.
     """
     _print_outcome(
-        curation.wish(project, Wish("merge", name, reason, merged=merged), provenance_of(by)), as_json=as_json
+        curation.curate(project, Wish("merge", name, reason, merged=merged), provenance_of(by)), as_json=as_json
     )
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.redact import Redacted
+    from tallybook.projections.surfaces.writing.redact import RedactionResult
 
 OUT_OF_REACH = "git history, checkouts, backups and other copies may still hold it; Tallybook cannot reach them"
 
@@ -55,16 +55,16 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     if (target.event is None) is (target.text is None):
         raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
     if options["dry_run"]:
-        return _print(redaction.look(project, target), "would be redacted", as_json=as_json)
+        return _print(redaction.find_text(project, target), "would be redacted", as_json=as_json)
     if not (options["reason"] or "").strip():
         raise BadInputError("--reason", "is missing", f"say why the text must go; {NOTHING}")
     if target.text is not None and not options["yes"]:
-        _confirm(redaction.look(project, target), as_json=as_json)
-    done = redaction.apply(project, target, options["reason"], provenance_of(options))
+        _confirm(redaction.find_text(project, target), as_json=as_json)
+    done = redaction.redact(project, target, options["reason"], provenance_of(options))
     return _print(done, "redacted", as_json=as_json)
 
 
-def _confirm(found: Redacted, *, as_json: bool) -> None:
+def _confirm(found: RedactionResult, *, as_json: bool) -> None:
     """Show which events and files hold a text, and ask whether to redact it; only on a terminal.
 
     Raises:
@@ -85,7 +85,7 @@ def _confirm(found: Redacted, *, as_json: bool) -> None:
         raise NotConfirmedError
 
 
-def _print(done: Redacted, result: str, *, as_json: bool) -> int:
+def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
     """Print what became of a text and return the exit code: 4 where a file of Tallybook's still holds it."""
     erased = done.erased
     if as_json:
@@ -108,7 +108,7 @@ def _print(done: Redacted, result: str, *, as_json: bool) -> int:
     return EXIT_NOT_WRITTEN if erased.stands else 0
 
 
-def _lines(done: Redacted, result: str) -> Iterator[str]:
+def _lines(done: RedactionResult, result: str) -> Iterator[str]:
     """Yield what became of a text for people, a line each."""
     for one in done.events:
         name = getattr(one.event, "name", "")

@@ -144,7 +144,7 @@ def check_spool(context: Context) -> Iterator[Finding]:
     moments = []
     for payload in payloads:
         try:
-            requests.all_from_wait(payload.requests, f"spool:{payload.id}", payload.at)
+            requests.requests_from_json(payload.requests, f"spool:{payload.id}", payload.at)
             moments.append(clock.unix_us(payload.at))
         except BadInputError as error:
             yield Finding(
@@ -316,4 +316,4 @@ def _secrets_in(path: Path) -> str:
 
 
 def _names(text: str) -> str:
-    return ", ".join(dict.fromkeys(screen.found(text)))
+    return ", ".join(dict.fromkeys(screen.list_formats(text)))

@@ -61,7 +61,7 @@ def check_reflection(context: Context) -> Iterator[Finding]:
 
 def _settings_in_force(project: Project) -> Settings:
     """Return the settings in force, read from the files: the usual way would write to the cache."""
-    return settings.in_force({path: settings.load(path) for path in settings.files(project)})
+    return settings.merge({path: settings.load(path) for path in settings.files(project)})
 
 
 def _without_rater(state: Reflections) -> Finding:

@@ -54,7 +54,7 @@ def _second_ledger(root: Path, top: Path | None) -> Iterator[Finding]:
     """Warn where a repository has two ledgers and no setting asks for the second."""
     main = worktree.main_of(str(top)) if top is not None else ""
     has_two = main and str(root) != main and _has_ledger(root) and _has_ledger(Path(main))
-    if has_two and not worktree.says_own(_settings_of(root)):
+    if has_two and not worktree.has_own_ledger(_settings_of(root)):
         message = f"{root}, in a linked worktree, has a ledger of its own, and {main} has one as well"
         fix = f"{_OWN_LEDGER.format(_settings_of(root))} confirms that; else move its {CLAUDE}/ledger away"
         yield Finding(NOTE, message, fix)
@@ -71,10 +71,10 @@ def _has_ledger(folder: Path) -> bool:
         return False
 
 
-def _refused_spending(path: str, loaded: settings.Found) -> list[str]:
+def _refused_spending(path: str, loaded: settings.SettingsFile) -> list[str]:
     """Return the settings by which a project's file would spend more than the user's own file allows."""
     users = settings.users_file()
-    own = settings.in_force({users: settings.load(users)})
+    own = settings.merge({users: settings.load(users)})
     return [
         f"[reflection] {field}"
         for field, narrows in settings.SPENDING.items()
@@ -96,7 +96,7 @@ def check_settings(context: Context) -> Iterator[Finding]:
         if refused := _refused_spending(path, loaded):
             fix = f"set it in {settings.users_file()}; a project may only turn reflection off or lower its cost"
             findings.append(Finding(NOTE, f"{path}: {format_names(refused)} does not count here", fix))
-        if path == settings.users_file() and worktree.says_own(path):
+        if path == settings.users_file() and worktree.has_own_ledger(path):
             fix = "move it into the settings of the folder that needs its own ledger"
             findings.append(Finding(NOTE, f"{path}: [ledger] own counts for one folder and not for a user", fix))
     yield from findings or [Finding(OK, "every setting counts")]

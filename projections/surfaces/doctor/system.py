@@ -280,7 +280,7 @@ def check_git(context: Context) -> Iterator[Finding]:
         ledgers = [name for name in _tracked_files(project, project.ledger) if not name.endswith(".gitignore")]
         playbooks = _tracked_files(project, project.playbook, "--ignored", "--exclude-standard")
     except git.FAILURES as error:
-        yield Finding(NOTE, f"git could not be run: {git.said(error)}")
+        yield Finding(NOTE, f"git could not be run: {git.failure_reason(error)}")
         return
     if ledgers:
         message = f"git tracks {format_names(ledgers)}: a checkout or a merge changes it, which is damage"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tallybook.projections.fold import State as State
     from tallybook.projections.fold import View as View
     from tallybook.projections.surfaces.history.entry_story import SeveralPointsError as SeveralPointsError
-    from tallybook.projections.surfaces.writing.curation import Undone as Undone
+    from tallybook.projections.surfaces.writing.curation import UndoResult as UndoResult
     from tallybook.projections.surfaces.writing.record import Outcome as Outcome
 
 _MODULES = {
@@ -44,7 +44,7 @@ _MODULES = {
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),
     "tallybook.projections.fold": ("State", "View"),
     "tallybook.projections.surfaces.history.entry_story": ("SeveralPointsError",),
-    "tallybook.projections.surfaces.writing.curation": ("Undone",),
+    "tallybook.projections.surfaces.writing.curation": ("UndoResult",),
     "tallybook.projections.surfaces.writing.record": ("Outcome",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.recorded import Recorded
     from tallybook.projections.fold import View
-    from tallybook.projections.surfaces.writing.curation import Undone
+    from tallybook.projections.surfaces.writing.curation import UndoResult
     from tallybook.projections.surfaces.writing.record import Outcome
 
 __all__ = ["Entry", "Ledger", "open"]
@@ -98,7 +98,7 @@ class Ledger:
         """
         return commands.record(self.project, dict(extraction), by_json(self.by), key)
 
-    def undo(self, event: int | str | None = None, *, session: str | None = None, reason: str = "") -> Undone:
+    def undo(self, event: int | str | None = None, *, session: str | None = None, reason: str = "") -> UndoResult:
         """Undo an event by its number or id, all events of a session, or else the last change.
 
         Raises:

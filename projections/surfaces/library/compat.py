@@ -152,7 +152,7 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     found = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
     lists = {field: value if isinstance(value, list) else [] for field, value in found.items()}
     # A plain dict is saved as a change, where nobody can tell a model's words from a person's any more.
-    payload, _ = secrets.masked_payload(lists)
+    payload, _ = secrets.mask_payload(lists)
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
     kept, pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
     if loaded is not None:

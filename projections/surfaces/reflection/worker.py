@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.reflection.prompt import Judged
     from tallybook.projections.surfaces.reflection.raters import Reply
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.requests import What
+    from tallybook.projections.surfaces.writing.requests import Action
 
 LOCK: Final = "reflect.lock"
 
@@ -298,7 +298,7 @@ def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged)
     judged = prompts.of_names(judged, shown)
     beside: tuple[Event, ...] = (*piece.quotes, *judged.notes, *piece.stretches, done)
     try:
-        outcome = _write(desk, name, Update(judged.payload, beside=beside), piece, reply.model)
+        outcome = _write(desk, name, Update(judged.payload, facts=beside), piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
         raise raters.RaterError(raters.UNUSABLE, what, *spent, model=reply.model) from error
@@ -314,7 +314,7 @@ def _fail(desk: _Desk, name: str, error: raters.RaterError) -> Came:
     return Came(name, sum(spent), failed=error.reason)
 
 
-def _write(desk: _Desk, name: str, what: What, piece: Piece | None = None, model: str = "") -> record.Outcome:
+def _write(desk: _Desk, name: str, action: Action, piece: Piece | None = None, model: str = "") -> record.Outcome:
     """Record something about a session; a piece once, however often it comes."""
     by = {"rater": "reflector", "session": name} | ({"model": model[:MAX_PROVENANCE_CHARS]} if model else {})
     key = None
@@ -326,7 +326,7 @@ def _write(desk: _Desk, name: str, what: What, piece: Piece | None = None, model
         what_for = "heard" if desk.plan.rater == NO_RATER else "reflected"
         key = f"{what_for}:{name}:{place}:{first.last[:_UUID_CHARS]}"
     try:
-        (outcome,) = record.write(desk.project, [Request(what, by, key, piece.at if piece else None)]).outcomes
+        (outcome,) = record.write(desk.project, [Request(action, by, key, piece.at if piece else None)]).outcomes
     except LockHeldError as error:
         raise _StopError(HELD) from error
     if outcome.spooled:

@@ -212,7 +212,7 @@ def _screened(event: Any, said: dict[str, Any], place: str, fed: Fed) -> Event:
     """Return an event without the secrets in its free text."""
     field = _FREE.get(type(event), "")
     whole = field == "original"
-    masked, notes = secrets.masked_value(place, said if whole else getattr(event, field, None))
+    masked, notes = secrets.mask_value(place, said if whole else getattr(event, field, None))
     for problem in notes:
         fed.note(problem)
     changed: Event = attrs.evolve(event, **{field: intake.original(masked) if whole else masked}) if notes else event

@@ -17,17 +17,17 @@ from tallybook.ledger.storage.log_ends import ledger_id
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FORMER: Final = "cache"
+FORMER_FOLDER: Final = "cache"
 """Folder in the ledger where earlier versions kept their caches."""
-SWEPT: Final = "swept"
+SWEEP_STAMP: Final = "swept"
 """File in the user's cache folder whose time says when that was last swept."""
-KEPT_US: Final = 30 * caches.DAY_US
+MAX_UNUSED_US: Final = 30 * caches.DAY_US
 _FOLDER: Final = re.compile(rf"[0-9a-f-]+/[0-9a-f]{{{caches.DIGEST_CHARS}}}")
 
 
 def remove_former(ledger: Path) -> None:
     """Remove the cache of earlier versions, or the link in its place, but never what the link leads to."""
-    path = ledger / FORMER
+    path = ledger / FORMER_FOLDER
     with suppress(OSError):
         mode = path.lstat().st_mode
         if stat.S_ISLNK(mode):
@@ -80,7 +80,7 @@ def _sweep(base: Path) -> None:
     Raises:
         OSError: The folder cannot be read or written.
     """
-    now_us, swept = clock.utc_now().unix_us, base / SWEPT
+    now_us, swept = clock.utc_now().unix_us, base / SWEEP_STAMP
     if not base.exists() or (swept.exists() and now_us - _changed_us(swept) < caches.DAY_US):
         return
     swept.touch(0o600)
@@ -102,13 +102,13 @@ def _is_unneeded(folder: Path, now_us: int) -> bool:
     """Return whether the ledger of a cache folder is gone, or nobody used the folder for 30 days."""
     owner = folder / caches.OWNER
     if not owner.exists():
-        return now_us - _changed_us(folder) > KEPT_US
+        return now_us - _changed_us(folder) > MAX_UNUSED_US
     log = Path(os.fsdecode(owner.read_bytes())) / LOG_NAME
     # Where the system does not say, the ledger may be there.
     with suppress(PermissionError):
         if not log.exists() or ledger_id(log) not in {"", folder.parent.name}:
             return True
-    return now_us - _changed_us(owner) > KEPT_US
+    return now_us - _changed_us(owner) > MAX_UNUSED_US
 
 
 def _changed_us(path: Path) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 FAILURES: Final = (OSError, subprocess.SubprocessError)
-"""What ``ask`` raises where git is missing, does not answer in time, or refuses; ``said`` puts it into words."""
+"""What ``ask`` raises where git is missing, does not answer in time, or refuses; ``failure_reason`` says why."""
 
 RefusedError = subprocess.CalledProcessError
 """What ``ask`` raises where git answered, and said no."""
@@ -94,7 +94,7 @@ def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = No
     return done.stdout or b""
 
 
-def said(error: Exception) -> str:
+def failure_reason(error: Exception) -> str:
     """Return the reason for which git could not be asked, or refused, in a line."""
     if isinstance(error, subprocess.TimeoutExpired):
         return "git does not answer"
@@ -106,9 +106,9 @@ def said(error: Exception) -> str:
 def no_commit(error: Exception) -> str:
     """Return why there is no commit of a name, in a line."""
     if not isinstance(error, RefusedError):
-        return said(error)
+        return failure_reason(error)
     # Git's words for a name that means nothing would mean nothing to whoever gave it.
-    why = "" if said(error) == "Needed a single revision" else f": {said(error)}"
+    why = "" if failure_reason(error) == "Needed a single revision" else f": {failure_reason(error)}"
     return f"git names no such commit{why}"
 
 

@@ -99,9 +99,9 @@ def find_paths(here: str | None) -> ProjectPaths:
     """Return the paths of the project that a folder belongs to, the current one for None.
 
     Raises:
-        BadInputError, CannotWriteError: As ``located``, ``claude_folder`` and ``ledger_folder``.
+        BadInputError, CannotWriteError: As ``locate``, ``claude_folder`` and ``ledger_folder``.
     """
-    root, start = located(None, here)
+    root, start = locate(None, here)
     claude = claude_folder(root)
     return ProjectPaths(root, start, claude, ledger_folder(claude), is_unnamed_home(root))
 
@@ -165,12 +165,12 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
     """
     if given and must_exist and not _is_folder(given):
         raise BadInputError(f"--project {given}", "is no folder")
-    root, start = located(given)
+    root, start = locate(given)
     return Project(_as_path(root), _as_path(start), unnamed_home=not given and is_unnamed_home(root))
 
 
 def is_unnamed_home(root: str) -> bool:
-    """Say whether the project that ``located`` found is the home folder, without ``CLAUDE_PROJECT_DIR`` naming it."""
+    """Say whether the project that ``locate`` found is the home folder, without ``CLAUDE_PROJECT_DIR`` naming it."""
     named = os.environ.get("CLAUDE_PROJECT_DIR")
     return not named and os.path.realpath(root) == os.path.realpath(os.path.expanduser("~"))
 
@@ -190,7 +190,7 @@ def _is_folder(given: StrPath) -> bool:
         raise CannotWriteError(f"--project {given}", f"cannot be looked at: {disk.reason(error)}", hint) from error
 
 
-def located(given: StrPath | None = None, here: str | None = None) -> tuple[str, str]:
+def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, str]:
     """Return the folder of the project that is meant.
 
     It is the one given. Else the search begins at ``CLAUDE_PROJECT_DIR``, or else the current folder. In a repository
@@ -211,14 +211,14 @@ def located(given: StrPath | None = None, here: str | None = None) -> tuple[str,
     named = os.fspath(given or os.environ.get("CLAUDE_PROJECT_DIR") or "")
     start = named
     if not os.path.isabs(named):
-        here = _current() if here is None else here
+        here = _current_folder() if here is None else here
         start = os.path.join(here, named) if named else here
     if given:
         return start, start
     return _project_around(start) or (start if named else _nearest(start)), start
 
 
-def _current() -> str:
+def _current_folder() -> str:
     try:
         return os.getcwd()
     except FileNotFoundError as error:
@@ -253,7 +253,7 @@ def _is_project(folder: str, *, linked: bool) -> bool:
     marks = [os.path.join(ledger, "events.jsonl"), os.path.join(ledger, "head")]
     if not linked:
         marks.append(os.path.join(claude, PLAYBOOK_NAME))
-    return any(map(os.path.isfile, marks)) or worktree.says_own(os.path.join(claude, worktree.SETTINGS))
+    return any(map(os.path.isfile, marks)) or worktree.has_own_ledger(os.path.join(claude, worktree.SETTINGS))
 
 
 def _nearest(here: str) -> str:

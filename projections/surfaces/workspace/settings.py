@@ -106,7 +106,7 @@ _MAX_CACHE_BYTES = 64 * 1024
 _FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, TallybookError)
 
 
-class Found(NamedTuple):
+class SettingsFile(NamedTuple):
     """What one settings file holds.
 
     Attributes:
@@ -128,19 +128,19 @@ def read(project: AnyProject) -> Settings:
     standing = [path for path, _, size in places if size >= 0]
     if not standing:
         return Settings()
-    cache = _cache(project, [path for path, _, _ in places])
-    known = _kept(cache, places)
+    cache = _cache_file(project, [path for path, _, _ in places])
+    known = _load_cached(cache, places)
     if known is not None:
         return known
     found = {path: load(path) for path in standing}
-    settings = in_force(found)
+    settings = merge(found)
     # Who may read a file can change without a trace in its size or time.
     if cache is not None and all(one.is_read for one in found.values()):
-        _keep(project, cache, places, settings)
+        _store_cached(project, cache, places, settings)
     return settings
 
 
-def in_force(found: Mapping[str, Found]) -> Settings:
+def merge(found: Mapping[str, SettingsFile]) -> Settings:
     """Return what counts of several files, those that win first.
 
     Whoever cloned a repository has not chosen what stands in its files: they spend no more than the user's own says.
@@ -189,24 +189,24 @@ def _stamp(path: str) -> tuple[int, int]:
 # One file
 
 
-def load(path: str) -> Found:
+def load(path: str) -> SettingsFile:
     """Read a settings file; one that is not there holds nothing."""
     try:
         disk.refuse_link(os.path.dirname(path))
         data = worktree.read_small(path, worktree.MAX_SETTINGS_BYTES)
     except (FileNotFoundError, NotADirectoryError):
-        return Found({})
+        return SettingsFile({})
     except (OSError, ValueError, CannotWriteError) as error:
-        return Found({}, (Problem(path, f"cannot be read: {_reason(error)}"),), is_read=False)
+        return SettingsFile({}, (Problem(path, f"cannot be read: {_reason(error)}"),), is_read=False)
     # Slow to load: only once a file has changed.
     import tomllib
 
     try:
-        return _checked(tomllib.loads(data.decode("utf-8-sig")), path)
+        return _check(tomllib.loads(data.decode("utf-8-sig")), path)
     except UnicodeDecodeError:
-        return Found({}, (Problem(path, "is no UTF-8 text"),))
+        return SettingsFile({}, (Problem(path, "is no UTF-8 text"),))
     except (ValueError, RecursionError) as error:
-        return Found({}, (Problem(path, f"is no TOML: {error}"),))
+        return SettingsFile({}, (Problem(path, f"is no TOML: {error}"),))
 
 
 def _reason(error: Exception) -> str:
@@ -215,7 +215,7 @@ def _reason(error: Exception) -> str:
     return disk.reason(error) if isinstance(error, OSError) else str(error)
 
 
-def _checked(document: Mapping[str, Any], path: str) -> Found:
+def _check(document: Mapping[str, Any], path: str) -> SettingsFile:
     """Return what of a document counts."""
     values: dict[str, Any] = {}
     wrong, unknown = [], []
@@ -229,7 +229,7 @@ def _checked(document: Mapping[str, Any], path: str) -> Found:
             wrong.append(Problem(path, f"{section}: expected a section, [{section}]"))
         else:
             unknown.append(f"[{section}] {key}".rstrip())
-    return Found(values, tuple(wrong), tuple(unknown))
+    return SettingsFile(values, tuple(wrong), tuple(unknown))
 
 
 def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -244,7 +244,7 @@ def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 # The cache
 
 
-def _cache(project: AnyProject, paths: Sequence[str]) -> str | None:
+def _cache_file(project: AnyProject, paths: Sequence[str]) -> str | None:
     """Return the file that keeps what was found in these; None where there is no cache folder to keep it in."""
     with suppress(OSError, TallybookError):
         folder = caches.find(project.ledger)
@@ -254,7 +254,7 @@ def _cache(project: AnyProject, paths: Sequence[str]) -> str | None:
     return None
 
 
-def _kept(cache: str | None, places: Sequence[tuple[str, int, int]]) -> Settings | None:
+def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> Settings | None:
     """Return what the cache holds, None where it is not of these files as they are now."""
     if cache is None:
         return None
@@ -268,7 +268,7 @@ def _kept(cache: str | None, places: Sequence[tuple[str, int, int]]) -> Settings
     return None
 
 
-def _keep(project: AnyProject, cache: str, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
+def _store_cached(project: AnyProject, cache: str, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
     """Write the cache; where that fails the files are read again next time."""
     text = dumps({"files": places, "values": settings._asdict()})
     with suppress(OSError, TallybookError):

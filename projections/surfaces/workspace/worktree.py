@@ -95,7 +95,7 @@ def main_of(top: str) -> str:
 
 def is_cut_off(top: str) -> bool:
     """Say whether a working tree says that it is a linked one, and its repository is gone or does not know it."""
-    return os.path.basename(os.path.dirname(_pointed(top))) == _WORKTREES and not _common(top)
+    return os.path.basename(os.path.dirname(_gitdir_of(top))) == _WORKTREES and not _common(top)
 
 
 def _common(top: str) -> str:
@@ -104,7 +104,7 @@ def _common(top: str) -> str:
     Its ``.git`` is a file that leads to a folder of its own in the repository's ``worktrees``, and that leads back to
     this very file. Where they do not agree, somebody moved one of them, or made a file that looks like a worktree's.
     """
-    own = _pointed(top)
+    own = _gitdir_of(top)
     with suppress(OSError, ValueError, TallybookError):
         common = os.path.realpath(os.path.join(own, _line(os.path.join(own, "commondir"))))
         back = os.path.realpath(os.path.join(own, _line(os.path.join(own, "gitdir"))))
@@ -113,7 +113,7 @@ def _common(top: str) -> str:
     return ""
 
 
-def _pointed(top: str) -> str:
+def _gitdir_of(top: str) -> str:
     """Return where a ``.git`` file leads, without symbolic links; empty where there is none or it leads nowhere."""
     with suppress(OSError, ValueError, TallybookError):
         said = _line(os.path.join(top, GIT))
@@ -126,7 +126,7 @@ def _line(path: str) -> str:
     return os.fsdecode(read_small(path, _MAX_POINTER_BYTES)).rstrip("\r\n")
 
 
-def says_own(settings: StrPath) -> bool:
+def has_own_ledger(settings: StrPath) -> bool:
     """Say whether a settings file gives its folder a ledger of its own: ``own = true`` in the section ``[ledger]``.
 
     It is found line by line, so that a mistake elsewhere in the file moves nobody to another ledger, and a hook loads
@@ -144,11 +144,11 @@ def says_own(settings: StrPath) -> bool:
             elif section == b"[ledger]" and key.strip() == b"own":
                 return value.strip() == b"true"
             mentioned |= b"own" in line and not line.lstrip().startswith(b"#")
-        return mentioned and _says_so_in_toml(data)
+        return mentioned and _is_own_in_toml(data)
     return False
 
 
-def _says_so_in_toml(data: bytes) -> bool:
+def _is_own_in_toml(data: bytes) -> bool:
     import tomllib
 
     ledger = tomllib.loads(data.decode("utf-8")).get("ledger")

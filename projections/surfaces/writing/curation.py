@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
-__all__ = ["MAX_REASON_CHARS", "Undone", "undo", "wish"]
+__all__ = ["MAX_REASON_CHARS", "UndoResult", "curate", "undo"]
 
 _UNDOABLE: Final = VOIDABLE - {EventsVoided}
 _CHANGES: Final = _UNDOABLE - {PointNoted}
@@ -52,7 +52,7 @@ _SEQ_DIGITS: Final = 18
 
 
 @attrs.frozen
-class Undone:
+class UndoResult:
     """What was undone.
 
     Attributes:
@@ -69,7 +69,7 @@ class Undone:
         return _command(self.outcome.seq_from)
 
 
-def wish(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
+def curate(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
     """Record what a person wants to become of an entry.
 
     Raises:
@@ -110,7 +110,7 @@ def _is_adding(event: object) -> bool:
     return isinstance(event, PointAdded | PointEdited | PointSeeded)
 
 
-def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> Undone:
+def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
     """Undo the last change, what an event's number or id stands for, or all of a session so far.
 
     The number of an event about one entry stands for that event, any other for its whole batch.
@@ -136,7 +136,7 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
         records = _last_change(batches) if target is None else _named(batches, target)
         asked = Undo(tuple(one.id for one in records), None, reason)
     outcome = commands.recorded(project, Request(asked, by))
-    return Undone(outcome, tuple((one.seq, summary(one.event)) for one in records))
+    return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records))
 
 
 def _command(seq: int | None) -> str:

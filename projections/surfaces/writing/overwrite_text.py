@@ -44,7 +44,7 @@ _CUT_CHARS = 80
 _CUT = '" (helpful='
 
 
-def forms(texts: Collection[str]) -> tuple[str, ...]:
+def spellings(texts: Collection[str]) -> tuple[str, ...]:
     """Return the forms in which texts may stand in a file: as they are, and within JSON."""
     found = dict.fromkeys(texts)
     for _ in range(_LAYERS):
@@ -54,7 +54,7 @@ def forms(texts: Collection[str]) -> tuple[str, ...]:
     return tuple(sorted(found, key=len, reverse=True))
 
 
-def cut_forms(texts: Collection[str]) -> tuple[str, ...]:
+def cut_spellings(texts: Collection[str]) -> tuple[str, ...]:
     """Return how texts may end where a diagnostic cuts them off, the longest first."""
     found = {text[:chars] for text in texts for chars in range(MIN_TEXT_CHARS, min(len(text), _CUT_CHARS + 1))}
     return tuple(beginning + _CUT for beginning in sorted(found, key=lambda beginning: (-len(beginning), beginning)))
@@ -130,7 +130,7 @@ def holds(path: Path, wanted: Collection[str]) -> bool:
         os.close(fd)
 
 
-def blot(path: Path, wanted: Collection[str]) -> bool:
+def overwrite(path: Path, wanted: Collection[str]) -> bool:
     """Overwrite every one of these forms in a file with as many asterisks, durably.
 
     Returns:

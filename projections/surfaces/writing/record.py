@@ -28,10 +28,10 @@ from tallybook.projections.surfaces.writing.requests import (
     Request,
     Undo,
     Update,
-    all_from_wait,
     check,
     decide,
-    to_wait,
+    request_to_json,
+    requests_from_json,
     update_of,
 )
 
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.history.playbook_file import Found
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.requests import What
+    from tallybook.projections.surfaces.writing.requests import Action
 
 # How often a file that is changed just as it is rendered is looked at again.
 _EXAMINATIONS = 5
@@ -120,7 +120,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
     """
     for request in requests:
         check(request)
-    requests, masked = _screened(requests)
+    requests, masked = _mask_secrets(requests)
     with closing(open_for_append(project)) as log:
         if not begin and not log.exists() and _begins_nothing(project, log, requests):
             return Report((), current(log), playbook_file.Found(), masked)
@@ -133,10 +133,10 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         state = current(log, cold=cold)
         try:
             report, waiting = _append(project, log, state, requests)
-            if any(isinstance(request.what, Undo) for request in requests):
+            if any(isinstance(request.action, Undo) for request in requests):
                 report = attrs.evolve(report, state=current(log))
         except LockHeldError:
-            if not all(isinstance(request.what, Update | Rating) for request in requests):
+            if not all(isinstance(request.action, Update | Rating) for request in requests):
                 raise
             return Report(
                 _spool(project, log, requests, state) if requests else (), None, playbook_file.Found(), masked
@@ -159,7 +159,7 @@ def _begins_nothing(project: Project, log: JsonlLog, requests: Sequence[Request]
     Raises:
         TallybookError: A request about an entry is refused; what the transaction would find, without creating a file.
     """
-    wishes = [request.what for request in requests if isinstance(request.what, Wish | Rating)]
+    wishes = [request.action for request in requests if isinstance(request.action, Wish | Rating)]
     if (requests and not wishes) or spool.waiting(project.ledger) != ([], []):
         return False
     state = current(log)
@@ -172,13 +172,13 @@ def _begins_nothing(project: Project, log: JsonlLog, requests: Sequence[Request]
     return False
 
 
-def _screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
+def _mask_secrets(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
     """Return requests without secrets, as ``screen`` does; what finds them is loaded only where it would look."""
     if all(request.by.get("rater") in UNSCREENED for request in requests):
         return tuple(requests), ()
     from tallybook.projections.surfaces.writing import secrets
 
-    return secrets.screened(requests)
+    return secrets.mask_requests(requests)
 
 
 def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook) -> tuple[Outcome, ...]:
@@ -190,13 +190,15 @@ def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: 
     now = log.now()
     # What waits is decided on another playbook than this one, so a rating gives up the names that a person wrote.
     updates = [
-        attrs.evolve(request, what=update_of(request.what, state)) if isinstance(request.what, Rating) else request
+        attrs.evolve(request, action=update_of(request.action, state))
+        if isinstance(request.action, Rating)
+        else request
         for request in requests
     ]
     for request in updates:
-        drafts = [codec.encode(event, request.when) for event in decide(request.what, state).events]
+        drafts = [codec.encode(event, request.when) for event in decide(request.action, state).events]
         spool.check(drafts, request.by, request.key, now.at)
-    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), list(map(to_wait, updates)))
+    spool.put(project.ledger, now.at, clock.new_id(now.unix_us), list(map(request_to_json, updates)))
     return tuple(Outcome(spooled=True) for _ in updates)
 
 
@@ -213,7 +215,7 @@ def _append(
             by = {"rater": "import" if found.adopted else "human"}
             _record(tx, state, Decision(found.events), Delivery(by, found.key))
         taken, problems = _take_in_spool(project, tx, state, redacted)
-        outcomes = perform(tx, state, requests, found, redacted)
+        outcomes = record_all(tx, state, requests, found, redacted)
     return Report(outcomes, state, found, (*found.problems, *problems)), taken
 
 
@@ -226,9 +228,9 @@ def _take_in_spool(
     for one in waiting:
         try:
             # Whoever spooled it may not have screened it.
-            requests, masked = _screened(all_from_wait(one.requests, f"spool:{one.id}", one.at))
+            requests, masked = _mask_secrets(requests_from_json(one.requests, f"spool:{one.id}", one.at))
             tx.look_up(request.key for request in requests if request.key is not None)
-            outcomes = perform(tx, state, requests, redacted=redacted)
+            outcomes = record_all(tx, state, requests, redacted=redacted)
         except BadInputError as error:
             problems.append(Problem(f"spool/{one.name}", f"{error}; it stays there"))
         else:
@@ -239,7 +241,7 @@ def _take_in_spool(
     return taken, problems
 
 
-def perform(
+def record_all(
     tx: Transaction,
     state: Playbook,
     requests: Sequence[Request],
@@ -251,29 +253,29 @@ def perform(
     renamed: dict[str, str] = {}
     for request in requests:
         if (done := _imported_before(request, state, found)) is None:
-            decision = decide(request.what, state, renamed, redacted)
+            decision = decide(request.action, state, renamed, redacted)
             done = _perform(tx, state, request, decision)
         outcomes.append(done)
         renamed |= outcomes[-1].renamed
     return tuple(outcomes)
 
 
-def _given_before(what: What, state: Playbook) -> dict[str, str]:
+def _given_before(action: Action, state: Playbook) -> dict[str, str]:
     """Return the names that an update's texts have, where a program gave them others: it was recorded before."""
-    if not isinstance(what, Update):
+    if not isinstance(action, Update):
         return {}
     by_text = {point.text: name for points in (state.gone, state.points) for name, point in points.items()}
-    return {wish: by_text[text] for text, wish in what.names.items() if by_text.get(text, wish) != wish}
+    return {wish: by_text[text] for text, wish in action.names.items() if by_text.get(text, wish) != wish}
 
 
 def _key_of(request: Request) -> str | None:
     """Return what names a delivery: for an import, the file's bytes."""
-    return playbook_file.adoption_key(request.what.data) if isinstance(request.what, Import) else request.key
+    return playbook_file.adoption_key(request.action.data) if isinstance(request.action, Import) else request.key
 
 
 def _imported_before(request: Request, state: Playbook, found: Found | None) -> Outcome | None:
     """Return what became of an import of the project's own playbook.json that was taken in a moment ago."""
-    if isinstance(request.what, Import) and found is not None and found.adopted and found.key == _key_of(request):
+    if isinstance(request.action, Import) and found is not None and found.adopted and found.key == _key_of(request):
         return Outcome(1, state.seq, tuple(state.points))
     return None
 
@@ -281,7 +283,7 @@ def _imported_before(request: Request, state: Playbook, found: Found | None) -> 
 def _perform(tx: Transaction, state: Playbook, request: Request, decision: Decision) -> Outcome:
     """Record what was decided of one request on the playbook as it stands under the lock."""
     outcome = _record(tx, state, decision, Delivery(request.by, _key_of(request), request.when))
-    return attrs.evolve(outcome, renamed=_given_before(request.what, state)) if outcome.repeated else outcome
+    return attrs.evolve(outcome, renamed=_given_before(request.action, state)) if outcome.repeated else outcome
 
 
 def _record(tx: Transaction, state: Playbook, decision: Decision, request: Delivery) -> Outcome:

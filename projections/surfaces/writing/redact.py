@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing import overwrite_text, redaction_finish
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.overwrite_text import MIN_TEXT_CHARS
-from tallybook.projections.surfaces.writing.redaction_finish import Erased
+from tallybook.projections.surfaces.writing.redaction_finish import Erasure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -65,7 +65,7 @@ class Target:
 
 
 @attrs.frozen
-class Redacted:
+class RedactionResult:
     """What became of a redaction.
 
     Attributes:
@@ -75,23 +75,23 @@ class Redacted:
     """
 
     events: tuple[Recorded, ...]
-    erased: Erased
+    erased: Erasure
     bodies: tuple[int, ...]
 
 
-def look(project: Project, target: Target) -> Redacted:
+def find_text(project: Project, target: Target) -> RedactionResult:
     """Return what would be redacted, writing nothing."""
     log = reading.open_log(project)
     texts = _texts(log.read(), target)
     events, bodies = _search(log, log.read(), texts, target.event)
-    erased = redaction_finish.search(project, texts, blotting=False)
+    erased = redaction_finish.search(project, texts, overwriting=False)
     if _stands_in(project.playbook, texts) is not None:
         # Rendered again, or taken in first where a hand changed it.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
-    return _some(Redacted(events, erased, bodies), target)
+    return _some(RedactionResult(events, erased, bodies), target)
 
 
-def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> Redacted:
+def redact(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> RedactionResult:
     """Take a text out of the ledger and out of every file of the project.
 
     Raises:
@@ -106,7 +106,7 @@ def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) 
     with closing(reading.open_log(project)) as log:
         if not log.exists():
             # It raises where nothing holds the text: then no ledger is begun.
-            look(project, target)
+            find_text(project, target)
         with log.transaction() as tx:
             texts = _texts(tx.read(), target)
             _check(reason, by, texts)
@@ -121,7 +121,7 @@ def apply(project: Project, target: Target, reason: str, by: Mapping[str, str]) 
         if not events and (erased.files or erased.stands):
             with log.transaction():
                 _remember(log, target, events)
-    done = Redacted(events, _with_playbook(project, erased, texts, _rendered_again(project)), bodies)
+    done = RedactionResult(events, _with_playbook(project, erased, texts, _rendered_again(project)), bodies)
     return _some(done, target)
 
 
@@ -148,22 +148,22 @@ def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
             raise BadInputError(f"--{option}", "holds the text itself", "say it in other words")
 
 
-def _finish(project: Project, log: JsonlLog) -> Erased:
+def _finish(project: Project, log: JsonlLog) -> Erasure:
     """Do what was noted a moment ago; what hinders that leaves it to the next writer."""
     try:
         return redaction_finish.finish(project, log)
     except (LockHeldError, CannotWriteError, OutcomeUnknownError) as error:
-        return Erased(stands=(f"{log.path}: begun, and the next command that writes goes on: {error}",))
+        return Erasure(stands=(f"{log.path}: begun, and the next command that writes goes on: {error}",))
 
 
-def _some(done: Redacted, target: Target) -> Redacted:
+def _some(done: RedactionResult, target: Target) -> RedactionResult:
     """Return what was found, or say that nothing was."""
     if not (done.events or done.bodies or done.erased.files or done.erased.stands or done.erased.foreign):
         raise NothingToRedactError("--text" if target.event is None else target.event)
     return done
 
 
-def _with_playbook(project: Project, erased: Erased, texts: Collection[str], error: Exception | None) -> Erased:
+def _with_playbook(project: Project, erased: Erasure, texts: Collection[str], error: Exception | None) -> Erasure:
     """Return what became of it with a look at ``playbook.json``, which was rendered without it."""
     fault = _stands_in(project.playbook, texts)
     if fault is None:
@@ -176,7 +176,7 @@ def _with_playbook(project: Project, erased: Erased, texts: Collection[str], err
 def _stands_in(path: Path, texts: Collection[str]) -> str | None:
     """Say whether a text stands in a file, None where it does not."""
     try:
-        return "holds it" if texts and overwrite_text.holds(path, overwrite_text.forms(texts)) else None
+        return "holds it" if texts and overwrite_text.holds(path, overwrite_text.spellings(texts)) else None
     except FileNotFoundError:
         return None
     except (TallybookError, OSError) as error:
@@ -215,7 +215,7 @@ def _search(
     log: JsonlLog, batches: Iterable[RawBatch], texts: Collection[str], event: str | None
 ) -> tuple[tuple[Recorded, ...], tuple[int, ...]]:
     """Return the events whose text holds one of these, the one that is meant, and the lines that hold one elsewhere."""
-    wanted = overwrite_text.forms(texts)
+    wanted = overwrite_text.spellings(texts)
     written = [dumps(text)[1:-1].encode() for text in texts]
     events: list[Recorded] = []
     bodies: list[int] = []

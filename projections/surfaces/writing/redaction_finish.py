@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Erased:
+class Erasure:
     """What became of a redaction on disk.
 
     Attributes:
@@ -45,7 +45,7 @@ class Erased:
     unsearched: tuple[str, ...] = ()
 
 
-def finish(project: Project, log: JsonlLog) -> Erased:
+def finish(project: Project, log: JsonlLog) -> Erasure:
     """Do what is owed: say so in the ledger, blot the texts out of the files, and last out of the log.
 
     Killed at any point it is begun again by the next writer; readers take the texts for gone all the while.
@@ -55,11 +55,11 @@ def finish(project: Project, log: JsonlLog) -> Erased:
     """
     owed = redaction.owed(log.folder)
     if owed is None:
-        return Erased()
+        return Erasure()
     _say(log, owed)
     _await_rendering(project)
     uncleared = cache_cleaning.clear(log.folder)
-    done = search(project, owed.texts, blotting=True)
+    done = search(project, owed.texts, overwriting=True)
     done = attrs.evolve(done, stands=(*done.stands, *uncleared))
     try:
         with log.transaction() as tx:
@@ -107,21 +107,21 @@ def _await_rendering(project: Project) -> None:
             os.close(fd)
 
 
-def search(project: Project, texts: Collection[str], *, blotting: bool) -> Erased:
+def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Erasure:
     """Find every file that holds one of these texts, and blot it out of those of ours if that is wanted."""
     found: dict[str, list[Any]] = {"files": [], "stands": [], "foreign": [], "unsearched": []}
-    forms, cut = overwrite_text.forms(texts), overwrite_text.cut_forms(texts)
+    forms, cut = overwrite_text.spellings(texts), overwrite_text.cut_spellings(texts)
     for path, own in overwrite_text.files(project) if texts else ():
         wanted = (*forms, *cut) if path.parent.name == "diagnostic" else forms
         try:
-            if own and (overwrite_text.blot if blotting else overwrite_text.holds)(path, wanted):
+            if own and (overwrite_text.overwrite if overwriting else overwrite_text.holds)(path, wanted):
                 found["files"].append(path)
             if not own and overwrite_text.holds(path, wanted):
                 found["foreign"].append(path)
-            elif own and blotting and overwrite_text.holds(path, wanted):
+            elif own and overwriting and overwrite_text.holds(path, wanted):
                 found["stands"].append(f"{path}: holds it in a spelling that cannot be blotted out; delete it")
         except (TallybookError, OSError) as error:
             # A file that is gone meanwhile holds nothing; one that cannot be read may.
             if path.exists():
                 found["stands" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
-    return Erased(**{what: tuple(those) for what, those in found.items()})
+    return Erasure(**{what: tuple(those) for what, those in found.items()})

@@ -59,7 +59,7 @@ class Update:
 
     payload: Any
     names: Mapping[str, str] = attrs.field(factory=dict)
-    beside: tuple[Event, ...] = ()
+    facts: tuple[Event, ...] = ()
 
 
 @attrs.frozen
@@ -131,7 +131,7 @@ class Facts:
     events: tuple[Event, ...]
 
 
-What = Update | Rating | Change | Import | Wish | Undo | Facts
+Action = Update | Rating | Change | Import | Wish | Undo | Facts
 """What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
 
 
@@ -161,7 +161,7 @@ class Request:
         when: When it happened, if not now.
     """
 
-    what: What
+    action: Action
     by: Mapping[str, str]
     key: str | None = None
     when: str | None = None
@@ -173,10 +173,10 @@ def check(request: Request) -> None:
     Raises:
         BadInputError: It is no extraction result, brings top-level keys that no file could hold, or does not say who.
     """
-    if isinstance(request.what, Update):
-        read_extraction(request.what.payload)
-    elif isinstance(request.what, Change) and request.what.top:
-        _check_top(request.what.top)
+    if isinstance(request.action, Update):
+        read_extraction(request.action.payload)
+    elif isinstance(request.action, Change) and request.action.top:
+        _check_top(request.action.top)
     by = request.by
     named = isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values())
     if not named or "rater" not in by or not by.keys() <= set(BY_FIELDS):
@@ -199,12 +199,12 @@ def _check_top(top: str) -> None:
 
 
 def decide(
-    what: What, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NONE
+    action: Action, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NONE
 ) -> Decision:
     """Decide what a request comes to, on the playbook as it stands under the lock.
 
     Args:
-        what: The request.
+        action: What is to be recorded.
         state: The playbook.
         renamed: Name that the sender uses → the entry's name in the ledger, from its earlier requests. Only the
             deciders of `tallybook.ledger.decisions.update` translate names.
@@ -215,37 +215,37 @@ def decide(
         UnknownPointError: A rating names an entry that never was.
     """
     renamed = renamed or {}
-    if isinstance(what, Rating):
-        what = update_of(what, state)
+    if isinstance(action, Rating):
+        action = update_of(action, state)
     known = Known(
         state.points, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
     )
-    if isinstance(what, Facts):
-        return Decision(redactions.without_notes(what.events))
-    if isinstance(what, Undo | Wish) and (why := redactions.refusal(what.reason)) is not None:
+    if isinstance(action, Facts):
+        return Decision(redactions.without_notes(action.events))
+    if isinstance(action, Undo | Wish) and (why := redactions.refusal(action.reason)) is not None:
         raise RedactedTextError("--reason", why)
-    if isinstance(what, Undo):
+    if isinstance(action, Undo):
         # Without a session each event names as many ids as a line can hold.
-        ids = [what.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(what.ids), _IDS_A_LINE)] or [()]
-        return Decision(tuple(EventsVoided(some, what.session, what.reason) for some in ids))
-    if isinstance(what, Wish):
-        if (why := redactions.refusal(what.text)) is not None:
+        ids = [action.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(action.ids), _IDS_A_LINE)] or [()]
+        return Decision(tuple(EventsVoided(some, action.session, action.reason) for some in ids))
+    if isinstance(action, Wish):
+        if (why := redactions.refusal(action.text)) is not None:
             raise RedactedTextError("TEXT", why)
-        return decide_wish(what, known)
-    if isinstance(what, Import):
-        legacy, refused = redactions.without_redacted(_fresh(what, state))
+        return decide_wish(action, known)
+    if isinstance(action, Import):
+        legacy, refused = redactions.without_redacted(_fresh(action, state))
         return Decision(seeds.seed_events(legacy), refused)
-    if isinstance(what, Update):
-        decision = decide_extraction(read_extraction(what.payload), known, what.names, renamed)
-        return attrs.evolve(decision, events=(*redactions.without_notes(what.beside), *decision.events))
-    base = {renamed.get(point.name, point.name): point for point in what.base}
+    if isinstance(action, Update):
+        decision = decide_extraction(read_extraction(action.payload), known, action.names, renamed)
+        return attrs.evolve(decision, events=(*redactions.without_notes(action.facts), *decision.events))
+    base = {renamed.get(point.name, point.name): point for point in action.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
         for name, now in state.points.items()
         if name in base
     }
-    top = what.top if redactions.refusal_in_json(what.top) is None else ""
-    return decide_edit(Edit(what.base, what.found, top), known, drift, renamed)
+    top = action.top if redactions.refusal_in_json(action.top) is None else ""
+    return decide_edit(Edit(action.base, action.found, top), known, drift, renamed)
 
 
 def update_of(rating: Rating, state: Playbook) -> Update:
@@ -260,12 +260,12 @@ def update_of(rating: Rating, state: Playbook) -> Update:
             raise UnknownPointError(name)
         names[exact] = None
     notes = [PointNoted(name, f"{rating.rating}: {rating.reason}") for name in names if rating.reason]
-    return Update({"evaluations": [{"name": name, "rating": rating.rating} for name in names]}, beside=tuple(notes))
+    return Update({"evaluations": [{"name": name, "rating": rating.rating} for name in names]}, facts=tuple(notes))
 
 
-def _fresh(what: Import, state: Playbook) -> Any:
+def _fresh(action: Import, state: Playbook) -> Any:
     """Return a legacy file without the entries whose text stands, and with names that were never used here."""
-    legacy = seeds.read_legacy(what.data, what.source, state.used)
+    legacy = seeds.read_legacy(action.data, action.source, state.used)
     by_text = {point.text: name for name, point in state.points.items()}
     kept = tuple(item for item in legacy.items if item.point.text not in by_text)
     items = _renamed(kept, state)
@@ -284,24 +284,28 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
     )
 
 
-def to_wait(request: Request) -> dict[str, Any]:
+def request_to_json(request: Request) -> dict[str, Any]:
     """Return a request as JSON, to wait in the spool; an import does not wait."""
-    what = request.what
+    action = request.action
     said: dict[str, Any] = {"by": dict(request.by), "key": request.key}
-    if isinstance(what, Update):
-        drafts = map(encode, what.beside)
-        beside = [[one.kind, one.v, one.body, one.free] for one in drafts]
-        return said | {"update": what.payload, "names": dict(what.names), "beside": beside}
-    if isinstance(what, Change):
-        return said | {"base": list(map(entry, what.base)), "found": list(map(entry, what.found)), "top": what.top}
+    if isinstance(action, Update):
+        drafts = map(encode, action.facts)
+        facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        return said | {"update": action.payload, "names": dict(action.names), "beside": facts}
+    if isinstance(action, Change):
+        return said | {
+            "base": list(map(entry, action.base)),
+            "found": list(map(entry, action.found)),
+            "top": action.top,
+        }
     raise BadInputError("request", "does not wait in the spool")
 
 
-def all_from_wait(values: Any, key: str, when: Any) -> list[Request]:
+def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
     """Return the requests of one spool file.
 
     Args:
-        values: A list of what `to_wait` returned, as it was read again: anything may stand there.
+        values: A list of what `request_to_json` returned, as it was read again: anything may stand there.
         key: Names the file, so that each request is recorded once.
         when: When they were sent: anything, too.
 
@@ -310,14 +314,14 @@ def all_from_wait(values: Any, key: str, when: Any) -> list[Request]:
     """
     if not isinstance(values, list):
         raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
-    return [from_wait(value, f"{key}:{index}", when) for index, value in enumerate(values)]
+    return [request_from_json(value, f"{key}:{index}", when) for index, value in enumerate(values)]
 
 
-def from_wait(value: Any, key: str, when: Any) -> Request:
+def request_from_json(value: Any, key: str, when: Any) -> Request:
     """Return a request that waited.
 
     Args:
-        value: What `to_wait` returned, as it was read again: anything may stand there.
+        value: What `request_to_json` returned, as it was read again: anything may stand there.
         key: The key it gets where it has none, so that it is recorded once.
         when: When it was sent: anything, too. It happened then, unless it says itself when it did.
 
@@ -329,16 +333,16 @@ def from_wait(value: Any, key: str, when: Any) -> Request:
     _check_moment(when)
     given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
     if "update" in fields:
-        what: What = Update(fields["update"], _names(names), _facts(fields.get("beside", ())))
+        action: Action = Update(fields["update"], _names(names), _facts(fields.get("beside", ())))
     elif "facts" in fields:
-        what = Facts(_facts(fields["facts"]))
-        if not what.events:
+        action = Facts(_facts(fields["facts"]))
+        if not action.events:
             raise BadInputError("facts", "are none")
     elif "found" in fields and isinstance(top, str):
-        what = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
+        action = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
     else:
         raise BadInputError("request", "is neither an update nor a change, and no facts")
-    request = Request(what, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
+    request = Request(action, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
     check(request)
     return request
 

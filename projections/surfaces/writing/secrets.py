@@ -89,7 +89,7 @@ _ROUNDS = 8
 
 
 @attrs.frozen
-class Masked:
+class MaskedText:
     """A text without its secrets.
 
     Attributes:
@@ -125,26 +125,26 @@ class _Span:
     name: str
 
 
-def found(text: str) -> tuple[str, ...]:
+def list_formats(text: str) -> tuple[str, ...]:
     """Return the format of each secret in a text, in its order, and nothing of the secret itself."""
     return tuple(span.name for span in _spans(text)) if _HINT.search(text) else ()
 
 
-def mask(text: str) -> Masked:
+def mask(text: str) -> MaskedText:
     """Return a text with a mask in the place of each secret; masking what comes of it again changes nothing."""
     if not _HINT.search(text):
-        return Masked(text)
+        return MaskedText(text)
     masked: list[str] = []
     for _ in range(_ROUNDS):
         spans = _spans(text)
         if not spans:
-            return Masked(text, tuple(masked))
-        text = _replaced(text, spans)
+            return MaskedText(text, tuple(masked))
+        text = _replace(text, spans)
         masked += [span.name for span in spans]
-    return Masked(text, tuple(masked)) if not _spans(text) else Masked(_label(_WHOLE), (*masked, _WHOLE))
+    return MaskedText(text, tuple(masked)) if not _spans(text) else MaskedText(_label(_WHOLE), (*masked, _WHOLE))
 
 
-def screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
+def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
     """Return requests without the secrets that a model or a transcript supplied, and a note for each item masked.
 
     What people typed, what files held, and a dict that a program saved stay as they are.
@@ -155,44 +155,44 @@ def screened(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Pr
     done: list[Request] = []
     notes: list[Problem] = []
     for request in requests:
-        what = request.what
+        action = request.action
         if request.by.get("rater") in UNSCREENED:
             pass
-        elif isinstance(what, Update):
-            what = _screened_update(what, notes)
-        elif isinstance(what, Facts):
-            what = Facts(tuple(_screened_fact(event, notes) for event in what.events))
-        elif isinstance(what, Wish | Undo):
-            what = _screened_words(what, notes)
-        done.append(attrs.evolve(request, what=what))
+        elif isinstance(action, Update):
+            action = _mask_update(action, notes)
+        elif isinstance(action, Facts):
+            action = Facts(tuple(_mask_fact(event, notes) for event in action.events))
+        elif isinstance(action, Wish | Undo):
+            action = _mask_words(action, notes)
+        done.append(attrs.evolve(request, action=action))
     return tuple(done), tuple(notes)
 
 
-def _screened_update(what: Update, notes: list[Problem]) -> Update:
-    payload, more = masked_payload(what.payload)
+def _mask_update(action: Update, notes: list[Problem]) -> Update:
+    payload, more = mask_payload(action.payload)
     notes += more
-    beside = tuple(_screened_fact(event, notes) for event in what.beside)
+    facts = tuple(_mask_fact(event, notes) for event in action.facts)
     names: dict[str, str] = {}
-    for text, name in what.names.items():
+    for text, name in action.names.items():
         # Two texts that differ in their secrets alone are one from here on, under the first one's name.
         names.setdefault(mask(text).text, name)
-    return Update(payload, names, beside)
+    return Update(payload, names, facts)
 
 
-def _screened_fact(event: Event, notes: list[Problem]) -> Event:
+def _mask_fact(event: Event, notes: list[Problem]) -> Event:
     """Return a fact with what was said about an entry masked; what other facts hold are paths and reasons of ours."""
     if not isinstance(event, PointNoted) or event.note is None:
         return event
-    return attrs.evolve(event, note=_noted(f"note on {event.name}", event.note, notes))
+    return attrs.evolve(event, note=_mask_item(f"note on {event.name}", event.note, notes))
 
 
-def _screened_words(what: Wish | Undo, notes: list[Problem]) -> Wish | Undo:
+def _mask_words(action: Wish | Undo, notes: list[Problem]) -> Wish | Undo:
     """Return what a curator that is a model wants, with its text and its reason masked."""
-    words = {field: getattr(what, field) for field in ("text", "reason") if hasattr(what, field)}
-    return attrs.evolve(what, **{field: _noted(field, text, notes) for field, text in words.items()})
+    words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
+    return attrs.evolve(action, **{field: _mask_item(field, text, notes) for field, text in words.items()})
 
 
-def masked_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
+def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
     """Return an extraction result with every string in it masked, keys too, and a note for each item that held one.
 
     Raises:
@@ -210,40 +210,40 @@ def masked_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
     return masked, tuple(notes)
 
 
-def masked_value(place: str, value: Any) -> tuple[Any, tuple[Problem, ...]]:
+def mask_value(place: str, value: Any) -> tuple[Any, tuple[Problem, ...]]:
     """Return a JSON value, no deeper than JSON at the door may be, with every string in it masked, and a note of it."""
     notes: list[Problem] = []
-    return _noted(place, value, notes), tuple(notes)
+    return _mask_item(place, value, notes), tuple(notes)
 
 
 def _field(field: Any, value: Any, notes: list[Problem]) -> dict[Any, Any]:
     """Return one field of an extraction result, masked; its notes go to the list."""
     if field not in {"new_key_points", "evaluations"} or not isinstance(value, list):
-        fields: dict[Any, Any] = _noted("payload", {field: value}, notes)
+        fields: dict[Any, Any] = _mask_item("payload", {field: value}, notes)
         return fields
-    return {field: [_noted(f"{field}[{index}]", item, notes) for index, item in enumerate(value)]}
+    return {field: [_mask_item(f"{field}[{index}]", item, notes) for index, item in enumerate(value)]}
 
 
-def _noted(place: str, value: Any, notes: list[Problem]) -> Any:
+def _mask_item(place: str, value: Any, notes: list[Problem]) -> Any:
     """Return a part of an extraction result, masked; where it held a secret, a note goes to the list."""
     names: list[str] = []
-    masked = _walked(value, names)
+    masked = _mask_value(value, names)
     if names:
-        what = "a secret was" if len(names) == 1 else f"{len(names)} secrets were"
-        notes.append(Problem(place, f"{what} masked ({', '.join(dict.fromkeys(names))})"))
+        number = "a secret was" if len(names) == 1 else f"{len(names)} secrets were"
+        notes.append(Problem(place, f"{number} masked ({', '.join(dict.fromkeys(names))})"))
     return masked
 
 
-def _walked(value: Any, names: list[str]) -> Any:
+def _mask_value(value: Any, names: list[str]) -> Any:
     """Return a JSON value with its strings masked; what was masked goes to the list."""
     if isinstance(value, str):
         masked = mask(value)
         names += masked.names
         return masked.text
     if isinstance(value, list):
-        return [_walked(item, names) for item in value]
+        return [_mask_value(item, names) for item in value]
     if isinstance(value, dict):
-        return {_walked(key, names): _walked(item, names) for key, item in value.items()}
+        return {_mask_value(key, names): _mask_value(item, names) for key, item in value.items()}
     return value
 
 
@@ -251,7 +251,7 @@ def _label(name: str) -> str:
     return f"[masked: {name}]"
 
 
-def _replaced(text: str, spans: Sequence[_Span]) -> str:
+def _replace(text: str, spans: Sequence[_Span]) -> str:
     parts = []
     at = 0
     for span in spans:
@@ -267,10 +267,10 @@ def _spans(text: str) -> list[_Span]:
     # no token, no password and no name.
     text = labels.sub(lambda label: "[" * len(label[0]), text)
     spans = [_span(one, match) for one in formats for match in one.pattern.finditer(text) if _is_real(one, match)]
-    return _joined(text, sorted(_with_blocks(text, spans), key=lambda span: (span.begin, -span.end)))
+    return _join(text, sorted(_with_blocks(text, spans), key=lambda span: (span.begin, -span.end)))
 
 
-def _joined(text: str, spans: Sequence[_Span]) -> list[_Span]:
+def _join(text: str, spans: Sequence[_Span]) -> list[_Span]:
     """Return spans drawn out to the end of their runs of token characters, those that then overlap as the first.
 
     Formats grow, and an expression that knows the first 24 characters of a key would leave the rest to be read.
