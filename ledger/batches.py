@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-    from tallybook.ledger.line import Mark
+    from tallybook.ledger.line import Position
 
 LINE_END = b"}\n"
 
 
-class Found(NamedTuple):
+class LineBatch(NamedTuple):
     """A batch by its lines: what else is asked of it is what a `RawBatch` tells.
 
     Attributes:
@@ -30,7 +30,7 @@ class Found(NamedTuple):
         chain: Its chain value.
         offset: Where it begins in the file.
         lines: Its lines, each a whole JSON object and a line feed; the last one's chain section is left out.
-        blotted: Whether it seals a range that was blotted out since, and so proves it no more.
+        erased: Whether it seals a range that was blotted out since, and so proves it no more.
     """
 
     first: int
@@ -38,7 +38,7 @@ class Found(NamedTuple):
     chain: str
     offset: int
     lines: list[bytes]
-    blotted: bool = False
+    erased: bool = False
 
     @property
     def data(self) -> bytes:
@@ -53,34 +53,34 @@ class Found(NamedTuple):
     @property
     def batch(self) -> RawBatch:
         """Return it as the batch that it is."""
-        return RawBatch(self.first, self.last, self.chain, self.offset, self.data, self.blotted)
+        return RawBatch(self.first, self.last, self.chain, self.offset, self.data, self.erased)
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> Position:
         """Return the place behind it."""
-        return self.batch.mark
+        return self.batch.position
 
 
-def lines_within(data: bytes) -> list[bytes]:
+def split_lines_with_ends(data: bytes) -> list[bytes]:
     """Return the lines of a batch's data as `Found` has them."""
     return list(BytesIO(data + LINE_END))
 
 
-def found_of(raw: RawBatch) -> Found:
+def to_line_batch(raw: RawBatch) -> LineBatch:
     """Return a batch by its lines."""
-    return Found(raw.first, raw.last, raw.chain, raw.offset, lines_within(raw.data), raw.blotted)
+    return LineBatch(raw.first, raw.last, raw.chain, raw.offset, split_lines_with_ends(raw.data), raw.erased)
 
 
 class Run(NamedTuple):
     """Batches that follow one another, and were read at once.
 
     Attributes:
-        found: They, in order.
-        gone: Whether a text of them may be gone.
+        batches: They, in order.
+        lacks_text: Whether a text of them may be gone.
     """
 
-    found: list[Found]
-    gone: bool = False
+    batches: list[LineBatch]
+    lacks_text: bool = False
 
 
 class Batches:
@@ -93,7 +93,7 @@ class Batches:
     def __init__(self, runs: Iterator[Run]) -> None:
         """Go through what comes in these runs."""
         self.runs = runs
-        self._each = (found.batch for found in chain.from_iterable(run.found for run in runs))
+        self._each = (found.batch for found in chain.from_iterable(run.batches for run in runs))
 
     def __iter__(self) -> Self:
         """Return itself."""

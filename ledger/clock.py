@@ -12,7 +12,7 @@ import time
 from tallybook.ledger.fast_stdlib import NamedTuple
 
 MICROSECONDS = 1_000_000
-_IDS_DRAWN = 64
+_POOL_IDS = 64
 CLOCK_SLACK_US = 3600 * MICROSECONDS
 
 
@@ -49,7 +49,7 @@ def utc_now() -> Now:
     return moment(time.time_ns() // 1000)
 
 
-def unix_us(at: str) -> int:
+def to_unix_us(at: str) -> int:
     """Return the microseconds since 1970 of a moment as the ledger writes it.
 
     Raises:
@@ -62,32 +62,32 @@ def unix_us(at: str) -> int:
     return timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S")) * MICROSECONDS + int(at[20:26])
 
 
-def raised(at: str, before: str) -> str:
+def clamp_time(at: str, previous: str) -> str:
     """Return ``at``, or ``before`` where the clock has fallen behind it by up to an hour.
 
     A clock that is further behind than that is written as read, and noted by ``verify``.
     """
     try:
-        return at if at >= before or unix_us(before) - unix_us(at) > CLOCK_SLACK_US else before
+        return at if at >= previous or to_unix_us(previous) - to_unix_us(at) > CLOCK_SLACK_US else previous
     except ValueError:
         # No writer of ours wrote that; `verify` says so, and nothing is measured by it.
         return at
 
 
 # Random bytes are drawn for many ids at once; a forked child must not go on with its parent's.
-_noise: list[bytes] = []
+_random_pool: list[bytes] = []
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_noise.clear)
+    os.register_at_fork(after_in_child=_random_pool.clear)
 
 
 def new_id(unix_us: int) -> str:
     """Return a fresh UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits."""
     try:
         # Not after a look at whether there are any: another thread could take the last ones meanwhile.
-        noise = _noise.pop().hex()
+        noise = _random_pool.pop().hex()
     except IndexError:
-        drawn = os.urandom(10 * _IDS_DRAWN)
-        _noise.extend(drawn[begin : begin + 10] for begin in range(10, len(drawn), 10))
+        drawn = os.urandom(10 * _POOL_IDS)
+        _random_pool.extend(drawn[begin : begin + 10] for begin in range(10, len(drawn), 10))
         noise = drawn[:10].hex()
     # Before 1970 there is no time that an id could hold.
     time_hex = f"{max(unix_us, 0) // 1000:012x}"

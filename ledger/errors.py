@@ -1,16 +1,16 @@
-"""What can go wrong, one exception per situation; Problem is a bad line as a value.
+"""The exceptions of Tallybook with their exit codes, and ``Problem``, which reports bad data without raising.
 
-    TallybookError            one line for people, and the exit code
-    ├── BadInputError         2  what was given cannot be taken
-    ├── UnknownPointError     1  no entry ever had that name
-    ├── NothingToDoError      1  it is so already, or cannot be done to this entry
-    ├── DamagedLedgerError    3  acknowledged bytes are gone or changed
-    ├── NewerLedgerError      4  written by a later Tallybook, in a format this one cannot read
+    TallybookError            message of one line, and the exit code
+    ├── BadInputError         2  the input is invalid
+    ├── UnknownPointError     1  no entry ever had this name
+    ├── NothingToDoError      1  already done, or impossible for this entry
+    ├── DamagedLedgerError    3  acknowledged bytes are missing or changed
+    ├── NewerLedgerError      4  the ledger has a newer format
     ├── CannotWriteError      4  nothing was written
-    ├── OutcomeUnknownError   4  written, but the disk would not confirm it
-    └── LockHeldError         4  another process holds the ledger
+    ├── OutcomeUnknownError   4  written, but the disk did not confirm it
+    └── LockHeldError         4  another process holds the lock
 
-Standard library only: hooks import this module.
+Standard library only, because hooks import this module.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ EXIT_INTERRUPTED = 130
 
 
 class Problem(NamedTuple):
-    """A piece of bad data beside the good.
+    """A piece of bad data, reported while the rest is used.
 
     Attributes:
-        source: Where it stands, as a person would look it up: ``events.jsonl:812``.
+        source: Where it is: ``events.jsonl:812``.
         message: What is wrong with it, in one line.
-        seq: The sequence number it has or should have; None where it has none.
+        seq: The event number that it has or should have; None without one.
         line: Line number in the file, from 1; None where the source is not a file of lines.
     """
 
@@ -49,16 +49,16 @@ class Problem(NamedTuple):
 
 
 class TallybookError(Exception):
-    """Base of every error that a user can meet: the message is one complete line."""
+    """Base of every error that a user can see. The message is one complete line."""
 
     exit_code = EXIT_BAD_INPUT
 
 
 class BadInputError(TallybookError):
-    """What was given cannot be taken; nothing was written."""
+    """The input is invalid; nothing was written."""
 
     def __init__(self, where: str, what: str, hint: str = "") -> None:
-        """Say where, what is wrong, and what to do about it."""
+        """Build the message ``where: what; hint``."""
         super().__init__(f"{where}: {what}" + (f"; {hint}" if hint else ""))
 
 
@@ -68,37 +68,37 @@ class UnknownPointError(TallybookError):
     exit_code = EXIT_NO
 
     def __init__(self, name: str, meant: str | None = None) -> None:
-        """Name the entry that is not there, and the one that was probably meant."""
+        """Name the entry that does not exist, and the one that was probably meant; None if there is none."""
         self.name = name
         hint = "`tallybook show` lists those there are" if meant is None else f"did you mean {meant}?"
         super().__init__(f"{name}: no entry ever had this name; {hint}")
 
 
 class NothingToDoError(TallybookError):
-    """What was asked for is so already, or cannot be done to an entry as it stands."""
+    """The request is already fulfilled, or impossible for the entry in its present state."""
 
     exit_code = EXIT_NO
 
     def __init__(self, name: str, what: str, hint: str = "nothing was recorded") -> None:
-        """Name the entry, and say how it stands."""
+        """Name the entry and its state."""
         super().__init__(f"{name}: {what}; {hint}")
         self.name = name
 
 
 class DamagedLedgerError(TallybookError):
-    """Acknowledged bytes are gone or changed; nothing is folded over them."""
+    """Acknowledged bytes are missing or changed; no view is computed from them."""
 
     exit_code = EXIT_DAMAGED
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        """Keep every problem; the message names the first."""
+        """Keep all problems, of which there is at least one; the message names the first."""
         self.problems = tuple(problems)
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
         super().__init__(f"{self.problems[0]}{more}; the ledger is damaged, see `tallybook verify`")
 
 
 class NewerLedgerError(TallybookError):
-    """The ledger was written by a later version, in a format this one cannot read."""
+    """The ledger has a format that only a later version can read."""
 
     exit_code = EXIT_NOT_WRITTEN
 
@@ -110,7 +110,7 @@ class NewerLedgerError(TallybookError):
 
 
 class CannotWriteError(TallybookError):
-    """The file system refused; nothing was acknowledged."""
+    """The file system refused a write; nothing was acknowledged."""
 
     exit_code = EXIT_NOT_WRITTEN
 
@@ -121,7 +121,7 @@ class CannotWriteError(TallybookError):
 
 
 class OutcomeUnknownError(TallybookError):
-    """The bytes were handed over, but the disk would not confirm them."""
+    """The bytes were written, but the disk did not confirm the flush, so they may or may not survive a power loss."""
 
     exit_code = EXIT_NOT_WRITTEN
 
@@ -134,10 +134,10 @@ class OutcomeUnknownError(TallybookError):
 
 
 class LockHeldError(TallybookError):
-    """Another process holds the ledger longer than a writer waits."""
+    """Another process held the lock for longer than a writer waits."""
 
     exit_code = EXIT_NOT_WRITTEN
 
     def __init__(self, path: object, wait_ms: int) -> None:
-        """Name the lock and the wait."""
+        """Name the lock file and the time waited, in milliseconds."""
         super().__init__(f"{path}: held by another process for {wait_ms} ms; nothing was recorded, try again")

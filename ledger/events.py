@@ -1,10 +1,11 @@
-"""The vocabulary: the table that names every kind of event.
+"""The table of event kinds: the name on disk, class and version of each.
 
-Read from top to bottom, ``ledger/kinds`` is the schema of the ledger: one frozen class per kind. A field's name and
-order are what stands in a line's ``body``; fields marked ``free()`` hold what a person or a model wrote, stand in the
-line's free section, and can be redacted: they are None once they were.
+The classes in ``ledger/kinds`` are the schema of the ledger: one frozen class per kind. Its fields, in their order,
+are the fields of the line's ``body``. Fields declared with ``free()`` hold text that a person or a model wrote; they
+are written to the line's free section and are None once they were redacted.
 
-To add a kind: write its class, give it a row in EVENT_TYPES, and add its golden line to tests/golden.jsonl.
+To add a kind: write its class in ``ledger/kinds``, add it to ``Event`` and EVENT_TYPES, and add one golden line to
+tests/golden.jsonl.
 """
 
 from __future__ import annotations
@@ -175,6 +176,6 @@ EVENT_TYPES: Final[dict[str, tuple[type[Any], int]]] = {
     "event.redacted": (EventRedacted, 1),
     "log.recovered": (LogRecovered, 1),
 }
-"""Kind on disk → its class and the version this Tallybook writes; the codec lifts older versions."""
+"""Kind on disk → its class, and the version that this Tallybook writes; the codec upcasts older versions."""
 
 KIND_OF: Final[dict[type[Any], str]] = {cls: kind for kind, (cls, _) in EVENT_TYPES.items()}

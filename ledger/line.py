@@ -65,7 +65,7 @@ class Draft(NamedTuple):
     when: str | None = None
 
 
-class Mark(NamedTuple):
+class Position(NamedTuple):
     """A place between two batches of one ledger.
 
     Attributes:
@@ -81,7 +81,7 @@ class Mark(NamedTuple):
     at: str = ""
 
 
-START = Mark(0, GENESIS, 0)
+START = Position(0, GENESIS, 0)
 
 
 class RawBatch(NamedTuple):
@@ -93,7 +93,7 @@ class RawBatch(NamedTuple):
         chain: Its chain value.
         offset: Where it begins in the file.
         data: Its lines, divided by LF, up to (and without) the chain section of the last.
-        blotted: Whether it seals a range that was blotted out since, and so proves it no more.
+        erased: Whether it seals a range that was blotted out since, and so proves it no more.
     """
 
     first: int
@@ -101,7 +101,7 @@ class RawBatch(NamedTuple):
     chain: str
     offset: int
     data: bytes
-    blotted: bool = False
+    erased: bool = False
 
     @property
     def end(self) -> int:
@@ -109,9 +109,9 @@ class RawBatch(NamedTuple):
         return self.offset + len(self.data) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> Position:
         """Return the place behind it."""
-        return Mark(self.last, self.chain, self.end, head_field(self.data[self.data.rfind(b"\n") + 1 :], b"at"))
+        return Position(self.last, self.chain, self.end, head_field(self.data[self.data.rfind(b"\n") + 1 :], b"at"))
 
     @property
     def raw(self) -> bytes:
@@ -128,7 +128,7 @@ def head_field(line: bytes, field: bytes) -> str:
     return line[start : line.find(b'"', start)].decode("ascii", "replace")
 
 
-def key_of(data: bytes) -> str:
+def batch_key(data: bytes) -> str:
     """Return the key of a batch, empty where it has none: it stands before the first line's time, or nowhere."""
     return head_field(data[: max(data.find(b',"at":"'), 0)], b"key")
 
@@ -146,7 +146,7 @@ def digest(value: bytes) -> str:
     return sha256(value).hexdigest()[:CHAIN_CHARS]
 
 
-def free_values(data: bytes) -> list[tuple[int, int]]:
+def free_spans(data: bytes) -> list[tuple[int, int]]:
     """Return where each free value of a batch begins and ends; the brace that closes its line is no part of it."""
     values: list[tuple[int, int]] = []
     line_end = -1
@@ -166,7 +166,7 @@ def free_values(data: bytes) -> list[tuple[int, int]]:
     return values
 
 
-def covered(data: bytes, values: Sequence[tuple[int, int]] | None = None) -> bytes:
+def chained_bytes(data: bytes, values: Sequence[tuple[int, int]] | None = None) -> bytes:
     """Return the bytes of a batch that its chain covers: all but the free values, for which their sums stand.
 
     Args:
@@ -174,25 +174,25 @@ def covered(data: bytes, values: Sequence[tuple[int, int]] | None = None) -> byt
         values: Where they begin and end, if that is known.
     """
     pieces, kept = [], 0
-    for begin, end in free_values(data) if values is None else values:
+    for begin, end in free_spans(data) if values is None else values:
         pieces.append(data[kept:begin])
         kept = end
     return b"".join([*pieces, data[kept:]]) if kept else data
 
 
-def chain_of(previous: str, data: bytes) -> str:
+def compute_chain(previous: str, data: bytes) -> str:
     """Return the chain value of a batch behind ``previous``."""
     hasher = sha256(previous.encode())
-    hasher.update(covered(data))
+    hasher.update(chained_bytes(data))
     return hasher.hexdigest()[:CHAIN_CHARS]
 
 
-def lines_of(data: bytes) -> list[bytes]:
+def split_lines(data: bytes) -> list[bytes]:
     """Return the lines of a batch, each a whole JSON object (the last one's chain section left out)."""
     return (data + b"}").split(b"\n")
 
 
-def _value(free: bytes) -> bytes:
+def _strip_redacted(free: bytes) -> bytes:
     """Return a free value; one that was redacted is ``null`` and as many blanks as keep every offset where it was."""
     return b"null" if free.startswith(b"null") and not free[len(b"null") :].strip(b" ") else free
 
@@ -202,11 +202,11 @@ def split_line(line: bytes) -> tuple[bytes, bytes, bytes | None]:
     head, _, rest = line.partition(SECTION)
     what, mark, free = rest.partition(FREE_MARK)
     if mark:
-        return head, b"{" + what + b"}", _value(free[:-1])
+        return head, b"{" + what + b"}", _strip_redacted(free[:-1])
     return head, b"{" + what, None
 
 
-def lengthen(drafts: Sequence[Draft]) -> Sequence[Draft]:
+def split_long_texts(drafts: Sequence[Draft]) -> Sequence[Draft]:
     """Return the drafts with every text too long for its line carried on by ``text.continued`` lines."""
     if all(draft.free is None or sum(map(len, draft.free.values())) <= FREE_CHARS for draft in drafts):
         return drafts
@@ -231,7 +231,7 @@ class Stamp(NamedTuple):
     """Everything that turns drafts into lines and is not the drafts': who, when, where, and the random parts.
 
     Attributes:
-        mark: The place behind which the batch goes.
+        position: The place behind which the batch goes.
         at: When it is recorded.
         by: Who says so; keys in the order they are written.
         new_id: Gives a fresh id for each line.
@@ -240,7 +240,7 @@ class Stamp(NamedTuple):
             where there can be none.
     """
 
-    mark: Mark
+    position: Position
     at: str
     by: Mapping[str, Any]
     new_id: Callable[[], str]
@@ -249,15 +249,15 @@ class Stamp(NamedTuple):
 
 
 # What says who, as JSON, by its fields: whoever appends once mostly does so again.
-_said: dict[tuple[tuple[str, Any], ...], str] = {}
-_SAID_MOST = 64
+_encoded_by: dict[tuple[tuple[str, Any], ...], str] = {}
+_MAX_ENCODED_BY = 64
 
 
-def _who(by: Mapping[str, Any]) -> str:
+def _encode_by(by: Mapping[str, Any]) -> str:
     """Return who says so as JSON."""
     fields = tuple(by.items())
     try:
-        return _said[fields]
+        return _encoded_by[fields]
     except (KeyError, TypeError):
         pass
     for field, value in fields:
@@ -265,13 +265,13 @@ def _who(by: Mapping[str, Any]) -> str:
             raise BadInputError("by", f"{field!r}: {value!r} does not say who", f"it takes {', '.join(BY_FIELDS)}")
     if "rater" not in by:
         raise BadInputError("by", "no rater is named", f"it takes {', '.join(BY_FIELDS)}")
-    if len(_said) >= _SAID_MOST:
-        _said.clear()
-    said = _said[fields] = dumps(by)
+    if len(_encoded_by) >= _MAX_ENCODED_BY:
+        _encoded_by.clear()
+    said = _encoded_by[fields] = dumps(by)
     return said
 
 
-def _delivery(key: str | None) -> str:
+def _encode_key(key: str | None) -> str:
     """Return a key as its place in the first line's head, empty without one."""
     if not key:
         return ""
@@ -291,11 +291,11 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     """
     if len(stamp.at) != AT_CHARS or stamp.at < FIRST_YEAR:
         raise CannotWriteError("clock", f"is at {stamp.at}", "set it to a year from 1 to 9999; nothing was recorded")
-    drafts = lengthen(drafts)
-    by = _who(stamp.by)
-    seq = stamp.mark.seq
+    drafts = split_long_texts(drafts)
+    by = _encode_by(stamp.by)
+    seq = stamp.position.seq
     size = len(drafts)
-    key = _delivery(stamp.key)
+    key = _encode_key(stamp.key)
     lines: list[bytes] = []
     for part, draft in enumerate(drafts, 1):
         when = f',"when":"{draft.when}"' if draft.when else ""
@@ -319,7 +319,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
     data = b"\n".join(lines)
     if len(data) > MAX_BATCH_BYTES:
         raise BadInputError("batch", f"would need more than {MAX_BATCH_BYTES:,} bytes", "send it in parts")
-    return RawBatch(seq + 1, seq + size, chain_of(stamp.mark.chain, data), stamp.mark.offset, data)
+    return RawBatch(seq + 1, seq + size, compute_chain(stamp.position.chain, data), stamp.position.offset, data)
 
 
 def line_fault(line: bytes, seq: int) -> str | None:
@@ -331,7 +331,11 @@ def line_fault(line: bytes, seq: int) -> str | None:
     core = core[CRC_BYTES:] if free else core[CRC_BYTES:-1]
     if not whole.endswith(b"}") or not line.startswith(b'{"crc":"%08x",' % binascii.crc32(core)):
         return "was changed: its bytes do not fit its checksum"
-    if free and _value(value[:-1]) != b"null" and not core.endswith(b'"sum":"%b"' % digest(value[:-1]).encode()):
+    if (
+        free
+        and _strip_redacted(value[:-1]) != b"null"
+        and not core.endswith(b'"sum":"%b"' % digest(value[:-1]).encode())
+    ):
         return "its text was changed: it does not fit its digest"
     found = first_seq(line)
     return None if found == seq else f"has seq {found} where {seq} is due: lines were moved, repeated, removed or added"
@@ -355,21 +359,21 @@ def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
 
 
 def sum_fault(
-    data: bytes, values: Sequence[tuple[int, int]] | None = None, hashed: Callable[[bytes], Hash] = sha256
+    data: bytes, values: Sequence[tuple[int, int]] | None = None, sha: Callable[[bytes], Hash] = sha256
 ) -> int | None:
     """Check every free text of a batch against its digest.
 
     Args:
         data: The batch.
         values: Where the texts begin and end, if that is known.
-        hashed: What begins a SHA-256 of some bytes.
+        sha: What begins a SHA-256 of some bytes.
 
     Returns:
         How many lines lie before the first that does not fit; None where all fit or were redacted.
     """
-    for begin, end in free_values(data) if values is None else values:
+    for begin, end in free_spans(data) if values is None else values:
         value = data[begin:end]
-        told = b'"sum":"%b"' % hashed(value).hexdigest()[:CHAIN_CHARS].encode()
-        if not data.endswith(told, 0, begin - len(FREE_MARK)) and _value(value) != b"null":
+        told = b'"sum":"%b"' % sha(value).hexdigest()[:CHAIN_CHARS].encode()
+        if not data.endswith(told, 0, begin - len(FREE_MARK)) and _strip_redacted(value) != b"null":
             return data.count(b"\n", 0, begin)
     return None

@@ -10,19 +10,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from tallybook.ledger.line import Draft, Mark, RawBatch
+    from tallybook.ledger.line import Draft, Position, RawBatch
 
 
 class Transaction(Protocol):
     """The right to append: nobody else does until it ends. Leaving it acknowledges what was appended."""
 
-    mark: Mark
+    position: Position
 
-    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+    def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield what stood in the log before this transaction, behind a place."""
         ...
 
-    def look_up(self, wanted: Iterable[str]) -> None:
+    def look_up(self, keys: Iterable[str]) -> None:
         """Ask for many keys at once; it only makes appending under them cheap."""
         ...
 
@@ -38,15 +38,15 @@ class Log(Protocol):
         """Say whether there is a ledger yet."""
         ...
 
-    def head(self) -> Mark:
+    def head(self) -> Position:
         """Return the place behind the last acknowledged batch."""
         ...
 
-    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+    def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield every batch behind a place, verified."""
         ...
 
-    def may_hold(self, needle: bytes) -> bool:
+    def may_contain(self, needle: bytes) -> bool:
         """Say whether bytes may stand in some line: where they do not, no event that is read has them."""
         ...
 

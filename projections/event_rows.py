@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import Event
-    from tallybook.ledger.recorded import Batch, By, Recorded
+    from tallybook.ledger.records import Author, Batch, EventRecord
 
 QUOTE_CHARS: Final = 60
 """Characters of a text that a summary quotes, the mark of the cut included."""
@@ -79,7 +79,7 @@ class Wanted:
     since: int = 0
     until: int | None = None
 
-    def takes(self, record: Recorded) -> bool:
+    def takes(self, record: EventRecord) -> bool:
         """Say whether an event is asked for."""
         return (
             record.seq > self.since
@@ -96,14 +96,14 @@ def is_of_kind(kind: str, wanted: str) -> bool:
     return kind == wanted or (wanted.endswith(".*") and kind.startswith(wanted[:-1]))
 
 
-def chosen(batch: Batch, wanted: Wanted) -> Iterator[Recorded]:
+def chosen(batch: Batch, wanted: Wanted) -> Iterator[EventRecord]:
     """Yield the events of a batch that are asked for, in order."""
     # Heads are decoded only where there is something to show of the batch.
     if wanted.name is None or any(about(event, wanted.name) for event in batch.events):
         yield from filter(wanted.takes, batch.records)
 
 
-def brief(record: Recorded, undone_by: int | None = None, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
+def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, int] | None = None) -> dict[str, Any]:
     """Return an event as ``{seq, at, by, summary, undone_by}``, for people.
 
     Args:
@@ -123,7 +123,7 @@ def about(event: Event, name: str) -> bool:
     return name in {getattr(event, "name", None), *getattr(event, "names", ()), *getattr(event, "merged", ())}
 
 
-def row(record: Recorded) -> dict[str, Any]:
+def row(record: EventRecord) -> dict[str, Any]:
     """Return ``{seq, id, at, [when], kind, v, part, by, [key], body, [free]}`` of one record.
 
     Returns:
@@ -155,7 +155,7 @@ def kind_of(event: Event) -> tuple[str, int]:
     return kind, EVENT_TYPES[kind][1]
 
 
-def by_json(by: By) -> dict[str, Any]:
+def by_json(by: Author) -> dict[str, Any]:
     """Return who says so, without what is not known."""
     return attrs.asdict(by, filter=lambda _, value: value is not None)
 

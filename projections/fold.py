@@ -9,7 +9,7 @@ import attrs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 
 @attrs.define

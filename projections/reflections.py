@@ -17,7 +17,7 @@ from tallybook.ledger.events import (
 from tallybook.projections.fold import State, View
 
 if TYPE_CHECKING:
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 NO_RATER: Final = "none"
 GONE: Final = "gone"

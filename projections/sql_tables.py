@@ -6,7 +6,7 @@ from functools import lru_cache
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from tallybook.ledger.recorded import Recorded
+from tallybook.ledger.records import EventRecord
 from tallybook.projections.entry_history.status import blame, graveyard
 from tallybook.projections.event_rows import kind_of, row
 from tallybook.projections.playbook.confidence import interval
@@ -15,7 +15,7 @@ from tallybook.projections.undo import Voided
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.status import Standing
 
 Row = dict[str, Any]
@@ -88,7 +88,7 @@ def events(batches: Iterable[Batch]) -> Iterator[Row]:
             yield _event(record)
 
 
-def _event(record: Recorded) -> Row:
+def _event(record: EventRecord) -> Row:
     void = isinstance(record.event, Voided)
     event = record.event.event if isinstance(record.event, Voided) else record.event
     kind, version = kind_of(event)
@@ -115,7 +115,7 @@ def _event(record: Recorded) -> Row:
 @lru_cache(maxsize=4096)
 def _said(event: Any) -> tuple[str, str | None]:
     """Return body and free text of an event as JSON; no free text where it has none or was redacted."""
-    told = row(Recorded(0, "", event))
+    told = row(EventRecord(0, "", event))
     free = told.get("free")
     return json.dumps(told["body"], ensure_ascii=False), None if free is None else json.dumps(free, ensure_ascii=False)
 

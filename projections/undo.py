@@ -35,7 +35,7 @@ from tallybook.projections.fold import State, View, fold
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
 
 VOIDABLE: frozenset[type[Any]] = frozenset(
     {
@@ -78,7 +78,7 @@ class Voided:
     """
 
     event: Any
-    by: Recorded
+    by: EventRecord
 
 
 @attrs.define
@@ -91,11 +91,11 @@ class Voids:
         last: Sequence number of the last ``events.voided`` that stands, 0 without one: nothing behind it is void.
     """
 
-    ids: dict[str, list[Recorded]] = attrs.field(factory=dict)
-    sessions: dict[str, list[Recorded]] = attrs.field(factory=dict)
+    ids: dict[str, list[EventRecord]] = attrs.field(factory=dict)
+    sessions: dict[str, list[EventRecord]] = attrs.field(factory=dict)
     last: int = 0
 
-    def hear(self, record: Recorded, event: EventsVoided) -> None:
+    def hear(self, record: EventRecord, event: EventsVoided) -> None:
         """Take in what an undoing that stands makes void."""
         self.last = max(self.last, record.seq)
         for void in event.ids:
@@ -105,9 +105,9 @@ class Voids:
 
     def may_touch(self, batch: Batch) -> bool:
         """Return False where nothing in a batch is void, in a fraction of the time that it takes to be sure."""
-        return batch.may_hold(self.ids) or any(map(batch.may_say, self.sessions))
+        return batch.may_contain_ids(self.ids) or any(map(batch.may_contain_text, self.sessions))
 
-    def by(self, record: Recorded) -> Recorded | None:
+    def by(self, record: EventRecord) -> EventRecord | None:
         """Return what made an event void first, None where it stands."""
         if type(record.event) not in VOIDABLE:
             return None
@@ -118,7 +118,7 @@ class Voids:
         return min((one for one in said if one.seq > record.seq), key=lambda one: one.seq, default=None)
 
 
-def voids_of(told: Iterable[Recorded]) -> Voids:
+def voids_of(told: Iterable[EventRecord]) -> Voids:
     """Return what is void by these ``events.voided``, given in order; the later ones are heard first.
 
     So one that is itself void makes nothing void.
@@ -136,11 +136,11 @@ def marked(batches: Iterable[Batch], voids: Voids) -> Iterator[Batch]:
     for batch in batches:
         # Heads are decoded only where something may be void.
         told = seen < voids.last and voids.may_touch(batch)
-        yield batch.retold([_marked(record, voids) for record in batch.records]) if told else batch
+        yield batch.with_records([_marked(record, voids) for record in batch.records]) if told else batch
         seen = batch.last
 
 
-def _marked(record: Recorded, voids: Voids) -> Recorded:
+def _marked(record: EventRecord, voids: Voids) -> EventRecord:
     by = voids.by(record)
     void: dict[str, Any] = {"event": Voided(record.event, by)} if by is not None else {}
     return attrs.evolve(record, **void)
@@ -154,7 +154,7 @@ def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int 
         read: Gives history from the beginning; it is read a second time where something is void.
         until: As for ``fold``.
     """
-    told: dict[int, Recorded] = {}
+    told: dict[int, EventRecord] = {}
     state = fold(_listening_view(view, told), read(), until=until)
     voids = voids_of(told.values())
     # What was appended between the two readings may take back what this one took for standing: it stays out.
@@ -163,7 +163,7 @@ def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int 
 
 def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
     """Yield history with what is void at its end marked so; it is read twice."""
-    told: list[Recorded] = []
+    told: list[EventRecord] = []
     last = 0
     for batch in read():
         if EventsVoided in map(type, batch.events):
@@ -175,11 +175,11 @@ def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
         yield batch
 
 
-def _undoings(batch: Batch) -> list[Recorded]:
+def _undoings(batch: Batch) -> list[EventRecord]:
     return [record for record in batch.records if isinstance(record.event, EventsVoided)]
 
 
-def _listening_view(view: View[S], told: dict[int, Recorded]) -> View[S]:
+def _listening_view(view: View[S], told: dict[int, EventRecord]) -> View[S]:
     """Return a view that notes every ``events.voided`` by its seq, and is otherwise the same.
 
     That it stands in the table of the one and not of the other is told to nobody: see ``settle``.

@@ -14,7 +14,7 @@ def caches_of(ledger: Path) -> Path:
     Raises:
         AssertionError: There is none, so that a test of its content would show nothing.
     """
-    folder = caches.find(ledger)
+    folder = caches.find_folder(ledger)
     if folder is None:
         raise AssertionError(f"{ledger} has no cache folder")
     return Path(folder)
@@ -23,7 +23,7 @@ def caches_of(ledger: Path) -> Path:
 def make_caches(ledger: Path) -> Path:
     """Create the folder for the caches of a ledger and return it."""
     folder = caches_of(ledger)
-    caches.make(folder, ledger)
+    caches.make_folder(folder, ledger)
     return folder
 
 

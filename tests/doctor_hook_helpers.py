@@ -22,7 +22,7 @@ from transcripts import Script
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-NOW = clock.moment(clock.unix_us("2026-11-21T12:00:00.000000Z"))
+NOW = clock.moment(clock.to_unix_us("2026-11-21T12:00:00.000000Z"))
 EVERYWHERE = hook_entries.install(None, "tallybook hook", "settings")
 LONG_AGO_S = 1_700_000_000
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tallybook.ledger.events import MetricsRecorded, Numbers
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.scores.scoring import Score, component_score
@@ -50,10 +50,10 @@ def metrics(component: str, **values: float) -> MetricsRecorded:
     return MetricsRecorded(component, Numbers(values), "")
 
 
-def line(seq: int, event: Any, session: str | None = "s1", at: str = NOON, when: str | None = None) -> Recorded:
+def line(seq: int, event: Any, session: str | None = "s1", at: str = NOON, when: str | None = None) -> EventRecord:
     """Return an event with its place and its times, which are given to the second."""
     happened = None if when is None else f"{when}.000000Z"
-    return Recorded(seq, f"{at}.000000Z", event, f"id-{seq:03}", By("test", session), None, happened)
+    return EventRecord(seq, f"{at}.000000Z", event, f"id-{seq:03}", Author("test", session), None, happened)
 
 
 def session_of(*events: Any) -> Session:
@@ -76,11 +76,11 @@ def value_of(component: str, own: str = "", /, **values: float) -> int | None:
     return None if found is None else found.value
 
 
-def batches(*records: Recorded) -> list[Batch]:
+def batches(*records: EventRecord) -> list[Batch]:
     """Return each record as a batch of its own."""
-    return [batch_of(record) for record in records]
+    return [make_batch(record) for record in records]
 
 
-def folded(records: Iterable[Recorded], config: Config | None = None) -> Scores:
+def folded(records: Iterable[EventRecord], config: Config | None = None) -> Scores:
     """Return the view of these records in this order, counted."""
     return fold(scores_view(config or config_of()), batches(*records)).count()

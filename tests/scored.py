@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.events import MetricsRecorded, Numbers, SessionEnded
-from tallybook.ledger.recorded import By, Recorded, batch_of
+from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.scores.view import scores_view
@@ -67,9 +67,9 @@ def folded(config: Config, *sessions: tuple[str, str, Mapping[str, Mapping[str, 
     batches, seq = [], 0
     for id_, at, measured, version in sessions:
         told = events(measured, version)
-        records = [Recorded(seq + n, at, one, f"id-{seq + n}", By("test", id_)) for n, one in enumerate(told, 1)]
+        records = [EventRecord(seq + n, at, one, f"id-{seq + n}", Author("test", id_)) for n, one in enumerate(told, 1)]
         seq += len(told)
-        batches.append(batch_of(*records))
+        batches.append(make_batch(*records))
     return fold(scores_view(config), batches).count()
 
 

@@ -21,15 +21,15 @@ from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED, START
 from tallybook.ledger.storage import idempotency
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.recorded import Batch
-    from tallybook.ledger.verify import Verdict
+    from tallybook.ledger.records import Batch
+    from tallybook.ledger.verification import Verdict
 
 SEED = 20261122
 COUNT = 150
@@ -187,7 +187,7 @@ def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a 
 
 def test_the_judge_notices_an_index_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that verify finds and the writer's index does not would let a second delivery in."""
-    monkeypatch.setattr(idempotency, "known", _knows_nothing)
+    monkeypatch.setattr(idempotency, "contains", _knows_nothing)
     assert ("the index does not know a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
 
 

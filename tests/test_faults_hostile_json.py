@@ -23,7 +23,7 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Draft, frame
-from tallybook.ledger.verify import Verdict, verify
+from tallybook.ledger.verification import Verdict, verify
 from tallybook.projections.surfaces.workspace.project import Project
 from test_ledger_line import stamp
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from faults import Setting
 from faults.mutations import BYTES, LINES, build, changed_line, judge, mutations, ours
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from pathlib import Path

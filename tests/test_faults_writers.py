@@ -18,7 +18,7 @@ from faults import Setting, sparse, writers
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from test_ledger_log import Clock, append, lines, names, rated

@@ -45,7 +45,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.storage.head",
     "tallybook.ledger.storage.log_ends",
     "tallybook.ledger.reading.scan",
-    "tallybook.ledger.reading.recover",
+    "tallybook.ledger.reading.recovery",
     "tallybook.ledger.storage.spool",
     "tallybook.ledger.storage.idempotency",
     "tallybook.ledger.names",
@@ -61,7 +61,7 @@ STDLIB_ALONE = [
 VIEWS_MAY = (
     "tallybook.ledger.events",
     "tallybook.ledger.errors",
-    "tallybook.ledger.recorded",
+    "tallybook.ledger.records",
     "tallybook.ledger.names",
     "tallybook.ledger.fast_stdlib",
     "tallybook.projections",

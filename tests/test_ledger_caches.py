@@ -120,9 +120,9 @@ def test_a_folder_that_is_not_safe_is_not_used(
     """It is absolute, this user's, open to nobody else and outside the project, or there is no cache."""
     place = caches_of(ledger)
     monkeypatch.setenv(caches.VARIABLE, make(tmp_path / "named"))
-    assert caches.find(ledger) is None
+    assert caches.find_folder(ledger) is None
     with pytest.raises(CannotWriteError):
-        caches.make(place, ledger)
+        caches.make_folder(place, ledger)
 
 
 @posix
@@ -132,7 +132,7 @@ def test_a_project_whose_agent_folder_is_a_link_is_taken_whole(tmp_path: Path, m
     (tmp_path / "project" / ".claude").symlink_to("deep/agent")
     ledger = begin_ledger(tmp_path / "project").resolve()
     monkeypatch.setenv(caches.VARIABLE, str(tmp_path / "project" / "cache"))
-    assert caches.find(ledger) is None
+    assert caches.find_folder(ledger) is None
 
 
 @posix
@@ -153,7 +153,7 @@ def test_what_is_made_is_open_to_nobody_else(ledger: Path) -> None:
 def test_root_makes_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) -> None:
     """A folder of root's there would lock its owner out."""
     os.chown(tmp_path / "home", 65534, 65534)
-    assert caches.find(ledger) is None
+    assert caches.find_folder(ledger) is None
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_root_makes_no_cache_in_anothers_home(ledger: Path, tmp_path: Path) -> N
 def test_a_ledger_without_an_id_has_no_cache(ledger: Path, line: bytes) -> None:
     """An id that is no plain name leads nowhere."""
     (ledger / "events.jsonl").write_bytes(line)
-    assert caches.find(ledger) is None
+    assert caches.find_folder(ledger) is None
 
 
 def test_a_use_is_noted_once_a_day(ledger: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_use_is_noted_once_a_day(ledger: Path) -> None:
     for days in (0.5, 2):
         then = owner.stat().st_mtime - days * 24 * 3600
         os.utime(owner, (then, then))
-        caches.find(ledger)
+        caches.find_folder(ledger)
         times.append(owner.stat().st_mtime == then)
         os.utime(owner)
     assert [True, False] == times

@@ -26,7 +26,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_CHARS, START, Draft, frame
-from tallybook.ledger.recorded import By, Recorded
+from tallybook.ledger.records import Author, EventRecord
 from test_ledger_line import AT, batches_of, forge, read, stamp
 
 if TYPE_CHECKING:
@@ -371,10 +371,10 @@ def test_records_say_who_when_and_which() -> None:
     events: list[Event] = [PointAdded("kpt_001", "x" * (FREE_CHARS + 1)), PointSeeded("kpt_002", 1, 2, "odd", "t", "")]
     drafts = [encode(events[0], when), encode(events[1])]
     (batch,) = decode([frame(drafts, stamp(START._replace(seq=4), by=by, key="k"))])
-    who = By("agent", "s", "a", "m", "p")
+    who = Author("agent", "s", "a", "m", "p")
     assert [
-        Recorded(5, AT, events[0], "id-5", who, "k", when, (1, 3)),
-        Recorded(7, AT, events[1], "id-7", who, None, None, (3, 3)),
+        EventRecord(5, AT, events[0], "id-5", who, "k", when, (1, 3)),
+        EventRecord(7, AT, events[1], "id-7", who, None, None, (3, 3)),
     ] == list(batch.records)
     assert (7, AT) == (batch.last, batch.at)
 

@@ -12,7 +12,7 @@ from tallybook.ledger.encoding.codec import decode, encode, texts_of
 from tallybook.ledger.encoding.event_json import decode_fast
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import KIND_OF, Event, LedgerOpened, PointAdded, PointRated, PointSeeded, UnknownEvent
-from tallybook.ledger.line import FREE_CHARS, SECTION, RawBatch, frame, lines_of
+from tallybook.ledger.line import FREE_CHARS, SECTION, RawBatch, frame, split_lines
 from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sample, sections
 from test_ledger_line import stamp
 
@@ -146,7 +146,7 @@ def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
 def test_what_was_said_before_is_not_decoded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """Batches that say the same share their events, up to a length and a number of them."""
     batches = [rated("kpt_001"), rated("kpt_001"), rated("kpt_002"), rated("kpt_001")]
-    whats = [lines_of(batch.data)[0].partition(SECTION)[2] + b"\n" for batch in batches]
+    whats = [split_lines(batch.data)[0].partition(SECTION)[2] + b"\n" for batch in batches]
     decoded_ones: list[bytes] = []
 
     def noted(what: bytes) -> Event | None:

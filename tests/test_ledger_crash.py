@@ -15,7 +15,7 @@ import pytest
 
 from installed import lay_out
 from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 from test_ledger_log import append, lines, names
 
 if TYPE_CHECKING:

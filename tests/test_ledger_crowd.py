@@ -11,11 +11,11 @@ import pytest
 from tallybook.ledger.backends import acknowledge
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.reading import recover, scan
+from tallybook.ledger.reading import recovery, scan
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 from test_ledger_head import Flushes, Killed, append_failing, die, fail
 from test_ledger_log import append, names
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from pathlib import Path
 
-    from tallybook.ledger.line import Mark
+    from tallybook.ledger.line import Position
 
 OTHER_BOOT = "00000000-0000-0000-0000-000000000000"
 
@@ -33,11 +33,11 @@ def scanned(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the list of the ranges, as (begin, end), that writers read to find the end from now on."""
     ranges: list[tuple[int, int]] = []
 
-    def begin(fd: int, start: Mark, end: int, source: str, owed: Collection[str]) -> scan.Scan:
+    def begin(fd: int, start: Position, end: int, source: str, owed: Collection[str]) -> scan.Scan:
         ranges.append((start.offset, end))
         return scan.Scan(fd, start, end, source, owed)
 
-    monkeypatch.setattr(recover, "Scan", begin)
+    monkeypatch.setattr(recovery, "Scan", begin)
     return ranges
 
 
@@ -73,7 +73,7 @@ def test_a_writer_among_others_notes_where_it_ended(log: JsonlLog, monkeypatch: 
     """Whole, in this boot, and with nothing said of acknowledgement: the head stays where it was."""
     before = log.head()
     abandon(log, monkeypatch, "a", "b")
-    end = list(log.read())[-1].mark
+    end = list(log.read())[-1].position
     assert (Head(end, disk.boot_id()), before) == (note_of(log), log.head())
     assert log.path.stat().st_size == end.offset
 
@@ -84,7 +84,7 @@ def test_what_is_noted_is_not_read_again(
     """The first of a crowd reads what stands behind the head; whoever follows goes on behind the note."""
     offset = log.head().offset
     abandon(log, monkeypatch, "a", "b", "c", "d")
-    assert [(offset, list(log.read())[2].mark.offset)] == scanned
+    assert [(offset, list(log.read())[2].position.offset)] == scanned
     append(log, "e")
     assert (1, list("abcde")) == (len(scanned), names(log)[1:])
     assert () == verify(log).problems
@@ -95,7 +95,7 @@ def test_a_writer_that_died_before_its_note_is_read(
 ) -> None:
     """From the last note on, and no more than that."""
     abandon(log, monkeypatch, "a", "b")
-    noted = list(log.read())[-1].mark.offset
+    noted = list(log.read())[-1].position.offset
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", lambda *_: die())
         with pytest.raises(Killed):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, WISHES, Wish, decide_wish
-from tallybook.ledger.decisions.update import MAX_TEXT_CHARS, Known
+from tallybook.ledger.decisions.curation import CURATIONS, MAX_REASON_CHARS, Curation, decide_curation
+from tallybook.ledger.decisions.update import MAX_TEXT_CHARS, PlaybookFacts
 from tallybook.ledger.errors import (
     EXIT_BAD_INPUT,
     EXIT_NO,
@@ -25,13 +25,13 @@ from tallybook.ledger.events import (
     PointUnpinned,
 )
 
-KNOWN = Known(
+KNOWN = PlaybookFacts(
     points={name: KeyPoint(name, text) for name, text in (("kpt_001", "a"), ("kpt_002", "b"), ("kpt_003", "c"))},
     high_water=7,
-    used={f"kpt_{number:03d}" for number in range(1, 8)},
-    pinned={"kpt_002", "kpt_004"},
-    merged={"kpt_005": "kpt_001"},
-    gone={
+    used_names={f"kpt_{number:03d}" for number in range(1, 8)},
+    pinned_names={"kpt_002", "kpt_004"},
+    merged_into={"kpt_005": "kpt_001"},
+    former_points={
         "kpt_004": KeyPoint("kpt_004", "d", 1, 3),
         "kpt_005": KeyPoint("kpt_005", "e"),
         "kpt_006": KeyPoint("x", "a"),
@@ -43,102 +43,102 @@ KNOWN = Known(
 @pytest.mark.parametrize(
     ("wish", "event"),
     [
-        (Wish("retire", "kpt_001"), PointRetired("kpt_001", "")),
-        (Wish("retire", "kpt_002", "pins hold no person"), PointRetired("kpt_002", "pins hold no person")),
-        (Wish("restore", "kpt_004", "it was right"), PointRestored("kpt_004", "it was right")),
-        (Wish("pin", "kpt_001"), PointPinned("kpt_001", "")),
-        (Wish("unpin", "kpt_002"), PointUnpinned("kpt_002", "")),
-        (Wish("unpin", "kpt_004"), PointUnpinned("kpt_004", "")),
-        (Wish("reword", "kpt_001", "shorter", "A"), PointReworded("kpt_001", "shorter", "A")),
-        (Wish("reword", "kpt_001", text="d"), PointReworded("kpt_001", "", "d")),
-        (Wish("merge", "kpt_001", merged=("kpt_002",)), PointMerged("kpt_001", ("kpt_002",), "")),
+        (Curation("retire", "kpt_001"), PointRetired("kpt_001", "")),
+        (Curation("retire", "kpt_002", "pins hold no person"), PointRetired("kpt_002", "pins hold no person")),
+        (Curation("restore", "kpt_004", "it was right"), PointRestored("kpt_004", "it was right")),
+        (Curation("pin", "kpt_001"), PointPinned("kpt_001", "")),
+        (Curation("unpin", "kpt_002"), PointUnpinned("kpt_002", "")),
+        (Curation("unpin", "kpt_004"), PointUnpinned("kpt_004", "")),
+        (Curation("reword", "kpt_001", "shorter", "A"), PointReworded("kpt_001", "shorter", "A")),
+        (Curation("reword", "kpt_001", text="d"), PointReworded("kpt_001", "", "d")),
+        (Curation("merge", "kpt_001", sources=("kpt_002",)), PointMerged("kpt_001", ("kpt_002",), "")),
         (
-            Wish("merge", "kpt_001", "same", merged=("kpt_003", "kpt_002", "kpt_003")),
+            Curation("merge", "kpt_001", "same", sources=("kpt_003", "kpt_002", "kpt_003")),
             PointMerged("kpt_001", ("kpt_003", "kpt_002"), "same"),
         ),
     ],
 )
-def test_a_wish_becomes_one_event(wish: Wish, event: Event) -> None:
+def test_a_wish_becomes_one_event(wish: Curation, event: Event) -> None:
     """It names the entry and the reason, with what its kind says beside them."""
-    decision = decide_wish(wish, KNOWN)
-    assert ((event,), (), {}) == (decision.events, decision.ignored, decision.renamed)
+    decision = decide_curation(wish, KNOWN)
+    assert ((event,), (), {}) == (decision.events, decision.ignored, decision.new_names)
 
 
 @pytest.mark.parametrize(
     ("wish", "says"),
     [
-        (Wish("retire", "kpt_004"), "kpt_004: is not in the playbook; `tallybook why` tells how it left"),
-        (Wish("retire", "kpt_005"), "kpt_005: went into kpt_001; `tallybook why` tells how it left"),
-        (Wish("restore", "kpt_001"), "kpt_001: stands in the playbook; nothing was recorded"),
-        (Wish("restore", "kpt_005"), "kpt_005: went into kpt_001; undo that merge instead"),
-        (Wish("restore", "kpt_006"), "kpt_006: would say what kpt_001 says; `tallybook retire kpt_001` first"),
-        (Wish("restore", "kpt_007"), "kpt_007: was undone; undo that undoing; `tallybook log` shows its number"),
-        (Wish("pin", "kpt_002"), "kpt_002: is pinned; nothing was recorded"),
-        (Wish("pin", "kpt_004"), "kpt_004: is not in the playbook"),
-        (Wish("unpin", "kpt_001"), "kpt_001: is not pinned; nothing was recorded"),
-        (Wish("reword", "kpt_001", text="a"), "kpt_001: says that already; nothing was recorded"),
+        (Curation("retire", "kpt_004"), "kpt_004: is not in the playbook; `tallybook why` tells how it left"),
+        (Curation("retire", "kpt_005"), "kpt_005: went into kpt_001; `tallybook why` tells how it left"),
+        (Curation("restore", "kpt_001"), "kpt_001: stands in the playbook; nothing was recorded"),
+        (Curation("restore", "kpt_005"), "kpt_005: went into kpt_001; undo that merge instead"),
+        (Curation("restore", "kpt_006"), "kpt_006: would say what kpt_001 says; `tallybook retire kpt_001` first"),
+        (Curation("restore", "kpt_007"), "kpt_007: was undone; undo that undoing; `tallybook log` shows its number"),
+        (Curation("pin", "kpt_002"), "kpt_002: is pinned; nothing was recorded"),
+        (Curation("pin", "kpt_004"), "kpt_004: is not in the playbook"),
+        (Curation("unpin", "kpt_001"), "kpt_001: is not pinned; nothing was recorded"),
+        (Curation("reword", "kpt_001", text="a"), "kpt_001: says that already; nothing was recorded"),
         (
-            Wish("reword", "kpt_001", text="b"),
+            Curation("reword", "kpt_001", text="b"),
             "kpt_001: would say what kpt_002 says; `tallybook merge kpt_002 kpt_001`",
         ),
-        (Wish("reword", "kpt_004", text="z"), "kpt_004: is not in the playbook"),
-        (Wish("merge", "kpt_004", merged=("kpt_001",)), "kpt_004: is not in the playbook"),
-        (Wish("merge", "kpt_001", merged=("kpt_002", "kpt_005")), "kpt_005: went into kpt_001"),
+        (Curation("reword", "kpt_004", text="z"), "kpt_004: is not in the playbook"),
+        (Curation("merge", "kpt_004", sources=("kpt_001",)), "kpt_004: is not in the playbook"),
+        (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_005")), "kpt_005: went into kpt_001"),
     ],
 )
-def test_what_is_so_already_or_cannot_be_is_refused(wish: Wish, says: str) -> None:
+def test_what_is_so_already_or_cannot_be_is_refused(wish: Curation, says: str) -> None:
     """The answer is no, with how the entry stands and what would do it."""
     with pytest.raises(NothingToDoError) as caught:
-        decide_wish(wish, KNOWN)
+        decide_curation(wish, KNOWN)
     assert str(caught.value).startswith(says)
     assert EXIT_NO == caught.value.exit_code
 
 
-@pytest.mark.parametrize("verb", WISHES)
+@pytest.mark.parametrize("verb", CURATIONS)
 def test_a_name_that_never_was_is_named(verb: str) -> None:
     """Whatever is wished for, an entry must have had the name, as must those to be merged."""
     with pytest.raises(UnknownPointError, match=r"^kpt_999: "):
-        decide_wish(Wish(verb, "kpt_999", text="z", merged=("kpt_001",)), KNOWN)
+        decide_curation(Curation(verb, "kpt_999", text="z", sources=("kpt_001",)), KNOWN)
     with pytest.raises(UnknownPointError, match=r"^kpt_999: "):
-        decide_wish(Wish(verb, "kpt_001", text="z", merged=("kpt_002", "kpt_999")), KNOWN)
+        decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002", "kpt_999")), KNOWN)
 
 
 @pytest.mark.parametrize(
     ("wish", "says"),
     [
-        (Wish("reword", "kpt_001", text=" \n"), "TEXT: the text is empty"),
-        (Wish("reword", "kpt_001", text="x" * (MAX_TEXT_CHARS + 1)), "TEXT: the text has 100,001 characters"),
-        (Wish("reword", "kpt_001", text="half \ud800"), "TEXT: holds half of a surrogate pair"),
-        (Wish("merge", "kpt_001", merged=("kpt_002", "kpt_001")), "kpt_001: cannot go into itself"),
-        (Wish("retire", "kpt_001", " "), "--reason: the text is empty"),
+        (Curation("reword", "kpt_001", text=" \n"), "TEXT: the text is empty"),
+        (Curation("reword", "kpt_001", text="x" * (MAX_TEXT_CHARS + 1)), "TEXT: the text has 100,001 characters"),
+        (Curation("reword", "kpt_001", text="half \ud800"), "TEXT: holds half of a surrogate pair"),
+        (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_001")), "kpt_001: cannot go into itself"),
+        (Curation("retire", "kpt_001", " "), "--reason: the text is empty"),
         (
-            Wish("pin", "kpt_001", "x" * (MAX_REASON_CHARS + 1)),
+            Curation("pin", "kpt_001", "x" * (MAX_REASON_CHARS + 1)),
             "--reason: the reason has 1,001 characters, at most 1,000",
         ),
-        (Wish("pin", "kpt_001", "half \ud800"), "--reason: holds half of a surrogate pair"),
+        (Curation("pin", "kpt_001", "half \ud800"), "--reason: holds half of a surrogate pair"),
     ],
 )
-def test_what_could_not_stand_is_bad_input(wish: Wish, says: str) -> None:
+def test_what_could_not_stand_is_bad_input(wish: Curation, says: str) -> None:
     """A text or a reason that no line could hold, and an entry that would go into itself."""
     with pytest.raises(BadInputError) as caught:
-        decide_wish(wish, KNOWN)
+        decide_curation(wish, KNOWN)
     assert str(caught.value).startswith(says)
     assert str(caught.value).endswith("; nothing was recorded")
     assert EXIT_BAD_INPUT == caught.value.exit_code
 
 
-@pytest.mark.parametrize("verb", WISHES)
+@pytest.mark.parametrize("verb", CURATIONS)
 def test_a_reason_of_the_greatest_length_is_kept(verb: str) -> None:
     """A thousand characters of any kind are a reason."""
     name = {"restore": "kpt_004", "unpin": "kpt_002"}.get(verb, "kpt_001")
-    wish = Wish(verb, name, "✨" * MAX_REASON_CHARS, text="z", merged=("kpt_002",) if verb == "merge" else ())
-    (event,) = decide_wish(wish, KNOWN).events
+    wish = Curation(verb, name, "✨" * MAX_REASON_CHARS, text="z", sources=("kpt_002",) if verb == "merge" else ())
+    (event,) = decide_curation(wish, KNOWN).events
     assert "✨" * MAX_REASON_CHARS == getattr(event, "reason", None)
 
 
-@pytest.mark.parametrize("verb", WISHES)
+@pytest.mark.parametrize("verb", CURATIONS)
 def test_an_empty_playbook_grants_nothing(verb: str) -> None:
     """Where no entry ever stood, every wish is refused in one line."""
     with pytest.raises(TallybookError) as caught:
-        decide_wish(Wish(verb, "kpt_001", text="z", merged=("kpt_002",)), Known())
+        decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002",)), PlaybookFacts())
     assert 1 == len(str(caught.value).splitlines())

@@ -24,17 +24,17 @@ GROWTH = 1.3
 
 def sealed_again_and_again(count: int) -> bytes:
     """Return a log of many torn ranges, each with its own seal."""
-    pieces, mark = [raw(BATCHES)], BATCHES[-1].mark
+    pieces, mark = [raw(BATCHES)], BATCHES[-1].position
     for _ in range(count):
         seal = seal_of(mark, b"torn\n")
         pieces += [b"torn\n", seal.raw]
-        mark = seal.mark
+        mark = seal.position
     return b"".join(pieces)
 
 
 def claimed_again_and_again(count: int, **changed: object) -> bytes:
     """Return a log of one bad range in which many lines claim to seal all of it up to themselves."""
-    mark, torn = BATCHES[-1].mark, bytearray(b"torn\n")
+    mark, torn = BATCHES[-1].position, bytearray(b"torn\n")
     for _ in range(count):
         torn += seal_of(mark, bytes(torn), **{"digest": "0" * 32} | changed).raw
     return raw(BATCHES) + bytes(torn)
@@ -55,11 +55,11 @@ def claimed_over_blanks(count: int) -> bytes:
 
 def changed_again_and_again(count: int) -> bytes:
     """Return a log in which every second batch was changed."""
-    pieces, mark = [raw(BATCHES)], BATCHES[-1].mark
+    pieces, mark = [raw(BATCHES)], BATCHES[-1].position
     for _ in range(count // 2):
         bad, good = batches_of(GROUPS[1], GROUPS[1], mark=mark)
         pieces += [bad.raw.replace(b"harmful", b"helpful"), good.raw]
-        mark = good.mark
+        mark = good.position
     return b"".join(pieces)
 
 

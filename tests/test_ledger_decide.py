@@ -14,8 +14,8 @@ from tallybook.ledger.decisions.update import (
     Decision,
     Edit,
     Extraction,
-    Ignored,
-    Known,
+    IgnoredItem,
+    PlaybookFacts,
     decide_edit,
     decide_extraction,
     read_extraction,
@@ -33,8 +33,8 @@ from tallybook.ledger.events import (
     PointRated,
     PointRemoved,
 )
-from tallybook.ledger.names import number_of
-from tallybook.ledger.recorded import Recorded, batch_of
+from tallybook.ledger.names import parse_number
+from tallybook.ledger.records import EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 
@@ -51,11 +51,11 @@ def by_name(*points: KeyPoint) -> dict[str, KeyPoint]:
     return {point.name: point for point in points}
 
 
-def known(*points: KeyPoint, high_water: int | None = None, used: Iterable[str] = ()) -> Known:
+def known(*points: KeyPoint, high_water: int | None = None, used: Iterable[str] = ()) -> PlaybookFacts:
     """Return what stands, where nothing else ever stood but what is named as used, and what the mark tells."""
     stood = {*by_name(*points), *used}
-    mark = max((number_of(name) or 0 for name in stood), default=0)
-    return Known(by_name(*points), mark if high_water is None else high_water, stood)
+    mark = max((parse_number(name) or 0 for name in stood), default=0)
+    return PlaybookFacts(by_name(*points), mark if high_water is None else high_water, stood)
 
 
 def decided(brought: dict[str, Any], *points: KeyPoint, high_water: int = 3) -> Decision:
@@ -71,8 +71,8 @@ def test_points_come_first_then_ratings_then_the_close() -> None:
     decision = decided(extraction(("kpt_001", "harmful"), ("kpt_004", "helpful"), new=["four", 5]), ONE)
     rated = (PointRated("kpt_001", "harmful"), PointRated("kpt_004", "helpful"))
     assert (PointAdded("kpt_004", "four"), *rated, PlaybookUpdated(1, 2, 1)) == decision.events
-    assert [Ignored("new_key_points[1]", "expected a text, got int")] == list(decision.ignored)
-    assert {} == decision.renamed
+    assert [IgnoredItem("new_key_points[1]", "expected a text, got int")] == list(decision.ignored)
+    assert {} == decision.new_names
 
 
 def test_an_update_that_brings_nothing_is_an_update() -> None:
@@ -97,8 +97,8 @@ def test_a_text_that_stands_is_not_added() -> None:
     """A text that stands, or that the same update brings twice, is named as ignored with the entry that has it."""
     decision = decided(extraction(new=["one", "new", "new"]), ONE, high_water=1)
     assert (PointAdded("kpt_002", "new"), PlaybookUpdated(1, 0, 0)) == decision.events
-    again = Ignored("new_key_points[2]", "stands already as kpt_002", "kpt_002")
-    assert (Ignored("new_key_points[0]", "stands already as kpt_001", "kpt_001"), again) == decision.ignored
+    again = IgnoredItem("new_key_points[2]", "stands already as kpt_002", "kpt_002")
+    assert (IgnoredItem("new_key_points[0]", "stands already as kpt_001", "kpt_001"), again) == decision.ignored
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_rating_that_counts_nothing_is_kept_and_named(name: str, rating: str, 
     """A rating of nobody, or of no known kind, becomes an event as it was received, and the answer says so."""
     decision = decided(extraction((name, rating)), ONE)
     assert (PointRated(name, rating), PlaybookUpdated(0, 0, 1)) == decision.events
-    assert (Ignored("evaluations[0]", reason, name),) == decision.ignored
+    assert (IgnoredItem("evaluations[0]", reason, name),) == decision.ignored
 
 
 def test_neutral_is_no_mistake() -> None:
@@ -127,7 +127,7 @@ def test_a_name_above_the_mark_is_kept_and_one_below_is_changed() -> None:
     decision = decide_extraction(brought, known(ONE, TWO), {"mine": "kpt_002", "late": "kpt_009"})
     added = (PointAdded("kpt_003", "mine"), PointAdded("kpt_009", "late"))
     assert (*added, PointRated("kpt_003", "helpful"), PointRated("kpt_009", "harmful")) == decision.events[:-1]
-    assert {"kpt_002": "kpt_003"} == decision.renamed
+    assert {"kpt_002": "kpt_003"} == decision.new_names
 
 
 @given(brought=EXTRACTIONS, standing=st.lists(TEXTS, unique=True, max_size=4))
@@ -136,7 +136,7 @@ def test_no_decision_gives_a_name_or_a_text_twice(brought: dict[str, Any], stand
     points = [KeyPoint(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
     decision = decide_extraction(read_extraction({"evaluations": []} | brought), known(*points))
     added = [event for event in decision.events if isinstance(event, PointAdded)]
-    assert [len(points) + index for index in range(1, len(added) + 1)] == [number_of(one.name) for one in added]
+    assert [len(points) + index for index in range(1, len(added) + 1)] == [parse_number(one.name) for one in added]
     assert len({*standing, *(one.text for one in added)}) == len(standing) + len(added)
 
 
@@ -182,7 +182,9 @@ def test_a_text_that_cannot_be_a_point_says_why(text: object, reason: str) -> No
     """A text that cannot be used is named by its place and the reason; those beside it are read."""
     read = read_extraction({"new_key_points": ["a", text, "b"]})
     item = "new_key_points[1]"
-    assert Extraction((("new_key_points[0]", "a"), ("new_key_points[2]", "b")), (), (Ignored(item, reason),)) == read
+    assert (
+        Extraction((("new_key_points[0]", "a"), ("new_key_points[2]", "b")), (), (IgnoredItem(item, reason),)) == read
+    )
 
 
 @pytest.mark.parametrize(
@@ -204,7 +206,7 @@ def test_an_evaluation_that_cannot_be_read_says_why(evaluation: object, reason: 
     good = {"name": "kpt_001", "rating": "helpful"}
     read = read_extraction({"evaluations": [good, evaluation, good]})
     ratings = tuple((f"evaluations[{place}]", "kpt_001", "helpful") for place in (0, 2))
-    assert Extraction((), ratings, (Ignored("evaluations[1]", reason),)) == read
+    assert Extraction((), ratings, (IgnoredItem("evaluations[1]", reason),)) == read
 
 
 def test_the_longest_name_and_rating_are_read() -> None:
@@ -216,7 +218,7 @@ def test_the_longest_name_and_rating_are_read() -> None:
 def test_a_text_may_be_long_but_not_endless() -> None:
     """A text of 100,000 characters is taken, one more is not, and the reason gives both numbers."""
     assert 1 == len(read_extraction(extraction(new=["x" * MAX_TEXT_CHARS])).texts)
-    assert Extraction(ignored=(Ignored("new_key_points[0]", REASON),)) == read_extraction(
+    assert Extraction(ignored=(IgnoredItem("new_key_points[0]", REASON),)) == read_extraction(
         extraction(new=["x" * (MAX_TEXT_CHARS + 1)])
     )
 
@@ -235,8 +237,8 @@ def edited(base: Iterable[KeyPoint], found: Iterable[KeyPoint], *, top: str = ""
 
 def after(points: Mapping[str, KeyPoint], decision: Decision) -> Playbook:
     """Return the playbook with these entries after a decision."""
-    records = [Recorded(seq, "2026-01-01T00:00:00.000000Z", event) for seq, event in enumerate(decision.events, 1)]
-    return fold(PLAYBOOK, [batch_of(*records)], Playbook(points=dict(points)))
+    records = [EventRecord(seq, "2026-01-01T00:00:00.000000Z", event) for seq, event in enumerate(decision.events, 1)]
+    return fold(PLAYBOOK, [make_batch(*records)], Playbook(points=dict(points)))
 
 
 def test_only_what_differs_becomes_an_event() -> None:
@@ -295,7 +297,7 @@ def test_an_edit_loses_no_text_of_either_side(
     theirs = [point.text for point in now if point.name not in before]
     standing = [point.text for point in state.points.values()]
     assert [] == [text for text in [*mine, *theirs] if text not in standing]
-    given_names = [decision.renamed.get(point.name, point.name) for point in found]
+    given_names = [decision.new_names.get(point.name, point.name) for point in found]
     assert len(given_names) == len(set(given_names))
 
 
@@ -348,7 +350,7 @@ def test_an_order_names_every_entry_that_stands() -> None:
     """Behind the order that was found stand entries that came in since; one whose name was taken has its new one."""
     theirs = KeyPoint("kpt_002", "theirs")
     decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs, THREE), {})
-    assert {"kpt_002": "kpt_004"} == decision.renamed
+    assert {"kpt_002": "kpt_004"} == decision.new_names
     ordered = PlaybookOrdered(("kpt_004", "kpt_001", "kpt_002", "kpt_003"))
     assert (PointEdited("kpt_004", 0, 0, "two"), ordered, PlaybookEdited(None, None, "")) == decision.events
 

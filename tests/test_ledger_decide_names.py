@@ -14,7 +14,7 @@ def test_names_of_a_sender_are_translated_once() -> None:
     theirs, ours = KeyPoint("kpt_001", "theirs"), KeyPoint("kpt_002", "ours")
     update = read_extraction(extraction(("kpt_001", "helpful"), ("kpt_002", "harmful"), new=["more"]))
     decision = decide_extraction(update, known(theirs, ours), {"more": "kpt_002"}, before)
-    assert {"kpt_001": "kpt_002", "kpt_002": "kpt_003"} == decision.renamed
+    assert {"kpt_001": "kpt_002", "kpt_002": "kpt_003"} == decision.new_names
     rated = [PointRated("kpt_002", "helpful"), PointRated("kpt_003", "harmful")]
     assert rated == [event for event in decision.events if isinstance(event, PointRated)]
 
@@ -26,7 +26,7 @@ def test_an_edit_is_translated_once() -> None:
     base = (KeyPoint("kpt_001", "first"), KeyPoint("kpt_002", "second"))
     found = (KeyPoint("kpt_001", "first", 1), KeyPoint("kpt_003", "third"))
     decision = decide_edit(Edit(base, found), known(*standing), {}, before)
-    assert before | {"kpt_003": "kpt_004"} == decision.renamed
+    assert before | {"kpt_003": "kpt_004"} == decision.new_names
     assert (
         PointRemoved("kpt_003"),
         PointEdited("kpt_002", 1, 0, "first"),

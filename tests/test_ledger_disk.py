@@ -106,7 +106,7 @@ def test_the_umask_takes_nothing_and_gives_nothing(tmp_path: Path, umask: int) -
             disk.make_folder(folder / "folder")
             os.close(disk.open_file(folder / "file", write=True, create=True))
             disk.replace_file(folder / "whole", b"data")
-            disk.store(folder / "note", b"data")
+            disk.replace_cache_file(folder / "note", b"data")
     finally:
         os.umask(before)
     names = ("folder", "file", "whole", "note")
@@ -192,11 +192,11 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: int) -> None:
     """A hard link is refused only where the content is somebody else's; a file of one name never."""
-    disk.refuse_second_name(opened, path, ours=False)
+    disk.refuse_hard_link(opened, path, ours=False)
     path.with_name("other").hardlink_to(path)
-    disk.refuse_second_name(opened, path, ours=True)
+    disk.refuse_hard_link(opened, path, ours=True)
     with pytest.raises(CannotWriteError, match="is a hard link"):
-        disk.refuse_second_name(opened, path, ours=False)
+        disk.refuse_hard_link(opened, path, ours=False)
 
 
 @pytest.mark.parametrize("below", ["", "a", "a/b"])
@@ -324,7 +324,7 @@ def test_a_replacement_that_fails_leaves_the_old_file(
     assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 
 
-@pytest.mark.parametrize("write", [disk.replace_file, disk.store])
+@pytest.mark.parametrize("write", [disk.replace_file, disk.replace_cache_file])
 @pytest.mark.parametrize("plant", ["link", "hard link", "leftover", "folder"])
 def test_what_stands_where_a_file_is_made_is_not_written_to(
     path: Path, tmp_path: Path, write: Callable[[Path, bytes], object], plant: str
@@ -355,7 +355,7 @@ def test_a_note_that_cannot_be_written_is_done_without(
 ) -> None:
     """Whatever the disk refuses, nobody is told, the old one stands and nothing lies beside it."""
     monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
-    disk.store(path, b"new")
+    disk.replace_cache_file(path, b"new")
     monkeypatch.undo()
     assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 

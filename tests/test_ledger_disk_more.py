@@ -93,7 +93,7 @@ def test_an_error_without_words_is_told_by_its_kind() -> None:
 def test_a_folder_is_shared_with_those_who_may_write_to_it(tmp_path: Path, mode: int, bits: int) -> None:
     """Nobody who may only read it shares it, and in a folder like /tmp everybody keeps his own."""
     tmp_path.chmod(mode)
-    assert (bits, tmp_path.stat().st_gid) == rights.shared(tmp_path)
+    assert (bits, tmp_path.stat().st_gid) == rights.folder_rights(tmp_path)
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o2770], ids=oct)
@@ -143,7 +143,7 @@ def test_a_replaced_link_gives_no_rights(tmp_path: Path, path: Path) -> None:
 def test_a_note_has_the_rights_of_a_created_file(path: Path) -> None:
     """A file that may be lost does not keep what somebody gave the old one."""
     path.chmod(0o666)
-    disk.store(path, b"new")
+    disk.replace_cache_file(path, b"new")
     assert (b"new", 0o600) == (path.read_bytes(), mode_of(path))
 
 
@@ -173,7 +173,7 @@ def test_a_system_without_posix_is_asked_for_neither_modes_nor_folders(
     monkeypatch.setattr(os, "name", "other")
     monkeypatch.setattr(os, "chmod", refuse(errno.EIO))
     monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
-    disk.store(path, b"new")
+    disk.replace_cache_file(path, b"new")
     disk.flush_folder(path.parent / "nowhere")
     assert b"new" == path.read_bytes()
 
@@ -264,7 +264,7 @@ def test_a_second_name_is_refused_in_one_line(path: Path) -> None:
     """It says what is wrong with the file and what to do with it."""
     path.with_name("other").hardlink_to(path)
     fd = disk.open_file(path, write=True)
-    told = message_of(lambda: disk.refuse_second_name(fd, path, ours=False), CannotWriteError)
+    told = message_of(lambda: disk.refuse_hard_link(fd, path, ours=False), CannotWriteError)
     os.close(fd)
     assert f"{path}: is a hard link to a file that is not the ledger's; move it away" == told
 
@@ -306,14 +306,14 @@ def test_a_new_file_is_whole_before_it_replaces_the_old_one(path: Path) -> None:
         seen.append((fresh.read_bytes(), path.read_bytes()))
         return True
 
-    assert disk.replace_file(path, b"new", still=look)
+    assert disk.replace_file(path, b"new", may_replace=look)
     assert [(b"new", b"bytes")] == seen
     assert (b"new", [path]) == (path.read_bytes(), list(path.parent.iterdir()))
 
 
 def test_a_file_that_may_not_be_replaced_any_more_stands(path: Path, tmp_path: Path) -> None:
     """Who asks hears so, and nothing lies beside it."""
-    assert not disk.replace_file(path, b"new", still=lambda: False)
+    assert not disk.replace_file(path, b"new", may_replace=lambda: False)
     assert (b"bytes", [path]) == (path.read_bytes(), list(tmp_path.iterdir()))
 
 

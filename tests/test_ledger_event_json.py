@@ -26,8 +26,8 @@ from tallybook.ledger.events import (
     PointRated,
     PointSeeded,
 )
-from tallybook.ledger.line import SECTION, lines_of, split_line
-from tallybook.ledger.recorded import By
+from tallybook.ledger.line import SECTION, split_line, split_lines
+from tallybook.ledger.records import Author
 from test_ledger_codec import BAD, GOOD, WRONG, sample
 from test_ledger_line import EVENTS, TEXTS, TRICKY, batches_of, forge
 
@@ -41,13 +41,13 @@ FAST = sorted(set(EVENT_TYPES) - {"ledger.opened"})
 def what_of(event: Event) -> bytes:
     """Return a line after its first section, as the file has it."""
     (batch,) = batches_of([encode(event)])
-    return lines_of(batch.data)[0].partition(SECTION)[2] + b"\n"
+    return split_lines(batch.data)[0].partition(SECTION)[2] + b"\n"
 
 
 def decode_slowly(what: bytes) -> Event | None:
     """Return what the slow path reads, None where it refuses the line."""
     try:
-        return codec._event(codec._parse(what))
+        return codec._to_event(codec._parse(what))
     except REFUSALS:
         return None
 
@@ -73,7 +73,7 @@ def agree(what: bytes) -> None:
 def test_both_paths_read_the_same_event(event: Event) -> None:
     """Whatever its texts hold, an event that the fast path reads is the one that the slow path reads."""
     (batch,) = batches_of([encode(event)])
-    for line in lines_of(batch.data):
+    for line in split_lines(batch.data):
         agree(line.partition(SECTION)[2] + b"\n")
 
 
@@ -202,7 +202,7 @@ def test_a_batch_reads_the_same_on_both_paths(monkeypatch: pytest.MonkeyPatch) -
     """Lines of all kinds in one batch, some with texts that continue and some that need an escape."""
     events = [*map(sample, FAST), PointAdded("b", "x\n" * 9_000)]
     (batch,) = batches_of(list(map(encode, [*events, *events])))
-    slow = forge(*(_sections(line) for line in lines_of(batch.data)))
+    slow = forge(*(_sections(line) for line in split_lines(batch.data)))
     assert [*events, *events] == list(next(decode([batch])).events)
     monkeypatch.setattr(codec, "decode_fast", lambda _: None)
     assert [*events, *events] == list(next(decode([slow])).events)
@@ -240,9 +240,9 @@ def test_a_missing_or_unknown_field_is_named() -> None:
         structure("point.rated", 1, {"name": "a"})
     with pytest.raises(UnfitError, match=r"extra fields found .*stars"):
         structure("point.rated", 1, {"name": "a", "rating": "helpful", "stars": 5})
-    assert By("r") == structure_fields({"rater": "r"}, By, "$")
+    assert Author("r") == structure_fields({"rater": "r"}, Author, "$")
     with pytest.raises(UnfitError, match=r"@ \$\.by\.session"):
-        structure_fields({"rater": "r", "session": 7}, By, "$.by")
+        structure_fields({"rater": "r", "session": 7}, Author, "$.by")
 
 
 def test_an_error_gives_the_field_below_a_path() -> None:
@@ -284,5 +284,5 @@ def test_values_that_no_json_holds_are_refused(odd: Any) -> None:
 def test_every_type_of_a_field_is_checked_strictly() -> None:
     """A field of another type would be converted by cattrs as it pleases, so it needs a hook and a row in GOOD."""
     types = {field.type for cls, _ in EVENT_TYPES.values() for field in attrs.fields(attrs.resolve_types(cls))}
-    types |= {field.type for field in attrs.fields(attrs.resolve_types(By))}
+    types |= {field.type for field in attrs.fields(attrs.resolve_types(Author))}
     assert set() == types - GOOD.keys()

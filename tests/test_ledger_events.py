@@ -97,11 +97,11 @@ def test_the_top_of_a_file_is_an_object(top: str | None) -> None:
 @pytest.mark.parametrize(
     ("top", "what"),
     [
-        ("{", r"^top is no JSON: Expecting property name"),
-        ("[" * 200_000, r"^top is no JSON: "),
-        (r'{"a":"\ud800"}', r"^top is no JSON: .*surrogates not allowed"),
-        ("[]", r"^top is no JSON object$"),
-        ('"owner"', r"^top is no JSON object$"),
+        ("{", r"^top is not JSON: Expecting property name"),
+        ("[" * 200_000, r"^top is not JSON: "),
+        (r'{"a":"\ud800"}', r"^top is not JSON: .*surrogates not allowed"),
+        ("[]", r"^top is not a JSON object$"),
+        ('"owner"', r"^top is not a JSON object$"),
     ],
     ids=["torn", "deep", "half a pair", "list", "text"],
 )
@@ -136,7 +136,7 @@ def test_numbers_are_told_apart_as_they_are_written() -> None:
 def test_numbers_never_change(change: Callable[[Numbers], object]) -> None:
     """What an event is remembered by stays as it is."""
     numbers = Numbers({"a": 1})
-    with pytest.raises(TypeError, match=r"^numbers of an event never change$"):
+    with pytest.raises(TypeError, match=r"^numbers of an event are immutable$"):
         change(numbers)
     assert Numbers({"a": 1}) == numbers
 

@@ -57,9 +57,9 @@ from tallybook.ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from tallybook.ledger.line import START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame
 from tallybook.ledger.reading.scan import Scan
-from tallybook.ledger.recorded import By
+from tallybook.ledger.records import Author
 from test_ledger_line import Read
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
@@ -215,10 +215,10 @@ def golden_read() -> Read:
     """Return what a scan of the golden ledger comes to."""
     with GOLDEN.open("rb") as file:
         scan = Scan(file.fileno(), START, GOLDEN.stat().st_size)
-        return Read(list(scan), scan.stop, scan.sealed)
+        return Read(list(scan), scan.stop, scan.sealed_ranges)
 
 
-def framed(golden: Golden, mark: Mark) -> RawBatch:
+def framed(golden: Golden, mark: Position) -> RawBatch:
     """Return a batch framed anew, with the ids and salts of the golden ledger."""
     drafts = [UNKNOWN if isinstance(event, UnknownEvent) else encode(event, golden.when) for event in golden.events]
     ids, salts = count(mark.seq + 1), count(mark.seq + 1)
@@ -256,7 +256,7 @@ def test_the_golden_ledger_says_what_it_always_said() -> None:
     for golden, batch in zip(BATCHES, found, strict=True):
         first = batch.records[0]
         assert (golden.at, golden.key, golden.when) == (first.at, first.key, first.when)
-        assert {By(**golden.by)} == {record.by for record in batch.records}
+        assert {Author(**golden.by)} == {record.by for record in batch.records}
 
 
 @pytest.mark.parametrize("index", range(len(BATCHES)))
@@ -265,7 +265,7 @@ def test_the_golden_ledger_is_written_again_byte_for_byte(index: int) -> None:
     batches = golden_read().batches
     batch, known = batches[index], {kind: today for kind, (_, today) in EVENT_TYPES.items()}
     if all(known.get(line["kind"], line["v"]) == line["v"] for line in map(json.loads, batch.raw.splitlines())):
-        before = batches[index - 1].mark if index else START
+        before = batches[index - 1].position if index else START
         assert batch.raw == framed(BATCHES[index], before._replace(offset=batch.offset)).raw
 
 

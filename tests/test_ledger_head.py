@@ -13,8 +13,8 @@ import pytest
 
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import OutcomeUnknownError
-from tallybook.ledger.line import GENESIS, Mark
-from tallybook.ledger.reading import recover
+from tallybook.ledger.line import GENESIS, Position
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import disk, head
 from tallybook.ledger.storage.head import HEAD_BYTES, NO_HEAD, Head, decode, encode
 from test_ledger_log import append, names
@@ -29,12 +29,12 @@ COUNTS = st.integers(0, 2**53)
 CHAINS = st.text("0123456789abcdef", min_size=32, max_size=32)
 HEADS = st.builds(
     Head,
-    st.builds(Mark, COUNTS, CHAINS, COUNTS, st.sampled_from(["", AT])),
+    st.builds(Position, COUNTS, CHAINS, COUNTS, st.sampled_from(["", AT])),
     st.sampled_from(["", BOOT]),
     st.integers(-1, 2**53),
     st.integers(0, 2**31),
 )
-EXAMPLE = Head(Mark(812, "0123456789abcdef" * 2, 234_567, AT), BOOT, -1, 0)
+EXAMPLE = Head(Position(812, "0123456789abcdef" * 2, 234_567, AT), BOOT, -1, 0)
 
 
 class Killed(BaseException):
@@ -93,13 +93,13 @@ def other(log: JsonlLog) -> JsonlLog:
 def rewritten(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     """Return the list of the ranges that are written again from now on."""
     ranges: list[tuple[int, int]] = []
-    real = recover.write_again
+    real = recovery.rewrite
 
     def write_again(path: Path, begin: int, end: int) -> None:
         ranges.append((begin, end))
         real(path, begin, end)
 
-    monkeypatch.setattr(recover, "write_again", write_again)
+    monkeypatch.setattr(recovery, "rewrite", write_again)
     return ranges
 
 
@@ -130,7 +130,7 @@ def test_a_torn_head_is_none(filler: bytes) -> None:
 
 def test_a_head_between_two_writes_is_none() -> None:
     """The beginning of one head and the end of another make no head."""
-    new = encode(EXAMPLE._replace(mark=Mark(813, "f" * 32, 234_999, AT)))
+    new = encode(EXAMPLE._replace(position=Position(813, "f" * 32, 234_999, AT)))
     mixed = [decode(new[:cut] + encode(EXAMPLE)[cut:]) for cut in range(HEAD_BYTES)]
     assert {None, EXAMPLE, decode(new)} >= set(mixed)
 
@@ -139,7 +139,7 @@ def test_the_head_names_boot_place_and_chain(log: JsonlLog) -> None:
     """Behind an append it stands at the end of the file, with no failure in it."""
     batch = append(log, "a")
     assert batch is not None
-    assert Head(batch.mark, disk.boot_id(), -1, 0) == log.read_head()
+    assert Head(batch.position, disk.boot_id(), -1, 0) == log.read_head()
     assert log.path.stat().st_size == batch.end
 
 
@@ -148,7 +148,7 @@ def test_the_head_is_moved_behind_the_flush_only(
 ) -> None:
     """While a batch is being flushed it is not acknowledged."""
     before = other.head()
-    seen: list[Mark] = []
+    seen: list[Position] = []
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: seen.append(other.head())))
     append(log, "a")
     assert [before] == seen
@@ -160,7 +160,7 @@ def test_the_head_never_goes_back(log: JsonlLog, other: JsonlLog, monkeypatch: p
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: append(other, "late")))
     append(log, "slow")
     assert ["first", "slow", "late"] == names(log)
-    assert list(log.read())[-1].mark == log.head()
+    assert list(log.read())[-1].position == log.head()
 
 
 @pytest.mark.parametrize("torn", [b"", b"\0" * HEAD_BYTES, b"tallybook-head 1 2 "])
@@ -169,7 +169,7 @@ def test_a_torn_head_is_written_anew(log: JsonlLog, torn: bytes) -> None:
     (log.folder / "head").write_bytes(torn)
     assert ["first"] == names(log)
     append(log, "a")
-    assert list(log.read())[-1].mark == log.head()
+    assert list(log.read())[-1].position == log.head()
 
 
 def test_a_failed_flush_is_an_unknown_outcome(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +177,11 @@ def test_a_failed_flush_is_an_unknown_outcome(log: JsonlLog, monkeypatch: pytest
     before = head_of(log)
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     append_failing(log, "a")
-    assert (before.mark, before.mark.offset, 1) == (head_of(log).mark, head_of(log).suspect, head_of(log).failures)
+    assert (before.position, before.position.offset, 1) == (
+        head_of(log).position,
+        head_of(log).suspect,
+        head_of(log).failures,
+    )
 
 
 @pytest.mark.parametrize("resident", [True, False])
@@ -185,14 +189,14 @@ def test_the_next_writer_writes_a_failed_range_again(
     log: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch, *, resident: bool
 ) -> None:
     """It hands the bytes to the disk once more before it appends, and only then takes the mark away."""
-    begin = head_of(log).mark.offset
+    begin = head_of(log).position.offset
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     append_failing(log, "a")
     end = log.path.stat().st_size
     append(log if resident else JsonlLog(log.folder), "b")
     assert [(begin, end)] == rewritten
     assert ["first", "a", "b"] == names(log)
-    assert (-1, 4) == (head_of(log).suspect, head_of(log).mark.seq)
+    assert (-1, 4) == (head_of(log).suspect, head_of(log).position.seq)
 
 
 def test_a_range_that_fails_again_stays_suspect(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +237,7 @@ def test_bytes_of_a_writer_that_died_before_its_flush_are_suspect_too(
     log: JsonlLog, other: JsonlLog, rewritten: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A failed flush speaks of everything behind the head, not of the failing writer's own batch alone."""
-    begin = head_of(log).mark.offset
+    begin = head_of(log).position.offset
     monkeypatch.setattr(disk, "flush_data", Flushes(die, fail))
     with pytest.raises(Killed):
         append(other, "killed")
@@ -260,7 +264,7 @@ def test_a_failure_told_while_an_earlier_one_is_mended_is_not_lost(
         slow.join(5)  # It ends at once, unless reporting waits for this writer; then it ends behind it.
 
     monkeypatch.setattr(disk, "flush_data", Flushes(wait, fail, report_meanwhile))
-    begin = head_of(log).mark.offset
+    begin = head_of(log).position.offset
     slow.start()
     reached.wait()
     append_failing(log, "a")
@@ -280,7 +284,7 @@ def test_a_failure_is_noted_though_the_head_is_busy(log: JsonlLog, monkeypatch: 
         monkeypatch.setattr(disk, "pause", lambda: None)
         fail()
 
-    begin = head_of(log).mark.offset
+    begin = head_of(log).position.offset
     monkeypatch.setattr(disk, "flush_data", Flushes(fail_and_be_busy))
     append_failing(log, "a")
     assert begin == head_of(log).suspect
@@ -288,7 +292,7 @@ def test_a_failure_is_noted_though_the_head_is_busy(log: JsonlLog, monkeypatch: 
 
 def test_a_checksum_is_taken_from_the_end() -> None:
     """Where its digits stand earlier in the head as well, here in the chain, it is the same head."""
-    zeros = Head(Mark(0, GENESIS, 0), "aaccaaccacaaacacaccacccccaacccaaaaaaaaaa")
+    zeros = Head(Position(0, GENESIS, 0), "aaccaaccacaaacacaccacccccaacccaaaaaaaaaa")
     assert b"00000000" == encode(zeros).split()[-1]
     assert zeros == decode(encode(zeros))
 

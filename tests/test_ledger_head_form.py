@@ -10,7 +10,7 @@ import pytest
 
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.encoding.header import HeadForm, head_form
+from tallybook.ledger.encoding.header import LineHead, parse_head
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PlaybookUpdated
 from tallybook.ledger.line import SECTION, START, frame
@@ -28,12 +28,12 @@ MOMENTS = st.integers(0, 253_402_300_799_999_999).map(lambda us: moment(us).at)
 def test_a_head_is_taken_apart() -> None:
     """Each field comes out as what it means: numbers, texts, and who still in JSON."""
     id_ = "0192aaaa-0000-7000-8000-000000000001"
-    assert HeadForm(812, id_, "k 1", AT, WHEN, (2, 12), b'{"rater":"human"}') == head_form(HEAD.encode())
+    assert LineHead(812, id_, "k 1", AT, WHEN, (2, 12), b'{"rater":"human"}') == parse_head(HEAD.encode())
 
 
 def test_what_may_be_left_out_is_none() -> None:
     """A head without a key and without another time has neither."""
-    form = head_form(HEAD.replace('"key":"k 1",', "").replace(f'"when":"{WHEN}",', "").encode())
+    form = parse_head(HEAD.replace('"key":"k 1",', "").replace(f'"when":"{WHEN}",', "").encode())
     assert form is not None
     assert (812, None, AT, None) == (form.seq, form.key, form.at, form.when)
 
@@ -52,7 +52,7 @@ def test_every_head_that_is_written_is_understood(
     by = {"rater": "test", **more}
     drafts = [encode(PlaybookUpdated(0, 0, 0), when), encode(PlaybookUpdated(0, 0, 0))]
     lines = frame(drafts, stamp(START._replace(seq=seq), at=at, by=by, key=key)).raw.split(b"\n")[:2]
-    one, two = (head_form(line.partition(SECTION)[0]) for line in lines)
+    one, two = (parse_head(line.partition(SECTION)[0]) for line in lines)
     assert one is not None
     assert two is not None
     assert (seq + 1, f"id-{seq + 1}", key, at, when, (1, 2)) == one[:6]
@@ -116,20 +116,20 @@ def test_every_head_that_is_written_is_understood(
 def test_a_head_that_is_written_otherwise_is_none(old: str, new: str) -> None:
     """One field more, less, elsewhere or in another form, and no writer of this format wrote it."""
     assert 1 == HEAD.count(old)
-    assert None is head_form(HEAD.replace(old, new).encode())
+    assert None is parse_head(HEAD.replace(old, new).encode())
 
 
 @pytest.mark.parametrize("bad", [b"\xff", b"\xed\xa0\x80", b"\xc0\xaf"])
 @pytest.mark.parametrize("old", [b"k 1", b"human", b"0192aaaa"])
 def test_a_head_that_is_no_utf_8_is_none(old: bytes, bad: bytes) -> None:
     """Bytes that are no Unicode text are no text of any field."""
-    assert None is head_form(HEAD.encode().replace(old, bad))
+    assert None is parse_head(HEAD.encode().replace(old, bad))
 
 
 @pytest.mark.parametrize("size", range(len(HEAD)))
 def test_half_a_head_is_none(size: int) -> None:
     """A head that was cut anywhere is not taken for a shorter one."""
-    assert None is head_form(HEAD[:size].encode())
+    assert None is parse_head(HEAD[:size].encode())
 
 
 @pytest.mark.parametrize(

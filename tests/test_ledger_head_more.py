@@ -11,10 +11,10 @@ import pytest
 
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import NewerLedgerError
-from tallybook.ledger.line import Mark
+from tallybook.ledger.line import Position
 from tallybook.ledger.storage import disk, head
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 from test_ledger_log import append, names
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 CHAIN = "0123456789abcdef" * 2
 AT = "2026-11-21T20:17:03.123456Z"
-FULL = Head(Mark(812, CHAIN, 4096, AT), "boot-1", 1024, 3)
-BARE = Head(Mark(812, CHAIN, 4096), "")
+FULL = Head(Position(812, CHAIN, 4096, AT), "boot-1", 1024, 3)
+BARE = Head(Position(812, CHAIN, 4096), "")
 
 
 def sealed(said: bytes) -> bytes:

@@ -20,7 +20,14 @@ from tallybook.ledger.events import (
     TelemetryKept,
 )
 from tallybook.ledger.line import frame
-from tallybook.ledger.telemetry.intake import KINDS, canonical, completed, key_of, original, take
+from tallybook.ledger.telemetry.intake import (
+    KINDS,
+    canonical,
+    encode_original,
+    fill_defaults,
+    idempotency_key,
+    read_object,
+)
 from tallybook.ledger.telemetry.mapping import TABLE
 from test_ledger_line import stamp
 from test_ledger_loose import JSON
@@ -41,7 +48,7 @@ def metrics(component: str, source: str = "", **found: float) -> MetricsRecorded
 
 def kept(said: dict[str, Any]) -> TelemetryKept:
     """Return what is kept of an object of which nothing can be used, which is all of it."""
-    (event,) = take(said).events
+    (event,) = read_object(said).events
     assert isinstance(event, TelemetryKept)
     assert json.dumps(said, ensure_ascii=False, separators=(",", ":")) == event.original
     return event
@@ -105,16 +112,18 @@ def kept(said: dict[str, Any]) -> TelemetryKept:
 )  # fmt: skip
 def test_a_shape_is_understood(said: dict[str, Any], event: Event | tuple[Any, ...], rater: str) -> None:
     """Each form of metrics, benchmarks, feedback, ends, baselines and telemetry is one event, and says who says so."""
-    taken = take(said)
+    taken = read_object(said)
     expected = BenchmarkRecorded(*event) if isinstance(event, tuple) else event
     assert ((expected,), rater) == (taken.events, taken.rater)
 
 
 def test_the_end_of_a_session_brings_its_measures_along() -> None:
     """What telemetry says of the end is one batch: the end, and what was measured by it."""
-    taken = take({"event_type": "session_end", "component": "AC-09", "session_id": "s1", "data": {"completeness": 90}})
+    taken = read_object(
+        {"event_type": "session_end", "component": "AC-09", "session_id": "s1", "data": {"completeness": 90}}
+    )
     assert (SessionEnded(""), metrics("AC-09", "session_end", completeness=90)) == taken.events
-    taken = take({"event": "session_end", "metrics": {"any": 1, "other": "x"}, "session_id": "s1", "at": AT})
+    taken = read_object({"event": "session_end", "metrics": {"any": 1, "other": "x"}, "session_id": "s1", "at": AT})
     assert (SessionEnded(""), metrics("", "session_end", any=1)) == taken.events
     assert ("other is no number and was left out",) == taken.problems
 
@@ -133,7 +142,7 @@ def test_the_end_of_a_session_brings_its_measures_along() -> None:
 )
 def test_an_object_says_when(said: dict[str, Any], when: str | None) -> None:
     """Under any of the usual keys, the plainest first; what is no moment is none."""
-    assert when == take(METRICS | said).when
+    assert when == read_object(METRICS | said).when
 
 
 @pytest.mark.parametrize(
@@ -145,7 +154,7 @@ def test_an_object_says_when(said: dict[str, Any], when: str | None) -> None:
 )
 def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> None:
     """Under any of the usual keys."""
-    assert session == take({"metrics": {"a": 1}} | said).session
+    assert session == read_object({"metrics": {"a": 1}} | said).session
 
 
 @pytest.mark.parametrize(
@@ -187,7 +196,7 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
 )  # fmt: skip
 def test_what_is_odd_is_named(said: dict[str, Any], problems: list[str]) -> None:
     """It is recorded with what it has, and what is missing or was left out is said."""
-    taken = take(said)
+    taken = read_object(said)
     assert len(problems) == len(taken.problems)
     assert [] == [(one, told) for one, told in zip(problems, taken.problems, strict=True) if not told.startswith(one)]
 
@@ -228,7 +237,7 @@ def test_what_is_odd_is_named(said: dict[str, Any], problems: list[str]) -> None
 def test_what_cannot_be_used_is_kept_whole(said: dict[str, Any], reason: str) -> None:
     """It counts nothing, the reason stands beside it, and it is a problem that is told."""
     assert reason == kept(said).reason
-    assert f"{reason}; it is kept and counts nothing" == take(said).problems[0]
+    assert f"{reason}; it is kept and counts nothing" == read_object(said).problems[0]
 
 
 def test_an_event_of_an_unknown_type_is_kept_and_no_problem() -> None:
@@ -239,13 +248,13 @@ def test_an_event_of_an_unknown_type_is_kept_and_no_problem() -> None:
         *(event.component, event.type),
         event.reason,
     )
-    assert () == take(said).problems
+    assert () == read_object(said).problems
 
 
 def test_many_metrics_are_many_events() -> None:
     """A hundred names of any length fit a line, and all of an object is one batch."""
     names = [f"{number:03d}" + "\U0001f600" * 97 for number in range(250)]
-    events = take({"component": "x" * 200, "metrics": dict.fromkeys(names, -1.2345678901234567e-100)}).events
+    events = read_object({"component": "x" * 200, "metrics": dict.fromkeys(names, -1.2345678901234567e-100)}).events
     assert all(isinstance(event, MetricsRecorded) for event in events)
     assert names == [name for event in events if isinstance(event, MetricsRecorded) for name in event.metrics]
     assert 3 == len(frame([encode(event) for event in events], stamp()).data.split(b"\n"))
@@ -253,45 +262,47 @@ def test_many_metrics_are_many_events() -> None:
 
 def test_a_long_original_is_kept_by_its_beginning() -> None:
     """As a JSON text of the first 100,000 characters; a shorter one is kept as it is, and half a surrogate escaped."""
-    assert '{"a":"ü"}' == original({"a": "ü"})
-    assert '{"a":"\\ud800"}' == original({"a": "\ud800"})
-    assert '{"a":"\\ud800","b":1}' == original({"a": "\ud800", "b": 1})
+    assert '{"a":"ü"}' == encode_original({"a": "ü"})
+    assert '{"a":"\\ud800"}' == encode_original({"a": "\ud800"})
+    assert '{"a":"\\ud800","b":1}' == encode_original({"a": "\ud800", "b": 1})
     said = {"a": "ü" * 200_000}
-    assert json.dumps('{"a":"' + "ü" * 99_994, ensure_ascii=False) == original(said)
+    assert json.dumps('{"a":"' + "ü" * 99_994, ensure_ascii=False) == encode_original(said)
     fits = {"a": "x" * (100_000 - len('{"a":""}'))}
-    assert fits == json.loads(original(fits))
+    assert fits == json.loads(encode_original(fits))
 
 
 def test_a_long_type_is_its_digest() -> None:
     """As any name that is too long for its place: a hundred characters, for a type and for a source."""
     assert "x" * 100 == kept({"event_type": "x" * 100}).type
     assert kept({"event_type": "x" * 101}).type.startswith("digest:")
-    (event,) = take({"metrics": {"a": 1}, "source": "x" * 101}).events
+    (event,) = read_object({"metrics": {"a": 1}, "source": "x" * 101}).events
     assert isinstance(event, MetricsRecorded)
     assert event.source.startswith("digest:")
 
 
 def test_a_default_is_for_what_names_none() -> None:
     """A session and a component that are named, under whichever key, stay."""
-    assert {"metrics": {}, "session_id": "s9", "component": "ac09"} == completed({"metrics": {}}, "s9", "ac09")
+    assert {"metrics": {}, "session_id": "s9", "component": "ac09"} == fill_defaults({"metrics": {}}, "s9", "ac09")
     named = {"session": "s1", "componentId": "ac01"}
-    assert named == completed(named, "s9", "ac09")
-    assert {"session_id": "s9", "component": "ac09"} == completed({"session_id": "", "component": None}, "s9", "ac09")
-    assert {} == completed({})
+    assert named == fill_defaults(named, "s9", "ac09")
+    assert {"session_id": "s9", "component": "ac09"} == fill_defaults(
+        {"session_id": "", "component": None}, "s9", "ac09"
+    )
+    assert {} == fill_defaults({})
 
 
 def test_an_object_with_a_time_is_known_by_what_it_says() -> None:
     """However its keys are ordered."""
     timed = METRICS | {"at": AT}
-    assert key_of(timed) == key_of(dict(reversed(timed.items())))
-    assert key_of(timed) != key_of(timed | {"note": ""})
-    assert key_of(timed).startswith("metrics:")
+    assert idempotency_key(timed) == idempotency_key(dict(reversed(timed.items())))
+    assert idempotency_key(timed) != idempotency_key(timed | {"note": ""})
+    assert idempotency_key(timed).startswith("metrics:")
 
 
 def test_an_object_without_a_time_is_known_by_its_place() -> None:
     """By the file that it stands in, and by how many like it came before."""
-    keys = [key_of(METRICS, place, before) for place in ("a", "b", "\ud800") for before in (0, 1)]
-    assert 7 == len({*keys, key_of(METRICS)})
+    keys = [idempotency_key(METRICS, place, before) for place in ("a", "b", "\ud800") for before in (0, 1)]
+    assert 7 == len({*keys, idempotency_key(METRICS)})
 
 
 def test_equal_objects_have_one_form() -> None:
@@ -310,11 +321,11 @@ WORDS = st.sampled_from([*KINDS, *(row.types[0] for row in TABLE), "helpful", "\
 @given(st.dictionaries(KEYS, JSON | WORDS | st.dictionaries(KEYS | st.text(), JSON | WORDS, max_size=3)))
 def test_whatever_is_sent_something_can_be_recorded(said: dict[str, Any]) -> None:
     """Nothing raises, and what comes of it fits the ledger's lines."""
-    said = completed(said)
-    taken = take(said)
+    said = fill_defaults(said)
+    taken = read_object(said)
     drafts = [encode(event, taken.when) for event in taken.events]
     by = {"rater": taken.rater} | ({"session": taken.session} if taken.session else {})
-    assert len(drafts) <= frame(drafts, stamp()._replace(by=by, key=key_of(said, "x"))).last
+    assert len(drafts) <= frame(drafts, stamp()._replace(by=by, key=idempotency_key(said, "x"))).last
 
 
 @pytest.mark.parametrize("key", ["session_id", "session", "sessionId"])
@@ -322,13 +333,13 @@ def test_whatever_is_sent_something_can_be_recorded(said: dict[str, Any]) -> Non
 def test_telemetry_may_name_its_session_in_its_data(area: str, key: str) -> None:
     """The session there counts as if it stood at the top, goes before a default, and is no metric."""
     said = {"event_type": "metrics", "component": "ac01", "timestamp": AT, area: {key: "2026", "startup_ms": 8000}}
-    taken = take(said)
+    taken = read_object(said)
     assert ("2026", (MetricsRecorded("ac01", Numbers({"startup_ms": 8000}), "metrics"),)) == (
         taken.session,
         taken.events,
     )
-    assert "2026" == completed(said, "other")["session_id"]
-    assert "top" == take(said | {"session_id": "top"}).session
+    assert "2026" == fill_defaults(said, "other")["session_id"]
+    assert "top" == read_object(said | {"session_id": "top"}).session
 
 
 @pytest.mark.parametrize(
@@ -342,7 +353,7 @@ def test_telemetry_may_name_its_session_in_its_data(area: str, key: str) -> None
 def test_a_benchmark_of_several_components_is_one_result_for_each(components: Any) -> None:
     """Each component has its own cases; what stands beside them is their sum and counts for none."""
     said = {"name": "nightly", "session_id": "s1", "at": AT, "passed": 5, "total": 7, "components": components}
-    taken = take(said)
+    taken = read_object(said)
     assert ("s1", ()) == (taken.session, taken.problems)
     assert [("AC-01", 4, 5), ("ac06", 1, 2)] == [
         (one.component, one.passed, one.total) for one in taken.events if isinstance(one, BenchmarkRecorded)
@@ -353,11 +364,11 @@ def test_a_benchmark_of_several_components_is_one_result_for_each(components: An
 def test_a_component_of_a_benchmark_that_cannot_be_used_is_named() -> None:
     """The others count; where none can be used, the object is kept."""
     usable = {"component": "ac01", "passed": 1, "total": 1}
-    taken = take({"benchmark": "e2e", "components": [usable, {"passed": 1, "total": 1}, 7]})
+    taken = read_object({"benchmark": "e2e", "components": [usable, {"passed": 1, "total": 1}, 7]})
     assert (BenchmarkRecorded("ac01", "e2e", 1, 1),) == taken.events
     assert [
         "components[1] was left out: it names no component",
         "components[2] was left out: a benchmark needs whole numbers",
     ] == [problem.partition(", 0 or more")[0] for problem in taken.problems]
-    kept = take({"benchmark": "e2e", "components": [7]})
+    kept = read_object({"benchmark": "e2e", "components": [7]})
     assert [TelemetryKept] == [type(one) for one in kept.events]

@@ -12,7 +12,7 @@ from tallybook.ledger.backends import acknowledge
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.line import START
-from tallybook.ledger.reading import recover
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
@@ -147,21 +147,21 @@ def test_a_log_that_nobody_else_has_written_to_is_not_looked_at_again(
 def test_what_this_writer_has_verified_is_not_read_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It reads on from the end that it left, in the boot in which it runs."""
     told: list[object] = []
-    real = recover.find_tail
+    real = recovery.find_tail
 
-    def find_tail(*known: object) -> recover.Tail:
+    def find_tail(*known: object) -> recovery.Tail:
         told.append(known[4:])
         return real(*known)  # type: ignore[arg-type]
 
     left = log.head()
-    monkeypatch.setattr(recover, "find_tail", find_tail)
+    monkeypatch.setattr(recovery, "find_tail", find_tail)
     for name, writer in (("a", JsonlLog(log.folder)), ("b", log), ("c", JsonlLog(log.folder))):
         before = (log.folder / "head").read_bytes()
         append(writer, name)
         # As if it had not come to move the head; where that says all, nobody looks any further.
         (log.folder / "head").write_bytes(before)
     # The last of them knows from the note of the one before, who met others' lines behind the head.
-    noted = list(log.read())[-2].mark
+    noted = list(log.read())[-2].position
     assert [(disk.boot_id(), left), (disk.boot_id(), noted)] == told
 
 
@@ -190,7 +190,7 @@ def test_a_seal_alone_is_acknowledged(log: JsonlLog) -> None:
     foreign(log)
     with log.transaction() as tx:
         pass
-    assert log.path.stat().st_size == tx.mark.offset == log.head().offset
+    assert log.path.stat().st_size == tx.position.offset == log.head().offset
 
 
 def test_a_range_written_again_is_acknowledged(
@@ -203,8 +203,8 @@ def test_a_range_written_again_is_acknowledged(
     before = log.head()
     with log.transaction() as tx:
         within = head_of(log)
-    assert (before, -1, 1) == (within.mark, within.suspect, within.failures)
-    assert (tx.mark, -1, 1) == (log.head(), head_of(log).suspect, head_of(log).failures)
+    assert (before, -1, 1) == (within.position, within.suspect, within.failures)
+    assert (tx.position, -1, 1) == (log.head(), head_of(log).suspect, head_of(log).failures)
     assert [log.path.stat().st_ino] * 2 == flushed
 
 
@@ -213,9 +213,9 @@ def test_a_failure_of_the_very_first_flush_is_mended(tmp_path: Path, monkeypatch
     log = JsonlLog(tmp_path)
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: None, fail))
     append_failing(log, "a")
-    assert (0, START) == (head_of(log).suspect, head_of(log).mark)
+    assert (0, START) == (head_of(log).suspect, head_of(log).position)
     ranges: list[tuple[int, int]] = []
-    monkeypatch.setattr(recover, "write_again", lambda _, begin, end: ranges.append((begin, end)))
+    monkeypatch.setattr(recovery, "rewrite", lambda _, begin, end: ranges.append((begin, end)))
     end = log.path.stat().st_size
     append(log, "b")
     assert ([(0, end)], -1, ["a", "b"]) == (ranges, head_of(log).suspect, names(log))
@@ -260,12 +260,12 @@ def test_a_failure_behind_which_another_succeeded_is_noted_where_it_was(
 
     monkeypatch.setattr(disk, "flush_data", Flushes(succeed_later_and_fail))
     append_failing(log, "a")
-    assert begin == head_of(log).suspect < head_of(log).mark.offset
+    assert begin == head_of(log).suspect < head_of(log).position.offset
 
 
 def test_a_failure_is_noted_though_the_head_is_torn(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A new head says how far the log was verified when the lock was taken, and that what lies behind is in doubt."""
-    opened = list(log.read())[-1].mark
+    opened = list(log.read())[-1].position
 
     def tear_and_fail() -> None:
         (log.folder / "head").write_bytes(b"\0" * HEAD_BYTES)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from tallybook.ledger.line import Mark, RawBatch
+    from tallybook.ledger.line import Position, RawBatch
 
 SLOTS = b"0" * 20 * 64
 
@@ -77,21 +77,21 @@ def assert_only_the_five_are_known(log: JsonlLog) -> None:
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=200))
 def test_a_short_plain_key_is_written_as_it_is(key: str) -> None:
     """Letters and digits need no digest."""
-    assert key == idempotency.plain(key)
+    assert key == idempotency.normalize(key)
 
 
 @pytest.mark.parametrize("key", ["", "ключ", 'a "quote"', "back\\slash", "tab\t", "x" * 201, "half \ud800"])
 def test_any_other_key_is_written_as_its_digest(key: str) -> None:
     """The first 16 bytes of SHA-256 over its UTF-8, as every version has to write it, or a key would count twice."""
     written = sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
-    assert (f"digest:{written}", "x" * 200) == (idempotency.plain(key), idempotency.plain("x" * 200))
+    assert (f"digest:{written}", "x" * 200) == (idempotency.normalize(key), idempotency.normalize("x" * 200))
 
 
 @given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))
 def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
     """What is written is short printable ASCII that needs no escape, and no two keys share it."""
-    assert (one == two) == (idempotency.plain(one) == idempotency.plain(two))
-    for plain in (idempotency.plain(one), idempotency.plain(two)):
+    assert (one == two) == (idempotency.normalize(one) == idempotency.normalize(two))
+    for plain in (idempotency.normalize(one), idempotency.normalize(two)):
         assert plain.isascii()
         assert plain.isprintable() or not plain
         assert len(plain) <= 200
@@ -132,7 +132,7 @@ def test_a_cache_torn_anywhere_is_built_anew(log: JsonlLog) -> None:
         for cut in (*range(100), *range(100, len(whole) - 40, 50), *range(len(whole) - 40, len(whole))):
             for key, known in (("k4", True), ("k5", False)):
                 cache(log).write_bytes(whole[:cut])
-                assert known == idempotency.known(key, log.read, log.folder, file.fileno()), cut
+                assert known == idempotency.contains(key, log.read, log.folder, file.fileno()), cut
 
 
 @pytest.mark.parametrize(
@@ -148,10 +148,10 @@ def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], b
     with log.path.open("rb") as file:
         for name, data in whole.items():
             put_back(log, whole | {name: spoil(data)})
-            told = [idempotency.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            told = [idempotency.contains(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
             assert ([True] * 5 + [False], whole) == (told, kept(log)), name
             put_back(log, {one: data for one, data in whole.items() if one != name})
-            told = [idempotency.known(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            told = [idempotency.contains(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
             assert ([True] * 5 + [False], whole) == (told, kept(log)), name
     assert_only_the_five_are_known(log)
 
@@ -163,7 +163,7 @@ def test_what_stands_behind_the_digests_that_count_is_none(log: JsonlLog) -> Non
     said = path.read_bytes() if path.exists() else b""
     path.write_bytes(said + lost + b"torn")
     with log.path.open("rb") as file:
-        assert not idempotency.known("k9", log.read, log.folder, file.fileno())
+        assert not idempotency.contains("k9", log.read, log.folder, file.fileno())
     assert append(log, "a9", key="k9") is not None
     assert append(log, "a9", key="k9") is None
     assert said + lost == path.read_bytes()[: len(said) + 16]
@@ -182,7 +182,7 @@ def test_a_digest_that_seems_to_stand_across_two_is_not_there(log: JsonlLog) -> 
         said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
         cache(log).write_bytes(table(said))
         with log.path.open("rb") as file:
-            assert known == idempotency.known("k9", log.read, log.folder, file.fileno())
+            assert known == idempotency.contains("k9", log.read, log.folder, file.fileno())
 
 
 @pytest.mark.parametrize(
@@ -212,9 +212,9 @@ def test_an_old_cache_is_read_on_from(log: JsonlLog) -> None:
 def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
     """A writer reads on behind the place up to which it speaks, and leaves it as it is where nothing came since."""
     log = JsonlLog(tmp_path / "ledger")
-    asked: list[Mark] = []
+    asked: list[Position] = []
 
-    def read(after: Mark) -> Iterator[RawBatch]:
+    def read(after: Position) -> Iterator[RawBatch]:
         asked.append(after)
         return log.read(after)
 
@@ -223,7 +223,7 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
         written: list[int] = []
         with log.path.open("rb") as file:
             for key in (f"k{number}", "k0", "other"):
-                assert (key != "other") == idempotency.known(key, read, log.folder, file.fileno())
+                assert (key != "other") == idempotency.contains(key, read, log.folder, file.fileno())
                 written.append(cache(log).stat().st_mtime_ns)
         assert 1 == len(set(written))
     # What is appended under a key says so itself, but for the first: there was no cache yet.
@@ -231,7 +231,7 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
     said = log.head()._replace(at="")
     append(log, "b")
     with log.path.open("rb") as file:
-        assert [True, False] == [idempotency.known(key, read, log.folder, file.fileno()) for key in ("k4", "other")]
+        assert [True, False] == [idempotency.contains(key, read, log.folder, file.fileno()) for key in ("k4", "other")]
     assert [START, said] == asked
 
 
@@ -244,13 +244,13 @@ def test_what_is_appended_is_noted_behind_what_the_cache_says_alone(log: JsonlLo
     assert whole["held"] != noted["held"]
     for data in (whole["held"][:-1], whole["held"] + b"x", whole["held"].replace(b"1", b"2", 1), b"", noted["held"]):
         put_back(log, whole | {"held": data})
-        idempotency.note(log.folder, end, [batch])
+        idempotency.extend(log.folder, end, [batch])
         assert whole | {"held": data} == kept(log)
     put_back(log, whole)
-    idempotency.note(log.folder, end, [batch])
+    idempotency.extend(log.folder, end, [batch])
     assert noted == kept(log)
     put_back(log, {})
-    idempotency.note(log.folder, end, [batch])
+    idempotency.extend(log.folder, end, [batch])
     assert {} == kept(log)
 
 
@@ -264,20 +264,20 @@ def test_many_keys_are_told_apart_at_once(
     put_back(log, {})
     wanted = [f"k{number}" for number in range(many)]
     with log.path.open("rb") as file:
-        assert set(wanted[:5]) == idempotency.held(wanted, log.read, log.folder, file.fileno())
-        assert set() == idempotency.held([], log.read, log.folder, file.fileno())
+        assert set(wanted[:5]) == idempotency.find_known(wanted, log.read, log.folder, file.fileno())
+        assert set() == idempotency.find_known([], log.read, log.folder, file.fileno())
 
 
 def test_keys_that_were_looked_up_are_not_looked_for_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """One pass over the cache serves all of a transaction; what that itself appended is known all the same."""
     asked: list[list[str]] = []
-    held = idempotency.held
+    held = idempotency.find_known
 
     def count(wanted: Iterable[str], *rest: Any) -> set[str]:
         asked.append(sorted(wanted))
         return held(asked[-1], *rest)
 
-    monkeypatch.setattr(idempotency, "held", count)
+    monkeypatch.setattr(idempotency, "find_known", count)
     with log.transaction() as tx:
         tx.look_up(["k4", "k5", "k6"])
         tx.look_up(["k5"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tallybook.ledger.line import Mark, RawBatch
+    from tallybook.ledger.line import Position, RawBatch
 
 FILE = 7
 # Of all keys every 64th belongs to one file; a thousand give enough of them.
@@ -34,7 +34,7 @@ def log(tmp_path: Path) -> JsonlLog:
     return opened
 
 
-def nothing(_: Mark) -> Iterator[RawBatch]:
+def nothing(_: Position) -> Iterator[RawBatch]:
     """Give no batch, as a log without one behind a place does."""
     return iter(())
 
@@ -42,7 +42,7 @@ def nothing(_: Mark) -> Iterator[RawBatch]:
 def known(log: JsonlLog, key: str) -> bool:
     """Say whether the cache knows a key by itself."""
     with log.path.open("rb") as file:
-        return idempotency.known(key, nothing, log.folder, file.fileno())
+        return idempotency.contains(key, nothing, log.folder, file.fileno())
 
 
 def test_digests_that_share_a_file_stand_in_it_as_they_came(log: JsonlLog) -> None:
@@ -56,7 +56,7 @@ def test_digests_that_share_a_file_stand_in_it_as_they_came(log: JsonlLog) -> No
     assert files == kept(log)
     put_back(log, {})
     with log.path.open("rb") as file:
-        assert idempotency.held(SHARING, log.read, log.folder, file.fileno()) == {*SHARING[:-1]}
+        assert idempotency.find_known(SHARING, log.read, log.folder, file.fileno()) == {*SHARING[:-1]}
     assert files == kept(log)
 
 
@@ -64,7 +64,7 @@ def test_keys_that_share_a_file_are_known_without_the_log(log: JsonlLog) -> None
     """Every one that was appended and no other, whether they are asked for one by one or at once."""
     assert [*[True] * (len(SHARING) - 1), False] == [known(log, key) for key in SHARING]
     with log.path.open("rb") as file:
-        assert idempotency.held(SHARING, nothing, log.folder, file.fileno()) == {*SHARING[:-1]}
+        assert idempotency.find_known(SHARING, nothing, log.folder, file.fileno()) == {*SHARING[:-1]}
 
 
 @pytest.mark.parametrize("many", [1, 11])
@@ -79,7 +79,7 @@ def test_a_digest_across_two_hides_none_that_stands(log: JsonlLog, many: int) ->
         said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
         put_back(log, {"held": table(said), "held-07": data})
         with log.path.open("rb") as file:
-            assert held == idempotency.held(SHARING[:many], nothing, log.folder, file.fileno())
+            assert held == idempotency.find_known(SHARING[:many], nothing, log.folder, file.fileno())
 
 
 def test_what_was_noted_is_not_noted_again(log: JsonlLog) -> None:
@@ -88,8 +88,8 @@ def test_what_was_noted_is_not_noted_again(log: JsonlLog) -> None:
     batch = append(log, "a", key=SHARING[-1])
     assert batch is not None
     files = kept(log)
-    idempotency.note(log.folder, begin, [batch])
-    idempotency.note(log.folder, log.head(), [])
+    idempotency.extend(log.folder, begin, [batch])
+    idempotency.extend(log.folder, log.head(), [])
     assert files == kept(log)
 
 

@@ -40,14 +40,14 @@ from tallybook.ledger.line import (
     MAX_LINE_BYTES,
     START,
     Draft,
-    Mark,
+    Position,
     RawBatch,
     Stamp,
-    chain_of,
+    compute_chain,
     frame,
 )
 from tallybook.ledger.reading.scan import Scan
-from tallybook.ledger.recorded import By
+from tallybook.ledger.records import Author
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -92,19 +92,24 @@ class Read(NamedTuple):
 
 
 def stamp(
-    mark: Mark = START, *, at: str = AT, by: Mapping[str, Any] | None = None, key: str | None = None, ids: str = "id"
+    mark: Position = START,
+    *,
+    at: str = AT,
+    by: Mapping[str, Any] | None = None,
+    key: str | None = None,
+    ids: str = "id",
 ) -> Stamp:
     """Return a stamp that leaves nothing to chance: ids are numbered by seq, every salt is the same."""
     serial = count(mark.seq + 1)
     return Stamp(mark, at, by or BY, lambda: f"{ids}-{next(serial)}", lambda: "5a17", key)
 
 
-def batches_of(*groups: Sequence[Draft], mark: Mark = START) -> list[RawBatch]:
+def batches_of(*groups: Sequence[Draft], mark: Position = START) -> list[RawBatch]:
     """Return one batch for each group of drafts, chained behind a place."""
     batches: list[RawBatch] = []
     for group in groups:
         batches.append(frame(group, stamp(mark)))
-        mark = batches[-1].mark
+        mark = batches[-1].position
     return batches
 
 
@@ -131,10 +136,10 @@ def file_of(data: bytes) -> int:
 def read(data: bytes) -> Read:
     """Scan bytes as a file from its beginning to its end."""
     scan = Scan(file_of(data), START, len(data))
-    return Read(list(scan), scan.stop, scan.sealed)
+    return Read(list(scan), scan.stop, scan.sealed_ranges)
 
 
-def forge(*sections: tuple[str, str | None], mark: Mark = START, head: Mapping[str, str] | None = None) -> RawBatch:
+def forge(*sections: tuple[str, str | None], mark: Position = START, head: Mapping[str, str] | None = None) -> RawBatch:
     """Return a batch of which every proof fits, whatever its lines say.
 
     Args:
@@ -153,7 +158,7 @@ def forge(*sections: tuple[str, str | None], mark: Mark = START, head: Mapping[s
         text = f',\t"free":{free}' if free is not None else ""
         lines.append(f'{{"crc":"{crc:08x}",{core}{text}' + ("}" if part < len(sections) else ""))
     data = "\n".join(lines).encode()
-    return RawBatch(mark.seq + 1, mark.seq + len(lines), chain_of(mark.chain, data), mark.offset, data)
+    return RawBatch(mark.seq + 1, mark.seq + len(lines), compute_chain(mark.chain, data), mark.offset, data)
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=5), st.none() | KEYS, TEXTS.filter(bool))
@@ -165,14 +170,14 @@ def test_whatever_is_framed_is_read_again(events: list[Event], key: str | None, 
     """Framing, scanning and decoding gives the same events, texts, key and rater, for every Unicode text."""
     by = {"rater": "test", "session": session}
     opened = frame([encode(LedgerOpened("ledger-1", 1))], stamp())
-    batch = frame([encode(event) for event in events], stamp(opened.mark, by=by, key=key))
+    batch = frame([encode(event) for event in events], stamp(opened.position, by=by, key=key))
     found = read(opened.raw + batch.raw)
     assert ([opened, batch], None) == (found.batches, found.stop)
     again = list(decode(found.batches))[1]
     assert events == list(again.events)
     assert events == [record.event for record in again.records]
     assert (key, session, AT) == (again.records[0].key, again.records[0].by.session, again.at)
-    assert (key or "") == line.key_of(batch.data)
+    assert (key or "") == line.batch_key(batch.data)
 
 
 @given(st.lists(EVENTS, min_size=1, max_size=4), st.none() | KEYS)
@@ -273,14 +278,14 @@ def test_a_key_stands_on_the_first_line_alone(key: str) -> None:
     first, second = (json.loads(text) for text in batch.raw.removesuffix(b"\n").split(b"\n"))
     assert (key, "id-1", AT) == (first["key"], first["id"], first["at"])
     assert "key" not in second
-    assert key == line.key_of(batch.data)
+    assert key == line.batch_key(batch.data)
 
 
 @pytest.mark.parametrize("key", [None, ""])
 def test_a_batch_without_a_key_has_none(key: str | None) -> None:
     """An empty key is no key: two batches without one must not be taken for the same delivery."""
     batch = frame([encode(PointAdded('","key":"x', '","key":"x'))], stamp(key=key))
-    assert ("key" in json.loads(batch.raw), "") == (False, line.key_of(batch.data))
+    assert ("key" in json.loads(batch.raw), "") == (False, line.batch_key(batch.data))
 
 
 @pytest.mark.parametrize(
@@ -316,7 +321,7 @@ def test_a_by_that_does_not_say_who_is_refused(by: dict[str, Any], what: str) ->
 
 def test_by_has_the_fields_of_its_class() -> None:
     """What a writer takes is what the codec reads: no field is known to one of them alone."""
-    assert tuple(field.name for field in attrs.fields(By)) == line.BY_FIELDS
+    assert tuple(field.name for field in attrs.fields(Author)) == line.BY_FIELDS
 
 
 JSON = st.recursive(
@@ -337,8 +342,8 @@ def test_a_batch_knows_its_place() -> None:
     """The mark behind a batch has its last seq, its chain, its end, and its time, tricky texts notwithstanding."""
     drafts = [encode(PointRated('","at":"1999', '"at":"1999"')), encode(PointAdded('"at":"1999', '"at":"'))]
     one, two = batches_of(drafts, drafts)
-    assert Mark(2, one.chain, len(one.raw), AT) == one.mark
-    assert Mark(4, two.chain, len(one.raw + two.raw), AT) == two.mark
+    assert Position(2, one.chain, len(one.raw), AT) == one.position
+    assert Position(4, two.chain, len(one.raw + two.raw), AT) == two.position
     assert (3, len(one.raw)) == (two.first, two.offset)
     assert one.chain != two.chain
 

@@ -14,14 +14,14 @@ from tallybook.ledger.line import (
     FREE_CHARS,
     FREE_MARK,
     Draft,
-    covered,
+    batch_key,
+    chained_bytes,
     diagnose,
     frame,
-    free_values,
+    free_spans,
     head_field,
-    key_of,
-    lengthen,
     line_fault,
+    split_long_texts,
     sum_fault,
 )
 from test_ledger_line import batches_of, stamp
@@ -102,8 +102,8 @@ def test_a_long_text_is_carried_on_piece_by_piece() -> None:
     long = Draft("point.seeded", 1, {"name": "kpt_002"}, {"text": "a" * FREE_CHARS + "b", "original": "c"}, when)
     more = [Draft("text.continued", 1, {}, piece, when) for piece in ({"text": "b"}, {"original": "c"})]
     begun = long._replace(free={"text": "a" * FREE_CHARS, "original": ""})
-    assert [short, begun, *more] == list(lengthen([short, long]))
-    assert [short] == list(lengthen([short]))
+    assert [short, begun, *more] == list(split_long_texts([short, long]))
+    assert [short] == list(split_long_texts([short]))
 
 
 def test_the_sums_of_a_batch_find_the_text_that_was_changed() -> None:
@@ -142,13 +142,13 @@ def test_a_line_has_one_free_value_whatever_it_holds(data: bytes) -> None:
     for index, line in enumerate(lines):
         kept, mark, free = line.partition(FREE_MARK)
         expected.append(kept + mark + (free[-1:] if index < len(lines) - 1 else b""))
-    assert b"\n".join(expected) == covered(data)
-    assert sum(FREE_MARK in line for line in lines) == len(free_values(data))
+    assert b"\n".join(expected) == chained_bytes(data)
+    assert sum(FREE_MARK in line for line in lines) == len(free_spans(data))
 
 
 def test_a_body_is_not_searched_for_the_key() -> None:
     """A batch without a key has none, whatever its body says of keys and times."""
-    assert "" == key_of(frame([Draft("x.y", 1, {"key": "x", "at": "y"})], stamp()).data)
+    assert "" == batch_key(frame([Draft("x.y", 1, {"key": "x", "at": "y"})], stamp()).data)
 
 
 def test_what_is_too_long_says_how_long_it_may_be(monkeypatch: pytest.MonkeyPatch) -> None:

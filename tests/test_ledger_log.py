@@ -13,7 +13,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import MICROSECONDS, Now, moment
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import FORMAT, START, Draft, lines_of
+from tallybook.ledger.line import FORMAT, START, Draft, split_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def append(log: Log, *names: str, key: str | None = None) -> RawBatch | None:
 
 def lines(log: Log) -> list[dict[str, Any]]:
     """Return every line that reads, as JSON."""
-    return [json.loads(line) for batch in log.read() for line in lines_of(batch.data)]
+    return [json.loads(line) for batch in log.read() for line in split_lines(batch.data)]
 
 
 def names(log: Log) -> list[str]:
@@ -133,7 +133,7 @@ def test_reading_goes_on_behind_a_mark(log: Log) -> None:
     for name in ("a", "b", "c"):
         append(log, name, name)
     batches = list(log.read())
-    marks = [START, *(batch.mark for batch in batches)]
+    marks = [START, *(batch.position for batch in batches)]
     assert [batches[count:] for count in range(5)] == [list(log.read(mark)) for mark in marks]
 
 
@@ -143,11 +143,11 @@ def test_what_no_line_holds_is_known_without_reading(
 ) -> None:
     """Bytes that stand in a line are found, wherever a look at the file happens to be cut, and others are not."""
     monkeypatch.setattr(jsonl, "_CHUNK_BYTES", chunk_bytes)
-    assert not log.may_hold(b"kpt_007")
+    assert not log.may_contain(b"kpt_007")
     append(log, *(f"kpt_{number:03d}" for number in range(40)))
     for number in range(40):
-        assert log.may_hold(f'"name":"kpt_{number:03d}"'.encode())
-    assert not log.may_hold(b"kpt_040")
+        assert log.may_contain(f'"name":"kpt_{number:03d}"'.encode())
+    assert not log.may_contain(b"kpt_040")
 
 
 def test_the_head_is_behind_the_last_batch(log: Log, reopened: Callable[[], Log]) -> None:
@@ -156,7 +156,7 @@ def test_the_head_is_behind_the_last_batch(log: Log, reopened: Callable[[], Log]
     with log.transaction() as tx:
         batch = tx.append(rated("b"), BY)
     assert batch is not None
-    assert batch.mark == tx.mark == log.head() == reopened().head()
+    assert batch.position == tx.position == log.head() == reopened().head()
 
 
 def test_an_empty_transaction_adds_nothing(log: Log) -> None:
@@ -207,7 +207,7 @@ def test_batches_of_one_transaction_follow_each_other(log: Log) -> None:
         batches = [tx.append(rated(*some), BY) for some in (("a", "b"), ("c",), ("d", "e", "f"))]
     assert [(2, 3), (4, 4), (5, 7)] == [(batch.first, batch.last) for batch in batches if batch is not None]
     assert batches == list(log.read())[1:]
-    assert 7 == tx.mark.seq
+    assert 7 == tx.position.seq
 
 
 def test_a_transaction_reads_what_stood_before_it(log: Log) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.ledger import clock
-from tallybook.ledger.telemetry.lenient import moment, name, number, snake
+from tallybook.ledger.telemetry.lenient import read_name, read_number, read_time, to_snake_case
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
@@ -44,7 +44,7 @@ def told(value: object) -> str:
 )
 def test_a_number_is_read_as_it_is_written(written: object, read: str) -> None:
     """As a number or as a text, with a percent sign or without; a whole number stays whole."""
-    assert read == told(number(written))
+    assert read == told(read_number(written))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_a_number_is_read_as_it_is_written(written: object, read: str) -> None:
 )
 def test_anything_else_is_no_number(written: object) -> None:
     """Nothing is guessed: neither words, nor what JSON readers disagree about."""
-    assert number(written) is None
+    assert read_number(written) is None
 
 
 @pytest.mark.parametrize(
@@ -65,26 +65,26 @@ def test_anything_else_is_no_number(written: object) -> None:
 )
 def test_a_name_stands_as_it_is_written(written: object, read: str) -> None:
     """Without the blanks around it; a number is a name as well."""
-    assert read == name(written)
+    assert read == read_name(written)
 
 
 @pytest.mark.parametrize("written", [None, True, False, "", "  \n", [], {}, ["a"]])
 def test_anything_else_is_called_nothing(written: object) -> None:
     """What is neither a text nor a number is no name."""
-    assert "" == name(written)
+    assert "" == read_name(written)
 
 
 @pytest.mark.parametrize("written", ["x" * 201, "tab\there", "line\nbreak", "half \ud800", "\x00", "zero\u200bwidth"])
 def test_a_name_that_cannot_stand_is_its_digest(written: str) -> None:
     """One that is too long or cannot be printed still differs from every other."""
     digest = sha256(written.encode(errors="surrogatepass")).hexdigest()[:32]
-    assert f"digest:{digest}" == name(written)
+    assert f"digest:{digest}" == read_name(written)
 
 
 def test_a_name_has_as_many_characters_as_it_may() -> None:
     """Up to the bound it stands, and one more is too many; blanks around it count nothing."""
-    assert ["xxxxx", "digest:"] == [name(" xxxxx ", 5), name("xxxxxx", 5)[:7]]
-    assert "x" * 200 == name("x" * 200)
+    assert ["xxxxx", "digest:"] == [read_name(" xxxxx ", 5), read_name("xxxxxx", 5)[:7]]
+    assert "x" * 200 == read_name("x" * 200)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_a_name_has_as_many_characters_as_it_may() -> None:
 )
 def test_a_word_has_one_spelling(word: str, read: str) -> None:
     """Camel case, dots, dashes, blanks and capitals make no other word; one that is far too long is none."""
-    assert read == snake(word)
+    assert read == to_snake_case(word)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_word_has_one_spelling(word: str, read: str) -> None:
 )
 def test_a_moment_is_read_in_every_spelling(written: object) -> None:
     """ISO with a zone, or in UTC without one; seconds or milliseconds since 1970, also as a text."""
-    assert "2026-01-16T22:00:00.000000Z" == moment(written)
+    assert "2026-01-16T22:00:00.000000Z" == read_time(written)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_moment_is_read_in_every_spelling(written: object) -> None:
 )
 def test_a_moment_keeps_its_fractions(written: object, read: str) -> None:
     """Down to microseconds; a date is its first moment, and digits alone are no date unless there are eight."""
-    assert read == moment(written)
+    assert read == read_time(written)
 
 
 @pytest.mark.parametrize(
@@ -162,15 +162,15 @@ def test_a_moment_keeps_its_fractions(written: object, read: str) -> None:
 )
 def test_anything_else_is_no_moment(written: object) -> None:
     """Neither is what lies before 1970, or behind 9999."""
-    assert moment(written) is None
+    assert read_time(written) is None
 
 
 @given(JSON)
 def test_nothing_raises_and_what_is_read_is_in_bounds(value: Any) -> None:
     """Whatever JSON holds; a moment is one that the ledger would write, and a name fits its line."""
-    found = number(value)
+    found = read_number(value)
     assert found is None or abs(found) <= 2**53
-    assert len(name(value)) <= 200
-    assert name(value).isprintable()
-    when = moment(value)
-    assert when is None or clock.moment(clock.unix_us(when)).at == when
+    assert len(read_name(value)) <= 200
+    assert read_name(value).isprintable()
+    when = read_time(value)
+    assert when is None or clock.moment(clock.to_unix_us(when)).at == when

@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 import pytest
 
 from reference_model import point
-from tallybook.ledger.decisions.legacy_import import Legacy, read_legacy
-from tallybook.ledger.names import generate_keypoint_name, number_of, point_name, usable_name
+from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
+from tallybook.ledger.names import format_name, generate_keypoint_name, is_usable_name, parse_number
 
-NAMES = st.one_of(st.integers(0, 1200).map(point_name), st.sampled_from(["kpt_999999999", "kpt_1000000000"]), st.text())
+NAMES = st.one_of(
+    st.integers(0, 1200).map(format_name), st.sampled_from(["kpt_999999999", "kpt_1000000000"]), st.text()
+)
 
 
 @pytest.mark.parametrize(
@@ -36,7 +38,7 @@ NAMES = st.one_of(st.integers(0, 1200).map(point_name), st.sampled_from(["kpt_99
 )
 def test_a_number_is_up_to_nine_ascii_digits_behind_the_prefix(name: str, number: int | None) -> None:
     """Any other name has no number."""
-    assert number == number_of(name)
+    assert number == parse_number(name)
 
 
 @pytest.mark.parametrize(
@@ -61,13 +63,13 @@ def test_a_generated_name_is_new_and_usable(existing: list[str]) -> None:
     """Whatever names there are, hostile ones included, the generated name is none of them."""
     name = generate_keypoint_name(existing)
     assert name not in existing
-    assert usable_name(name)
+    assert is_usable_name(name)
 
 
 @pytest.mark.parametrize("name", ["kpt_001", "my rule", "[x]", "Prüfung", "🎯", " padded ", "n" * 200])
 def test_a_name_that_a_person_gave_can_stand(name: str) -> None:
     """Names are free in form."""
-    assert usable_name(name)
+    assert is_usable_name(name)
 
 
 @pytest.mark.parametrize(
@@ -92,15 +94,15 @@ def test_a_name_that_a_person_gave_can_stand(name: str) -> None:
 )
 def test_a_name_that_cannot_be_written_on_a_line_is_refused(name: object) -> None:
     """Empty, blank, too long, with a control character or line separator, half a surrogate pair, or no text."""
-    assert not usable_name(name)
+    assert not is_usable_name(name)
 
 
-def read(*items: object, taken: tuple[str, ...] = ()) -> Legacy:
+def read(*items: object, taken: tuple[str, ...] = ()) -> LegacyFile:
     """Return what is read from a playbook of these items."""
-    return read_legacy(json.dumps({"key_points": items}).encode(), taken=taken)
+    return read_legacy(json.dumps({"key_points": items}).encode(), reserved=taken)
 
 
-def names_of(legacy: Legacy) -> list[str]:
+def names_of(legacy: LegacyFile) -> list[str]:
     """Return the names of a file's entries."""
     return [item.point.name for item in legacy.items]
 

@@ -11,14 +11,14 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
-from tallybook.ledger.line import START, Draft, Mark, frame, lines_of, split_line
-from tallybook.ledger.reading.reader import Reading
+from tallybook.ledger.line import START, Draft, Position, frame, split_line, split_lines
+from tallybook.ledger.reading.reader import LogReader
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import Head
 from tallybook.ledger.storage.log_ends import check_format
-from tallybook.ledger.verify import salvage, verify
+from tallybook.ledger.verification import salvage, verify
 from test_ledger_line import batches_of, file_of, forge, raw, stamp
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ BATCHES = batches_of(
     [encode(PointRated("kpt_001", "helpful"))],
 )
 LOG = raw(BATCHES)
-LAST = BATCHES[-1].mark
+LAST = BATCHES[-1].position
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
     """Return what writes a ledger's bytes and a head that acknowledges up to a mark, and opens it."""
 
-    def write(data: bytes | None, head: Mark | None = LAST) -> JsonlLog:
+    def write(data: bytes | None, head: Position | None = LAST) -> JsonlLog:
         if data is not None:
             (tmp_path / "events.jsonl").write_bytes(data)
         if head is not None:
@@ -50,7 +50,7 @@ def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
     return write
 
 
-def refused(log: JsonlLog, after: Mark = START) -> tuple[Problem, ...]:
+def refused(log: JsonlLog, after: Position = START) -> tuple[Problem, ...]:
     """Return what a reader says that refuses the ledger."""
     with pytest.raises(DamagedLedgerError) as caught:
         list(log.read(after))
@@ -59,13 +59,13 @@ def refused(log: JsonlLog, after: Mark = START) -> tuple[Problem, ...]:
 
 def blotted(data: bytes, batch: RawBatch) -> bytes:
     """Return a log with the text of a batch's first line blotted out."""
-    value = split_line(lines_of(batch.data)[0])[2] or b""
+    value = split_line(split_lines(batch.data)[0])[2] or b""
     assert 1 == data.count(value)
     return data.replace(value, b"null".ljust(len(value)))
 
 
 @pytest.mark.parametrize("head", [None, START], ids=["no head", "a fresh head"])
-def test_a_log_that_is_not_there_is_empty(ledger: Callable[..., JsonlLog], head: Mark | None) -> None:
+def test_a_log_that_is_not_there_is_empty(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
     """Where nothing was ever acknowledged there is nothing to read, and nothing is missed."""
     assert [] == list(ledger(None, head).read())
 
@@ -101,13 +101,13 @@ def test_a_changed_line_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     log = ledger(LOG.replace(b"helpful", b"harmful"))
     problem = Problem("events.jsonl:3", "was changed: its bytes do not fit its checksum", 3, 3)
     assert (problem,) == refused(log)
-    assert (problem,) == refused(log, BATCHES[1].mark)
+    assert (problem,) == refused(log, BATCHES[1].position)
     reading = log.read()
     assert BATCHES[:2] == [next(reading), next(reading)]
 
 
-@pytest.mark.parametrize("head", [BATCHES[1].mark, None], ids=["a head", "no head"])
-def test_a_torn_end_is_left_out(ledger: Callable[..., JsonlLog], head: Mark | None) -> None:
+@pytest.mark.parametrize("head", [BATCHES[1].position, None], ids=["a head", "no head"])
+def test_a_torn_end_is_left_out(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
     """What a crash left behind the acknowledged end is the next writer's to seal, and no reader's concern."""
     assert BATCHES[:2] == list(ledger(LOG[:-40], head).read())
 
@@ -115,7 +115,7 @@ def test_a_torn_end_is_left_out(ledger: Callable[..., JsonlLog], head: Mark | No
 def test_a_changed_batch_behind_the_head_is_left_out(ledger: Callable[..., JsonlLog]) -> None:
     """What was never acknowledged is no damage, even where a batch ends behind it; without a head it is."""
     data = LOG.replace(b"Use type", b"Use tape")
-    assert BATCHES[:1] == list(ledger(data, BATCHES[0].mark).read())
+    assert BATCHES[:1] == list(ledger(data, BATCHES[0].position).read())
     (ledger(data).folder / "head").unlink()
     assert [2] == [problem.seq for problem in refused(ledger(data, None))]
 
@@ -130,7 +130,7 @@ def test_what_does_not_verify_is_looked_at_again(
         looks.append(None)
         return frozenset({"id-2"} if len(looks) > 1 else ())
 
-    monkeypatch.setattr(redaction, "owed_ids", owed_ids)
+    monkeypatch.setattr(redaction, "pending_ids", owed_ids)
     assert [1, 2, 3] == [batch.last for batch in log.read()]
     looks.clear()
     log.path.write_bytes(LOG.replace(b"helpful", b"harmful"))
@@ -158,7 +158,7 @@ def test_a_reader_closes_what_it_opened(ledger: Callable[..., JsonlLog]) -> None
     log, lowest = ledger(LOG), os.dup(0)
     os.close(lowest)
     for path in (log.path, log.path.with_name("none")):
-        with Reading(path, None, START) as reading:
+        with LogReader(path, None, START) as reading:
             list(reading)
         free = os.dup(0)
         os.close(free)
@@ -184,7 +184,7 @@ def test_a_batch_may_redact_a_text_of_its_own(ledger: Callable[..., JsonlLog]) -
     own = [encode(PointAdded("kpt_002", "a name")), encode(EventRedacted("id-4", "a name"))]
     batch = frame(own, stamp(LAST))
     assert 4 == batch.first
-    log = ledger(blotted(LOG + batch.raw, batch), batch.mark)
+    log = ledger(blotted(LOG + batch.raw, batch), batch.position)
     assert [1, 2, 3, 5] == [one.last for one in log.read()]
 
 
@@ -192,20 +192,20 @@ def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeyp
     """The first text that is gone tells all others behind it that were redacted too."""
     more = batches_of(*([encode(PointAdded(f"kpt_{n:03d}", f"text {n}"))] for n in range(2, 9)), mark=LAST)
     gone = [encode(EventRedacted(f"id-{batch.first}", "a name")) for batch in (BATCHES[1], *more)]
-    said = frame(gone, stamp(more[-1].mark))
+    said = frame(gone, stamp(more[-1].position))
     data = raw([*BATCHES, *more, said])
     for batch in (BATCHES[1], *more):
         data = blotted(data, batch)
-    log, looks = ledger(data, said.mark), list[Mark]()
+    log, looks = ledger(data, said.position), list[Position]()
 
     class Watched(Scan):
-        def __init__(self, fd: int, start: Mark, *rest: Any, **named: Any) -> None:
+        def __init__(self, fd: int, start: Position, *rest: Any, **named: Any) -> None:
             looks.append(start)
             super().__init__(fd, start, *rest, **named)
 
     monkeypatch.setattr("tallybook.ledger.reading.reader.Scan", Watched)
     assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]
-    assert [START, BATCHES[1].mark] == looks
+    assert [START, BATCHES[1].position] == looks
 
 
 def test_what_nobody_redacted_is_named_with_its_file(ledger: Callable[..., JsonlLog]) -> None:
@@ -213,14 +213,14 @@ def test_what_nobody_redacted_is_named_with_its_file(ledger: Callable[..., Jsonl
     texts = [encode(PointAdded(f"kpt_{n:03d}", f"text {n}")) for n in range(2, 5)]
     batch = frame(texts, stamp(LAST))
     data = LOG + batch.raw
-    for line in lines_of(batch.data):
+    for line in split_lines(batch.data):
         value = split_line(line)[2] or b""
         data = data.replace(value, b"null".ljust(len(value)))
-    log = ledger(data, batch.mark)
+    log = ledger(data, batch.position)
     message = "its text was blotted out, and no event.redacted says so"
     named = {seq: Problem(f"events.jsonl: seq {seq}", message, seq) for seq in (4, 5, 6)}
     assert (*named.values(),) == refused(log)
-    redaction.owe(log.folder, redaction.Owed(("id-5",), ("text 3",), "gone", {"rater": "test"}))
+    redaction.write_pending(log.folder, redaction.PendingRedaction(("id-5",), ("text 3",), "gone", {"rater": "test"}))
     assert (named[4], named[6]) == refused(log)
 
 
@@ -229,9 +229,9 @@ def test_damage_behind_a_text_that_is_gone_is_damage(ledger: Callable[..., Jsonl
     """Where nobody can know whether it was redacted, because the log is damaged behind it, that damage is told."""
     said = frame([encode(EventRedacted("id-2", "a name"))], stamp(LAST))
     data = blotted(LOG, BATCHES[1]) + said.raw
-    assert [*range(1, 5)] == [one.last for one in ledger(data, said.mark).read()]
+    assert [*range(1, 5)] == [one.last for one in ledger(data, said.position).read()]
     changed = data.replace(b"helpful", b"harmful") if where == "later" else data.replace(b"null ", b"null:")
-    assert [3 if where == "later" else 2] == [problem.seq for problem in refused(ledger(changed, said.mark))]
+    assert [3 if where == "later" else 2] == [problem.seq for problem in refused(ledger(changed, said.position))]
 
 
 def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> None:
@@ -267,7 +267,7 @@ def test_only_the_first_line_tells_a_format(tmp_path: Path, opening: bytes) -> N
 def test_a_reader_may_begin_behind_any_batch(ledger: Callable[..., JsonlLog]) -> None:
     """Sealed ranges and other batches before the place are not looked at."""
     log = ledger(LOG.replace(b"ledger-1", b"ledger-9"))
-    assert BATCHES[2:] == list(log.read(BATCHES[1].mark))
+    assert BATCHES[2:] == list(log.read(BATCHES[1].position))
 
 
 def test_a_log_may_grow_while_it_is_read(ledger: Callable[..., JsonlLog]) -> None:

@@ -8,7 +8,7 @@ from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import PointAdded, PointRated
-from tallybook.ledger.recorded import Batch, Recorded, batch_of
+from tallybook.ledger.records import Batch, EventRecord, make_batch
 
 
 def appended(by: dict[str, str], text: str = "plain") -> Batch:
@@ -22,9 +22,9 @@ def appended(by: dict[str, str], text: str = "plain") -> Batch:
 def test_a_batch_may_hold_its_own_ids_alone() -> None:
     """Each of its events is found by its id, and no other."""
     batch = appended({"rater": "human"})
-    assert [True, True] == [batch.may_hold({one.id}) for one in batch.records]
-    assert not batch.may_hold({"0" * 36, ""})
-    assert not batch.may_hold(set())
+    assert [True, True] == [batch.may_contain_ids({one.id}) for one in batch.records]
+    assert not batch.may_contain_ids({"0" * 36, ""})
+    assert not batch.may_contain_ids(set())
 
 
 @pytest.mark.parametrize("session", ["s1", "ünï ✨", 'with "quotes"', "back\\slash", "a\tb"])
@@ -32,26 +32,26 @@ def test_a_batch_may_say_what_it_says(session: str) -> None:
     """Its session and its rater are found, whatever escapes its line needs."""
     batch = appended({"rater": "human", "session": session})
     assert session == batch.records[0].by.session
-    assert batch.may_say(session)
-    assert batch.may_say("human")
+    assert batch.may_contain_text(session)
+    assert batch.may_contain_text("human")
 
 
 def test_a_text_with_an_escape_may_say_anything() -> None:
     """A session cannot hide behind another way to write it."""
-    assert appended({"rater": "human"}, 'say "no"').may_say("s2")
-    assert not appended({"rater": "human"}).may_say("s2")
-    assert not appended({"rater": "human"}).may_say("\udce9")
+    assert appended({"rater": "human"}, 'say "no"').may_contain_text("s2")
+    assert not appended({"rater": "human"}).may_contain_text("s2")
+    assert not appended({"rater": "human"}).may_contain_text("\udce9")
 
 
 def test_a_batch_that_comes_from_no_ledger_may_say_anything() -> None:
     """Nothing is known of it before its records are looked at."""
-    batch = batch_of(Recorded(1, "2026-01-01T00:00:00.000000Z", PointRated("kpt_001", "helpful"), "id-1"))
-    assert batch.may_hold({"other"})
-    assert batch.may_say("s2")
-    assert batch.at == batch.at_unproven
+    batch = make_batch(EventRecord(1, "2026-01-01T00:00:00.000000Z", PointRated("kpt_001", "helpful"), "id-1"))
+    assert batch.may_contain_ids({"other"})
+    assert batch.may_contain_text("s2")
+    assert batch.at == batch.unverified_at
 
 
 def test_when_it_was_recorded_is_read_without_its_heads() -> None:
     """It is what the heads say."""
     batch = appended({"rater": "human"})
-    assert batch.at_unproven == batch.at
+    assert batch.unverified_at == batch.at

@@ -14,7 +14,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.line import Stamp, frame
-from tallybook.ledger.reading.damage import Range
+from tallybook.ledger.reading.damage import ByteRange
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from test_ledger_log import BEGIN_US, BY, append, lines, names, rated
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tallybook.ledger.line import Mark, RawBatch
+    from tallybook.ledger.line import Position, RawBatch
 
 
-def batch_at(mark: Mark, *some: str) -> RawBatch:
+def batch_at(mark: Position, *some: str) -> RawBatch:
     """Return a batch that fits behind a place, always of the same bytes."""
     ids = iter(range(100))
     stamp = Stamp(mark, moment(BEGIN_US).at, BY, lambda: f"00000000-0000-7000-8000-{next(ids):012d}", lambda: "0" * 16)
@@ -104,7 +104,7 @@ def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:
     assert data[begin:end].startswith(tail)
     assert b"\n" == data[end - 1 : end]
     fd = os.open(log.path, os.O_RDONLY)
-    assert Range(fd, begin).digest(end) == seal["body"]["digest"]
+    assert ByteRange(fd, begin).digest(end) == seal["body"]["digest"]
     os.close(fd)
     assert {f"{begin}-{begin + len(tail)}.bin": tail} == quarantined(log)
 
@@ -160,7 +160,7 @@ def test_a_hole_before_whole_batches_is_sealed_with_them(log: JsonlLog, restarte
     restarted()
     before = log.path.read_bytes()
     lost = batch_at(log.head(), "lost")
-    later = batch_at(lost.mark, "later")
+    later = batch_at(lost.position, "later")
     tail = b"\0" * len(lost.raw) + later.raw
     add(log, tail)
     assert ["a", "b"] == names(log)
@@ -183,7 +183,7 @@ def test_a_seal_that_breaks_off_is_sealed_itself(log: JsonlLog, missing: int) ->
     head = (log.folder / "head").read_bytes()
     add(log, b"torn")
     with log.transaction() as tx:
-        seal_end = tx.mark.offset
+        seal_end = tx.position.offset
     log.close()
     log.path.write_bytes(log.path.read_bytes()[: seal_end - missing])
     (log.folder / "head").write_bytes(head)
@@ -240,7 +240,7 @@ def test_damage_found_after_a_failed_flush_is_not_sealed(log: JsonlLog) -> None:
     """A writer that looks at everything refuses damage before the head, and neither seals nor writes it again."""
     head = log.read_head()
     assert head is not None
-    (log.folder / "head").write_bytes(heads.encode(head._replace(suspect=head.mark.offset, failures=1)))
+    (log.folder / "head").write_bytes(heads.encode(head._replace(suspect=head.position.offset, failures=1)))
     damaged = log.path.read_bytes().replace(b'"name":"a"', b'"name":"x"') + b"torn"
     log.path.write_bytes(damaged)
     with pytest.raises(DamagedLedgerError):
@@ -339,5 +339,5 @@ def test_a_young_ledger_survives_a_hole_behind_its_first_batch(folder: Path, flu
     head = folder / "head"
     head.write_bytes(flushed.get(head.stat().st_ino, b""))
     log.path.write_bytes(flushed[log.path.stat().st_ino])
-    add(log, b"\0" * len(lost.raw) + batch_at(lost.mark, "later").raw)
+    add(log, b"\0" * len(lost.raw) + batch_at(lost.position, "later").raw)
     assert ["a"] == names(log)

@@ -12,7 +12,7 @@ from cache_places import caches_of, link_caches, make_caches
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
-from tallybook.ledger.reading import recover
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Stop
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.line import Mark
-    from tallybook.ledger.reading.recover import Tail
+    from tallybook.ledger.line import Position
+    from tallybook.ledger.reading.recovery import Tail
     from tallybook.ledger.storage.head import Head
 
 BOOT, AT = "this-boot", "2026-11-21T20:17:03.123456Z"
@@ -55,17 +55,17 @@ def head_of(log: JsonlLog) -> Head:
     return found
 
 
-def long_batch(mark: Mark) -> RawBatch:
+def long_batch(mark: Position) -> RawBatch:
     """Return a batch that fits behind a place and is longer than what writers leave who flush just now."""
     stamp = Stamp(mark, AT, BY, lambda: "00000000-0000-7000-8000-000000000000", lambda: "0" * 16)
     return frame([Draft("x.y", 1, {}, {"text": "x" * 10_000})] * 30, stamp)
 
 
-def tail_of(log: JsonlLog, head: Head | None, boot: str = BOOT, seen: Mark | None = None) -> Tail:
+def tail_of(log: JsonlLog, head: Head | None, boot: str = BOOT, seen: Position | None = None) -> Tail:
     """Return the end of a log as a writer finds it."""
     fd = os.open(log.path, os.O_RDONLY)
     try:
-        return recover.find_tail(fd, log.path, os.fstat(fd).st_size, head, boot, seen)
+        return recovery.find_tail(fd, log.path, os.fstat(fd).st_size, head, boot, seen)
     finally:
         os.close(fd)
 
@@ -75,9 +75,9 @@ def change(log: JsonlLog, name: str) -> None:
     log.path.write_bytes(log.path.read_bytes().replace(b'"name":"%b"' % name.encode(), b'"name":"x"'))
 
 
-def marks(log: JsonlLog) -> list[Mark]:
+def marks(log: JsonlLog) -> list[Position]:
     """Return the place behind each batch."""
-    return [batch.mark for batch in log.read()]
+    return [batch.position for batch in log.read()]
 
 
 def refuse_for(path: Path, code: int) -> Callable[[int, bytes], int]:
@@ -94,17 +94,17 @@ def test_an_end_is_found_with_its_time(log: JsonlLog) -> None:
     """A whole batch behind the head is the end, and its time is what the next line's is raised to."""
     batch = batch_at(log.head(), "d")
     add(log, batch.raw)
-    assert recover.Tail(batch.mark, None) == tail_of(log, head_of(log))
-    assert batch.mark.at
+    assert recovery.Tail(batch.position, None) == tail_of(log, head_of(log))
+    assert batch.position.at
 
 
 def test_an_end_that_nothing_follows_keeps_the_heads_time(log: JsonlLog) -> None:
     """Also where a torn end lies behind it."""
     begin = add(log, b"torn")
     found = tail_of(log, head_of(log))
-    assert head_of(log).mark == found.mark
+    assert head_of(log).position == found.position
     assert found.stop is not None
-    assert begin == found.stop.mark.offset
+    assert begin == found.stop.position.offset
 
 
 @pytest.mark.parametrize(
@@ -121,17 +121,17 @@ def test_of_a_long_end_the_last_line_is_looked_at_within_one_boot(
     before = log.head()
     whole = (batch.last, log.path.stat().st_size, AT, True)
     wanted = whole if trusted else (before.seq, begin, before.at, False)
-    assert wanted == (found.mark.seq, found.mark.offset, found.mark.at, found.stop is None)
+    assert wanted == (found.position.seq, found.position.offset, found.position.at, found.stop is None)
 
 
 def test_an_end_that_is_not_long_is_looked_at_whole(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """It costs nothing, however long the ledger is before it, so nothing is trusted."""
     tail = b"torn\n" + batch_at(log.head(), "d").raw
-    monkeypatch.setattr(recover, "_LONG_BYTES", len(tail))
+    monkeypatch.setattr(recovery, "_LONG_BYTES", len(tail))
     begin = add(log, tail)
     assert begin > len(tail)
     found = tail_of(log, head_of(log))
-    assert (begin, True) == (found.mark.offset, found.stop is not None)
+    assert (begin, True) == (found.position.offset, found.stop is not None)
 
 
 def test_a_long_end_that_is_torn_is_looked_at_whole(log: JsonlLog) -> None:
@@ -139,7 +139,7 @@ def test_a_long_end_that_is_torn_is_looked_at_whole(log: JsonlLog) -> None:
     batch = long_batch(log.head())
     add(log, batch.raw + b"torn")
     found = tail_of(log, head_of(log))
-    assert (batch.mark, True) == (found.mark, found.stop is not None)
+    assert (batch.position, True) == (found.position, found.stop is not None)
 
 
 @pytest.mark.parametrize("torn", [b"", b"torn"])
@@ -150,7 +150,7 @@ def test_after_a_failed_flush_all_is_looked_at(log: JsonlLog, torn: bytes, *, fi
     change(log, "a")
     add(log, torn)
     with pytest.raises(DamagedLedgerError, match=r"^events\.jsonl:2: was changed") as damage:
-        tail_of(log, head._replace(suspect=0 if first else head.mark.offset, failures=1))
+        tail_of(log, head._replace(suspect=0 if first else head.position.offset, failures=1))
     assert (2, 2) == (damage.value.problems[0].seq, damage.value.problems[0].line)
 
 
@@ -160,24 +160,24 @@ def test_a_text_that_is_being_blotted_out_is_no_damage(tmp_path: Path) -> None:
     value = value_of(log, b"hunter2")
     owe(log, id_of(log, PointAdded, "hunter2"))
     overwrite(log, value, value[:20].ljust(len(value)))
-    assert recover.Tail(log.head(), None) == tail_of(log, head_of(log)._replace(suspect=0, failures=1))
+    assert recovery.Tail(log.head(), None) == tail_of(log, head_of(log)._replace(suspect=0, failures=1))
 
 
 def test_what_this_process_has_verified_is_not_read_again(log: JsonlLog) -> None:
     """Nor what is acknowledged: reading begins at the later of the two."""
     every, head = marks(log), head_of(log)
     change(log, "b")
-    assert recover.Tail(every[-1], None) == tail_of(log, head._replace(mark=every[1]), seen=every[2])
-    assert recover.Tail(every[-1], None) == tail_of(log, head._replace(mark=every[1]), seen=every[3])
+    assert recovery.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[2])
+    assert recovery.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[3])
     add(log, batch_at(log.head(), "d").raw)
-    assert every[-1].seq + 1 == tail_of(log, head, seen=every[1]).mark.seq
+    assert every[-1].seq + 1 == tail_of(log, head, seen=every[1]).position.seq
 
 
 def test_a_place_that_is_not_in_the_file_any_more_is_not_begun_at(log: JsonlLog) -> None:
     """A log that was cut since this process looked is read from its head on."""
-    every, head = marks(log), head_of(log)._replace(mark=marks(log)[1])
+    every, head = marks(log), head_of(log)._replace(position=marks(log)[1])
     log.path.write_bytes(log.path.read_bytes()[: every[2].offset])
-    assert recover.Tail(every[2], None) == tail_of(log, head, seen=every[3])
+    assert recovery.Tail(every[2], None) == tail_of(log, head, seen=every[3])
 
 
 def test_an_end_before_the_head_is_told_with_its_place(log: JsonlLog) -> None:
@@ -202,7 +202,7 @@ def test_another_log_in_its_place_is_told(log: JsonlLog, tmp_path: Path) -> None
 
 def test_a_log_that_is_gone_is_told_with_what_it_held(log: JsonlLog) -> None:
     """Also to a reader, who names the file and the last seq that was acknowledged."""
-    head = head_of(log)._replace(mark=log.head()._replace(seq=2345))
+    head = head_of(log)._replace(position=log.head()._replace(seq=2345))
     (log.folder / "head").write_bytes(heads.encode(head))
     log.path.unlink()
     with pytest.raises(DamagedLedgerError) as damage:
@@ -216,14 +216,14 @@ def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
     fd = os.open(path, os.O_RDONLY)
     stop = Stop(START._replace(offset=begin), Problem("", ""), finished=False)
     try:
-        return recover.is_unclean(fd, stop, None, len(data) + more)
+        return recovery.is_unclean(fd, stop, None, len(data) + more)
     finally:
         os.close(fd)
 
 
 def test_an_end_of_a_batch_is_seen_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole batch behind a bad place is damage, also where its end lies across two of the windows that are read."""
-    monkeypatch.setattr(recover, "_COPY_BYTES", 64)
+    monkeypatch.setattr(recovery, "_COPY_BYTES", 64)
     seen = [not is_torn(tmp_path / "file", b"x" * before + END + b"y" * 7) for before in range(200)]
     assert [True] * 200 == seen
     assert is_torn(tmp_path / "file", END + b"y" * 200, begin=len(END))
@@ -361,10 +361,10 @@ def test_a_range_is_written_again_in_place_and_flushed(log: JsonlLog, monkeypatc
         calls.append((os.lseek(fd, 0, os.SEEK_CUR), bytes(data)))
         return real(fd, data)
 
-    monkeypatch.setattr(recover, "_COPY_BYTES", 10)
+    monkeypatch.setattr(recovery, "_COPY_BYTES", 10)
     monkeypatch.setattr(os, "write", write)
     monkeypatch.setattr(disk, "flush_data", lambda fd: calls.append((os.fstat(fd).st_ino, b"")))
-    recover.write_again(log.path, 100, 125)
+    recovery.rewrite(log.path, 100, 125)
     pieces = [(100, before[100:110]), (110, before[110:120]), (120, before[120:125])]
     assert [*pieces, (log.path.stat().st_ino, b"")] == calls
     assert before == log.path.read_bytes()
@@ -374,7 +374,7 @@ def test_a_log_that_cannot_be_written_again_says_what_to_do(log: JsonlLog, monke
     """Where it may only be appended to, a person has to lift that once."""
     monkeypatch.setattr(os, "open", refuse(errno.EPERM))
     with pytest.raises(CannotWriteError) as told:
-        recover.write_again(log.path, 0, 100)
+        recovery.rewrite(log.path, 0, 100)
     assert (
         f"{log.path}: an earlier flush of it failed, and it must be written again: Operation not permitted; "
         "where it may only be appended to, `chattr -a` it until the next command has written it again"
@@ -387,7 +387,7 @@ def test_a_range_that_is_not_taken_again_is_told(log: JsonlLog, monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(os, call, refuse(errno.EIO))
         with pytest.raises(CannotWriteError) as told:
-            recover.write_again(log.path, 0, 100)
+            recovery.rewrite(log.path, 0, 100)
     assert f"{log.path}: Input/output error; nothing was recorded, try again" == str(told.value)
 
 
@@ -395,5 +395,5 @@ def test_a_range_that_is_not_confirmed_again_is_told(log: JsonlLog, monkeypatch:
     """Nobody knows what of it the disk holds, still."""
     monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
     with pytest.raises(OutcomeUnknownError) as told:
-        recover.write_again(log.path, 0, 100)
+        recovery.rewrite(log.path, 0, 100)
     assert str(told.value).startswith(f"{log.path}: could not be flushed (Input/output error), ")

@@ -20,8 +20,8 @@ from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, 
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_CHARS, FREE_MARK, head_field
 from tallybook.ledger.storage import redaction
-from tallybook.ledger.storage.redaction import OWED, PAID, Owed
-from tallybook.ledger.verify import verify
+from tallybook.ledger.storage.redaction import FINISHED_FILE, PENDING_FILE, PendingRedaction
+from tallybook.ledger.verification import verify
 from test_ledger_log import BY
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def id_of(log: JsonlLog, kind: type[Event], text: str = "") -> str:
 
 def owe(log: JsonlLog, *ids: str) -> None:
     """Begin a redaction: from now on the texts are taken for gone."""
-    redaction.owe(log.folder, Owed(ids, ("hunter2",), "gone", BY))
+    redaction.write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", BY))
 
 
 def pay(log: JsonlLog, *ids: str) -> None:
@@ -74,7 +74,7 @@ def pay(log: JsonlLog, *ids: str) -> None:
     put(log, *(EventRedacted(id_, "gone") for id_ in ids))
     with log.transaction() as tx:
         redaction.erase(log.path, tx.read(), ids)
-    redaction.paid(log.folder)
+    redaction.remove_pending(log.folder)
 
 
 def strike(log: JsonlLog, *ids: str) -> None:
@@ -123,7 +123,7 @@ def test_a_text_is_erased_from_every_line_it_stands_on(tmp_path: Path, text: str
     assert not any(piece in after for piece in (b"hunter2", b"yyyy", dumps(text[:4])[1:-1].encode()))
     parts = zip(re.split(rb'(?<="free":)[^\t\n]*', before), re.split(rb'(?<="free":)[^\t\n]*', after), strict=True)
     assert [] == [(old, new) for old, new in parts if old != new]
-    assert head in [batch.mark for batch in log.read()]
+    assert head in [batch.position for batch in log.read()]
     assert () == verify(log).problems
     assert ["Write tests", None] == [event.text for event in events(log).values() if isinstance(event, PointAdded)]
 
@@ -132,7 +132,12 @@ def test_verify_says_what_was_redacted(log: JsonlLog) -> None:
     """It names the line, and the event that says when, by whom and why."""
     strike(log, id_of(log, PointAdded, "hunter2"))
     (found,) = verify(log).redacted
-    assert (2, 7, "test", EventRedacted) == (found.seq, found.said.seq, found.said.by.rater, type(found.said.event))
+    assert (2, 7, "test", EventRedacted) == (
+        found.seq,
+        found.record.seq,
+        found.record.by.rater,
+        type(found.record.event),
+    )
     assert () == verify(log).notes
 
 
@@ -172,9 +177,9 @@ def test_a_text_that_is_owed_is_gone_whatever_stands(log: JsonlLog, written: int
 )
 def test_a_note_that_is_none_is_refused(log: JsonlLog, note: bytes) -> None:
     """Torn, forged or of another shape: nobody knows which texts must not be read, and everybody says so."""
-    (log.folder / OWED).write_bytes(note)
+    (log.folder / PENDING_FILE).write_bytes(note)
     for reader in (lambda: list(log.read()), lambda: verify(log)):
-        with pytest.raises(CannotWriteError, match=OWED):
+        with pytest.raises(CannotWriteError, match=PENDING_FILE):
             reader()
 
 
@@ -182,22 +187,22 @@ def test_a_note_that_is_none_is_refused(log: JsonlLog, note: bytes) -> None:
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to("/etc/hostname"), os.mkfifo, os.mkdir])
 def test_a_note_that_is_no_file_is_refused(log: JsonlLog, make: Callable[[Path], None]) -> None:
     """A link is not followed and a pipe not waited for."""
-    make(log.folder / OWED)
-    with pytest.raises(CannotWriteError, match=OWED):
+    make(log.folder / PENDING_FILE)
+    with pytest.raises(CannotWriteError, match=PENDING_FILE):
         list(log.read())
 
 
 def test_a_note_is_blotted_out_even_if_that_was_cut_short(log: JsonlLog) -> None:
     """Killed between the note's second name and its end, it is owed as a note of nothing until it is gone."""
     owe(log, "a")
-    (log.folder / OWED).rename(log.folder / PAID)
-    assert Owed((), (), "", {}) == redaction.owed(log.folder)
-    assert frozenset() == redaction.owed_ids(log.folder)
+    (log.folder / PENDING_FILE).rename(log.folder / FINISHED_FILE)
+    assert PendingRedaction((), (), "", {}) == redaction.read_pending(log.folder)
+    assert frozenset() == redaction.pending_ids(log.folder)
     owe(log, "b")
-    assert ("b",) == (redaction.owed(log.folder) or Owed((), (), "", {})).ids
-    redaction.paid(log.folder)
-    assert None is redaction.owed(log.folder)
-    redaction.paid(log.folder)
+    assert ("b",) == (redaction.read_pending(log.folder) or PendingRedaction((), (), "", {})).ids
+    redaction.remove_pending(log.folder)
+    assert None is redaction.read_pending(log.folder)
+    redaction.remove_pending(log.folder)
     assert [] == [path for path in log.folder.iterdir() if b"hunter2" in path.read_bytes() and path != log.path]
 
 
@@ -212,7 +217,7 @@ def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatc
         unlink(path, **named)
 
     monkeypatch.setattr(os, "unlink", watch)
-    redaction.paid(log.folder)
+    redaction.remove_pending(log.folder)
     assert [b""] == [data.strip(b" ") for data in unlinked]
 
 
@@ -225,15 +230,15 @@ def test_every_crash_state_of_a_redaction_reads(log: JsonlLog, tmp_path: Path) -
         strike(log, secret)
     log.close()
     draw = Random(1)  # noqa: S311 - the same states every time
-    told = Owed((secret,), ("hunter2",), "gone", BY)
+    told = PendingRedaction((secret,), ("hunter2",), "gone", BY)
     tried = 0
     for cut in range(run.begun, len(run.steps) + 1):
         for state in states(image(run.steps[:cut]), 12, draw):
             materialise(state, log.folder, tmp_path / "state")
             found = JsonlLog(tmp_path / "state")
-            note = redaction.owed(found.folder)
+            note = redaction.read_pending(found.folder)
             assert [] == [(cut, str(problem)) for problem in verify(found).problems]
-            assert note in [None, told, Owed((), (), "", {})]
+            assert note in [None, told, PendingRedaction((), (), "", {})]
             said = EventRedacted(secret, "gone") in events(found).values()
             shown = [event.text for event in events(found).values() if isinstance(event, PointAdded)]
             # Once it is noted, or said, the text is never shown again.

@@ -11,10 +11,17 @@ import pytest
 
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import BY_FIELDS, START, RawBatch, chain_of
+from tallybook.ledger.line import BY_FIELDS, START, RawBatch, compute_chain
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.redaction import OWED, PAID, Owed, gone, masked, redacted_by
-from tallybook.ledger.verify import verify
+from tallybook.ledger.storage.redaction import (
+    FINISHED_FILE,
+    PENDING_FILE,
+    PendingRedaction,
+    find_erased,
+    mask,
+    redacted_ids,
+)
+from tallybook.ledger.verification import verify
 from test_ledger_line import forge
 from test_ledger_redact import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
 
@@ -38,23 +45,23 @@ def log(tmp_path: Path) -> JsonlLog:
 def test_a_continued_text_is_its_first_lines() -> None:
     """Whose text is gone is the event on the last line that continued nothing; before the first it is nobody's."""
     batch = forge((CONTINUED, "null"), (ADDED, "null"), (CONTINUED, "null "), (ADDED, '{"text":"a"}'), (ADDED, "null"))
-    assert [(1, ""), (2, "id-2"), (3, "id-2"), (5, "id-5")] == gone(batch)
-    assert [] == gone(forge((ADDED, '{"text":"null"}')))
-    assert [] == gone(forge((ADDED, None)))
+    assert [(1, ""), (2, "id-2"), (3, "id-2"), (5, "id-5")] == find_erased(batch)
+    assert [] == find_erased(forge((ADDED, '{"text":"null"}')))
+    assert [] == find_erased(forge((ADDED, None)))
 
 
 def test_a_line_has_one_text() -> None:
     """What looks like a second free section is a part of the first, and no text that is gone."""
     batch = forge((ADDED, '{"text":"a"},\t"free":null'))
-    assert [] == gone(batch)
-    assert batch.data.replace(b'{"text":"a"},\t"free":null', b"null".ljust(25)) == masked(batch.data, {"id-1"})
+    assert [] == find_erased(batch)
+    assert batch.data.replace(b'{"text":"a"},\t"free":null', b"null".ljust(25)) == mask(batch.data, {"id-1"})
 
 
 def test_a_line_that_begins_with_its_text_is_nobodys() -> None:
     """A free section without a head before it belongs to no event, the one above it included."""
     above = forge((ADDED, '{"text":"a"}')).data
     data = above + b'}\n,\t"free":null'
-    assert [(2, "")] == gone(RawBatch(1, 2, chain_of(START.chain, data), 0, data))
+    assert [(2, "")] == find_erased(RawBatch(1, 2, compute_chain(START.chain, data), 0, data))
 
 
 def test_what_is_masked_is_the_text_alone() -> None:
@@ -66,15 +73,15 @@ def test_what_is_masked_is_the_text_alone() -> None:
         for number, text in enumerate(texts, 1):
             if f"id-{number}" in ids:
                 expected = expected.replace(text, "null".ljust(len(text)))
-        assert expected.encode() == masked(data, ids)
+        assert expected.encode() == mask(data, ids)
 
 
 def test_every_redaction_of_a_batch_is_said() -> None:
     """Its ids come out in order, one that is no ASCII as something that no event has."""
     ids = ["id-5", "id-1", "\u043a", 'x","id":"y']
     batch = forge(*((f'"kind":"event.redacted","v":1,"body":{{"id":"{id_}"}}', None) for id_ in ids))
-    assert ["id-5", "id-1", "\ufffd\ufffd", "x"] == redacted_by(batch)
-    assert [] == redacted_by(forge((ADDED, "null")))
+    assert ["id-5", "id-1", "\ufffd\ufffd", "x"] == redacted_ids(batch)
+    assert [] == redacted_ids(forge((ADDED, "null")))
 
 
 def test_a_text_that_nobody_took_is_a_problem() -> None:
@@ -82,7 +89,7 @@ def test_a_text_that_nobody_took_is_a_problem() -> None:
     lost = [(2, "a"), (3, "b"), (5, "a"), (7, "")]
     message = "its text was blotted out, and no event.redacted says so"
     expected = [Problem(f"log: seq {seq}", message, seq) for seq in (2, 5, 7)]
-    assert expected == redaction.unexplained(lost, {"b", "c"}, "log")
+    assert expected == redaction.find_unexplained(lost, {"b", "c"}, "log")
 
 
 def sealed(log: JsonlLog, torn: bytes) -> str:
@@ -104,7 +111,7 @@ def test_a_sealed_range_goes_alone(log: JsonlLog) -> None:
     for torn, left in ((TORN, 2), (b"another end\n", 0), (b"and one more", 2)):
         assert left == sum(torn in data for data in kept)
     assert 4 == len(kept)
-    assert ((), [ids[1]]) == (verify(log).problems, [id_ for batch in log.read() for _, id_ in gone(batch)])
+    assert ((), [ids[1]]) == (verify(log).problems, [id_ for batch in log.read() for _, id_ in find_erased(batch)])
 
 
 def test_a_batch_that_seals_nothing_is_searched_for_texts_alone(log: JsonlLog) -> None:
@@ -140,11 +147,11 @@ def test_pieces_change_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, p
 def test_a_note_comes_back_as_it_was_written(log: JsonlLog) -> None:
     """Every id and text of it, the reason, and all that may say who."""
     by = {field: f"{field} \u00fc" for field in BY_FIELDS}
-    note = Owed(("a", "b"), ("hunter2", "caf\u00e9"), "why not", by)
-    redaction.owe(log.folder, note)
-    assert (note, frozenset({"a", "b"})) == (redaction.owed(log.folder), redaction.owed_ids(log.folder))
+    note = PendingRedaction(("a", "b"), ("hunter2", "caf\u00e9"), "why not", by)
+    redaction.write_pending(log.folder, note)
+    assert (note, frozenset({"a", "b"})) == (redaction.read_pending(log.folder), redaction.pending_ids(log.folder))
     value = {"ids": ["a", "b"], "texts": ["hunter2", "caf\u00e9"], "reason": "why not", "by": by}
-    written = json.loads((log.folder / OWED).read_bytes())
+    written = json.loads((log.folder / PENDING_FILE).read_bytes())
     assert {"boot", "file", "made"} == written.pop("proof").keys()
     assert value == written
 
@@ -166,10 +173,10 @@ def test_a_note_that_is_none_is_told_in_one_line(
     log: JsonlLog, changed: dict[str, Any], fault: str, cause: str
 ) -> None:
     """Which file, what is wrong with it, and what to do; the cause says more."""
-    path = log.folder / OWED
+    path = log.folder / PENDING_FILE
     path.write_text(json.dumps(NOTE | changed))
     with pytest.raises(CannotWriteError) as refused:
-        redaction.owed(log.folder)
+        redaction.read_pending(log.folder)
     assert f"{path}: cannot be read: {fault}; {HINT}" == str(refused.value)
     assert cause == str(refused.value.__cause__)
 
@@ -180,12 +187,12 @@ def test_a_note_that_is_gone_is_flushed_away(log: JsonlLog, monkeypatch: pytest.
     flush = disk.flush_folder
 
     def watched(path: Path) -> None:
-        steps.append(((path / OWED).exists(), (path / PAID).exists()))
+        steps.append(((path / PENDING_FILE).exists(), (path / FINISHED_FILE).exists()))
         flush(path)
 
     owe(log, "a")
     monkeypatch.setattr(disk, "flush_folder", watched)
-    redaction.paid(log.folder)
+    redaction.remove_pending(log.folder)
     assert [(False, True), (False, False)] == steps
 
 
@@ -199,10 +206,10 @@ def test_a_note_that_cannot_be_taken_back_is_told(log: JsonlLog, monkeypatch: py
     with monkeypatch.context() as patched:
         patched.setattr(os, "replace", refuse)
         with pytest.raises(CannotWriteError) as refused:
-            redaction.paid(log.folder)
-    expected = f"{log.folder / PAID}: Read-only file system; nothing was recorded, try again"
+            redaction.remove_pending(log.folder)
+    expected = f"{log.folder / FINISHED_FILE}: Read-only file system; nothing was recorded, try again"
     assert expected == str(refused.value)
-    assert {"a"} == redaction.owed_ids(log.folder)
+    assert {"a"} == redaction.pending_ids(log.folder)
 
 
 def failing(error: int) -> Callable[..., Any]:
@@ -216,17 +223,17 @@ def failing(error: int) -> Callable[..., Any]:
 
 def test_a_note_that_cannot_be_blotted_out_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Which file would not take the blanks, or not keep them, is named."""
-    path = log.folder / PAID
+    path = log.folder / FINISHED_FILE
     owe(log, "a")
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", failing(errno.ENOSPC))
         with pytest.raises(CannotWriteError) as refused:
-            redaction.paid(log.folder)
+            redaction.remove_pending(log.folder)
     assert f"{path}: No space left on device; nothing was recorded, try again" == str(refused.value)
     with monkeypatch.context() as patched:
         patched.setattr(disk, "flush_data", failing(errno.EIO))
         with pytest.raises(OutcomeUnknownError) as unknown:
-            redaction.paid(log.folder)
+            redaction.remove_pending(log.folder)
     assert str(unknown.value).startswith(f"{path}: could not be flushed (Input/output error)")
 
 

@@ -12,7 +12,7 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import head_field
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK
@@ -51,7 +51,7 @@ def test_a_redacted_text_moves_no_offset_and_breaks_no_proof() -> None:
     """The bytes are as many as before, the secret is not among them, and both batches still verify."""
     found = read(redacted())
     assert None is found.stop
-    assert [batch.mark for batch in ledger()] == [batch.mark for batch in found.batches]
+    assert [batch.position for batch in ledger()] == [batch.position for batch in found.batches]
     assert len(raw(ledger())) == len(redacted())
     assert TOLD.encode() not in redacted()
     assert [1, 2, 3, 4] == [json.loads(line)["seq"] for line in redacted().splitlines()]

@@ -9,7 +9,7 @@ import pytest
 
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from test_ledger_log import append

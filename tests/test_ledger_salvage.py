@@ -10,7 +10,7 @@ import pytest
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
-from tallybook.ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Mark, RawBatch
+from tallybook.ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Position, RawBatch
 from tallybook.ledger.reading import salvage
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.reading.scan import Stop
@@ -105,7 +105,7 @@ UNFIT = "the chain does not fit: this batch, or the one before it, was changed, 
 TOLD = batches_of(rated("kpt_000"), *([encode(PointAdded(f"kpt_{n:03d}", f"a text {n}"))] for n in range(1, 6)))
 
 
-def surveyed(data: bytes, start: Mark = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
+def surveyed(data: bytes, start: Position = START, owed: Collection[str] = ()) -> list[RawBatch | Gap]:
     """Return what a survey from some place on finds in these bytes."""
     return list(survey(file_of(data), start, len(data), "log", owed))
 
@@ -115,16 +115,16 @@ def rechained(batch: RawBatch, value: bytes = b"0" * 32) -> bytes:
     return batch.data + CHAIN_MARK + value + b'"}\n'
 
 
-def gap(before: RawBatch, after: Mark | None, message: str = UNFIT) -> Gap:
+def gap(before: RawBatch, after: Position | None, message: str = UNFIT) -> Gap:
     """Return the gap behind a batch, as far as some place, with the first line in it named."""
     seq = before.last + 1
-    return Gap(Stop(before.mark, Problem(f"log:{seq}", message, seq, seq), finished=True), after)
+    return Gap(Stop(before.position, Problem(f"log:{seq}", message, seq, seq), finished=True), after)
 
 
 def bare(found: list[RawBatch | Gap]) -> list[RawBatch | Gap]:
     """Return what was found with marks that tell no time, which a survey does not need."""
     return [
-        Gap(one.stop._replace(mark=one.stop.mark._replace(at="")), one.after and one.after._replace(at=""))
+        Gap(one.stop._replace(position=one.stop.position._replace(at="")), one.after and one.after._replace(at=""))
         if isinstance(one, Gap)
         else one
         for one in found
@@ -140,7 +140,7 @@ def test_a_batch_is_found_whole_without_its_chain_value(
     monkeypatch.setattr(salvage, "_WINDOW_BYTES", window)
     at = BATCHES[2]
     found = surveyed(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
-    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].mark), *BATCHES[2:]]) == bare(found)
+    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == bare(found)
 
 
 @pytest.mark.parametrize("window", [46, 97, 1 << 20])
@@ -149,7 +149,7 @@ def test_a_batch_is_found_behind_a_changed_one(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(salvage, "_WINDOW_BYTES", window)
     found = surveyed(raw(BATCHES).replace(b"kpt_003", b"kpt_009", 1))
     message = "was changed: its bytes do not fit its checksum"
-    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].mark, message), *BATCHES[3:]]) == bare(found)
+    assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].position, message), *BATCHES[3:]]) == bare(found)
 
 
 @pytest.mark.parametrize("number", range(1, 5))
@@ -165,7 +165,7 @@ def test_batches_of_any_length_are_found(monkeypatch: pytest.MonkeyPatch, number
 def test_a_survey_begins_where_it_is_told_to() -> None:
     """What stands before its start is not looked at."""
     data = raw(BATCHES).replace(b"kpt_001", b"kpt_009")
-    assert BATCHES[3:] == surveyed(data, BATCHES[2].mark)
+    assert BATCHES[3:] == surveyed(data, BATCHES[2].position)
 
 
 def test_a_text_is_proven_with_its_batch() -> None:
@@ -184,7 +184,7 @@ def test_texts_that_are_owed_are_proven_all_the_same(damaged: int) -> None:
     owed = {f"id-{batch.first}" for batch in TOLD}
     halves = [batch.raw.replace(b'{"salt', b"null  ") for batch in TOLD]
     found = surveyed(b"".join(halves), START, owed)
-    assert [batch.mark for batch in TOLD] == [one.mark for one in found if isinstance(one, RawBatch)]
+    assert [batch.position for batch in TOLD] == [one.position for one in found if isinstance(one, RawBatch)]
     half = halves[damaged]
     halves[damaged] = half.replace(TOLD[damaged].chain.encode(), b"0" * 32)
     seqs, gaps = lines_and_gaps(surveyed(b"".join(halves), START, owed))

@@ -14,9 +14,9 @@ import pytest
 
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
-from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft, Mark, RawBatch, frame
+from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft, Position, RawBatch, frame
 from tallybook.ledger.reading import damage, scan
-from tallybook.ledger.reading.scan import Scan, last_batch_end
+from tallybook.ledger.reading.scan import Scan, find_last_batch_end
 from test_ledger_line import EVENTS, Read, batches_of, file_of, forge, raw, read, stamp
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def check(data: bytes, what: str) -> Iterator[str]:
         yield f"{what}: given out"
     elif found.stop is None:
         yield f"{what}: not found"
-    elif found.stop.mark[:3] != (BATCHES[given - 1].mark[:3] if given else START[:3]):
+    elif found.stop.position[:3] != (BATCHES[given - 1].position[:3] if given else START[:3]):
         yield f"{what}: stopped in the wrong place"
 
 
@@ -168,7 +168,7 @@ def test_what_comes_from_another_ledger_is_found() -> None:
     batches = list(zip(BATCHES, OTHER, strict=True))[1:]
     assert [] == unfound((f"at {ours.first}", LOG[: ours.offset] + his.raw + LOG[ours.end :]) for ours, his in batches)
     found = read(OTHER[0].raw + LOG[ENDS[1] :])
-    assert (OTHER[:1], OTHER[0].mark[:3]) == (found.batches, found.stop and found.stop.mark[:3])
+    assert (OTHER[:1], OTHER[0].position[:3]) == (found.batches, found.stop and found.stop.position[:3])
 
 
 def test_an_end_that_is_torn_anywhere_is_no_finished_batch() -> None:
@@ -179,7 +179,7 @@ def test_an_end_that_is_torn_anywhere_is_no_finished_batch() -> None:
         assert whole == found.batches
         assert (size in ENDS) == (found.stop is None)
         if found.stop is not None:
-            assert (False, whole[-1].last if whole else 0) == (found.stop.finished, found.stop.mark.seq)
+            assert (False, whole[-1].last if whole else 0) == (found.stop.finished, found.stop.position.seq)
 
 
 @pytest.mark.parametrize("size", range(1, 201))
@@ -213,7 +213,7 @@ class Sealed(NamedTuple):
     range: tuple[int, int]
 
 
-def seal_of(mark: Mark, torn: bytes, **changed: object) -> RawBatch:
+def seal_of(mark: Position, torn: bytes, **changed: object) -> RawBatch:
     """Return the line that seals ``torn`` behind a mark, or one that says something else of it."""
     begin, end = mark.offset, mark.offset + len(torn)
     body = {"begin": begin, "end": end, "digest": sha256(torn).hexdigest()[:32]} | changed
@@ -224,13 +224,13 @@ def sealed_log(torn: bytes, **changed: object) -> Sealed:
     """Return a log of two batches, a torn range on lines of its own, its seal, and two more batches."""
     torn += b"" if torn.endswith(b"\n") else b"\n"
     before = BATCHES[:2]
-    seal = seal_of(before[-1].mark, torn, **changed)
-    after = batches_of(GROUPS[1], GROUPS[2], mark=seal.mark)
+    seal = seal_of(before[-1].position, torn, **changed)
+    after = batches_of(GROUPS[1], GROUPS[2], mark=seal.position)
     data = raw(before) + torn + seal.raw + raw(after)
     return Sealed(data, [*before, seal, *after], (before[-1].end, seal.offset))
 
 
-NESTED = seal_of(BATCHES[1].mark, b"torn\n")
+NESTED = seal_of(BATCHES[1].position, b"torn\n")
 TORN = {
     "half a line": LINES[4][:50],
     "half a batch": LINES[5] + LINES[6][:-40],
@@ -303,7 +303,7 @@ def test_a_seal_that_says_something_else_is_not_believed(changed: dict[str, obje
 @pytest.mark.parametrize("body", ["{}", "null", "[]", '{"begin":0}', '{"kind":"log.recovered"'])
 def test_a_seal_without_a_range_is_not_believed(body: str) -> None:
     """A line whose chain fits but that names no range, or is no JSON, seals nothing and breaks nothing."""
-    mark = BATCHES[1].mark._replace(offset=BATCHES[1].end + 5)
+    mark = BATCHES[1].position._replace(offset=BATCHES[1].end + 5)
     found = read(
         raw(BATCHES[:2]) + b"torn\n" + forge((f'"kind":"log.recovered","v":1,"body":{body}', None), mark=mark).raw
     )
@@ -329,14 +329,14 @@ def test_a_text_cannot_pass_for_a_seal() -> None:
     assert found.stop is not None
 
 
-def end_of(data: bytes) -> Mark | None:
+def end_of(data: bytes) -> Position | None:
     """Return what ``last_batch_end`` says of bytes as a file."""
-    return last_batch_end(file_of(data), len(data))
+    return find_last_batch_end(file_of(data), len(data))
 
 
 def test_the_end_of_a_log_is_where_a_scan_comes_to() -> None:
     """Cut at any byte, the last line tells the end of a whole log, and nothing of a torn one."""
-    marks = {batch.end: batch.mark for batch in BATCHES}
+    marks = {batch.end: batch.position for batch in BATCHES}
     assert [] == [size for size in range(len(LOG) + 1) if marks.get(size) != end_of(LOG[:size])]
 
 
@@ -345,7 +345,7 @@ def test_the_end_of_any_log_is_found(groups: list[list[Event]]) -> None:
     """Whatever the events are, the last line tells the same end as a scan of everything."""
     batches = batches_of(*([encode(event) for event in group] for group in groups))
     assert Read(batches, None, []) == read(raw(batches))
-    assert batches[-1].mark == end_of(raw(batches))
+    assert batches[-1].position == end_of(raw(batches))
 
 
 @pytest.mark.parametrize("short", [0, 1, 2, 100, MAX_LINE_BYTES - 5000, MAX_LINE_BYTES - 4000])
@@ -355,7 +355,7 @@ def test_the_end_behind_a_long_line_is_found(short: int) -> None:
     name = "n" * (MAX_LINE_BYTES - empty - short)
     batches = batches_of(GROUPS[1], [Draft("point.removed", 1, {"name": name})])
     assert MAX_LINE_BYTES - short == len(batches[1].raw)
-    assert batches[1].mark == end_of(raw(batches))
+    assert batches[1].position == end_of(raw(batches))
 
 
 @pytest.mark.parametrize("number", ["x", "-1", "0", "1.5", "1" * 5000])

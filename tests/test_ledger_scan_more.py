@@ -8,7 +8,7 @@ import os
 
 import pytest
 
-from tallybook.ledger.batches import found_of
+from tallybook.ledger.batches import to_line_batch
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.line import (
@@ -18,14 +18,14 @@ from tallybook.ledger.line import (
     MAX_LINE_BYTES,
     START,
     Draft,
-    Mark,
+    Position,
     RawBatch,
 )
 from tallybook.ledger.reading import damage, scan
-from tallybook.ledger.reading.damage import DamageIndex, Range
-from tallybook.ledger.reading.scan import Scan, last_batch_end
-from tallybook.ledger.storage.log_ends import fits, read_at
-from tallybook.ledger.storage.redaction import masked
+from tallybook.ledger.reading.damage import ByteRange, DamageIndex
+from tallybook.ledger.reading.scan import Scan, find_last_batch_end
+from tallybook.ledger.storage.log_ends import has_position, read_at
+from tallybook.ledger.storage.redaction import mask
 from test_ledger_line import Read, batches_of, file_of, forge, raw, read
 from test_ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 
@@ -67,14 +67,14 @@ def test_the_longest_batch_is_read_however_it_is_cut(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data))
     monkeypatch.setattr(scan, "CHUNK_BYTES", len(longest.data) + over)
     fd = file_of(LOG)
-    reading = Scan(fd, BATCHES[0].mark, len(LOG))
+    reading = Scan(fd, BATCHES[0].position, len(LOG))
     assert BATCHES[1:] == list(reading)
 
 
 @pytest.mark.parametrize(("field", "value"), [("seq", "4"), ("seq", "6"), ("part", "[1,2]"), ("part", "[2,1]")])
 def test_a_first_line_says_where_it_stands(field: str, value: str) -> None:
     """A batch whose chain fits is not given out if its first line has another seq, or another number of lines."""
-    right, wrong = (forge((BODY, None), mark=BATCHES[1].mark, head=head) for head in ({}, {field: value}))
+    right, wrong = (forge((BODY, None), mark=BATCHES[1].position, head=head) for head in ({}, {field: value}))
     assert [*BATCHES[:2], right] == read(raw([*BATCHES[:2], right])).batches
     found = read(raw([*BATCHES[:2], wrong]))
     assert BATCHES[:2] == found.batches
@@ -105,7 +105,7 @@ def test_a_stop_says_what_is_wrong_first(data: bytes, line: int, message: str, f
 def test_an_unfinished_batch_owes_no_text() -> None:
     """What was never acknowledged was never redacted, so nothing of it is taken for gone."""
     data = raw(BATCHES[:1]) + LINES[1]
-    looked = Scan(file_of(data), START, len(data), owed={"id-2"})
+    looked = Scan(file_of(data), START, len(data), pending={"id-2"})
     assert BATCHES[:1] == list(looked)
     assert looked.stop is not None
     assert "an unfinished batch: its end is missing" == looked.stop.problem.message
@@ -116,7 +116,7 @@ def test_a_stop_does_not_look_behind_the_end() -> None:
     log = sealed_log(b"\0" * 9)
     for end in range(len(log.data) + 1):
         looked = Scan(file_of(log.data), START, end)
-        assert Read(list(looked), looked.stop, looked.sealed) == read(log.data[:end]), f"up to {end}"
+        assert Read(list(looked), looked.stop, looked.sealed_ranges) == read(log.data[:end]), f"up to {end}"
 
 
 def test_a_seal_far_behind_the_end_is_not_looked_at() -> None:
@@ -124,7 +124,7 @@ def test_a_seal_far_behind_the_end_is_not_looked_at() -> None:
     log = sealed_log(b"torn" + b"\0" * 3 * MAX_LINE_BYTES)
     for end in (log.range[0] + 20, log.range[0] + MAX_LINE_BYTES):
         looked = Scan(file_of(log.data), START, end)
-        assert (log.batches[:2], []) == (list(looked), looked.sealed)
+        assert (log.batches[:2], []) == (list(looked), looked.sealed_ranges)
         assert looked.stop is not None
 
 
@@ -133,7 +133,7 @@ def test_a_file_that_became_shorter_ends_the_reading() -> None:
     looked = Scan(file_of(LOG), START, len(LOG) + 50)
     assert BATCHES == list(looked)
     assert looked.stop is not None
-    assert (BATCHES[-1].mark[:3], False) == (looked.stop.mark[:3], looked.stop.finished)
+    assert (BATCHES[-1].position[:3], False) == (looked.stop.position[:3], looked.stop.finished)
 
 
 def test_a_batch_is_looked_for_within_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,16 +164,16 @@ def test_every_sealed_range_has_its_own_seal() -> None:
     """Ranges that lie near each other are skipped one by one, whichever seal comes first, or begins and is torn."""
     first = sealed_log(b'torn\n"kind":"log.recovered" and more')
     torn = b"torn again\n"
-    mark = first.batches[-1].mark
+    mark = first.batches[-1].position
     second = seal_of(mark, torn)
-    last = batches_of([RATED], mark=second.mark)
+    last = batches_of([RATED], mark=second.position)
     found = read(first.data + torn + second.raw + raw(last))
     assert Read([*first.batches, second, *last], None, [first.range, (mark.offset, second.offset)]) == found
 
 
 def test_a_seal_has_one_chain_section() -> None:
     """A line whose last chain value proves all before it seals nothing if it has another before that."""
-    torn, mark = b"torn\n", BATCHES[1].mark
+    torn, mark = b"torn\n", BATCHES[1].position
     body = {"begin": mark.offset, "end": mark.offset + 5, "digest": sha256(torn).hexdigest()[:32]}
     what = f'"kind":"log.recovered","v":1,"body":{json.dumps(body, separators=(",", ":"))}'
     behind = mark._replace(offset=mark.offset + 5)
@@ -187,13 +187,13 @@ def test_a_seal_has_one_chain_section() -> None:
 def test_what_is_not_to_be_proven_is_read_by_its_form() -> None:
     """Batches come out as they stand, changed ones too, until a seq or a number of lines is not what is due."""
     log = sealed_log(b"torn")
-    whole = Scan(file_of(log.data), START, len(log.data), proven=False)
-    assert Read(log.batches, None, [log.range]) == Read(list(whole), whole.stop, whole.sealed)
+    whole = Scan(file_of(log.data), START, len(log.data), verify=False)
+    assert Read(log.batches, None, [log.range]) == Read(list(whole), whole.stop, whole.sealed_ranges)
     data = raw(BATCHES[:2]) + rechained(BATCHES[2]) + BATCHES[3].raw.replace(b"J*", b"K*")
-    changed = Scan(file_of(data), START, len(data), proven=False)
+    changed = Scan(file_of(data), START, len(data), verify=False)
     assert data == raw(changed)
     for wrong in (b"".join([*LINES[:4], *LINES[5:]]), LOG.replace(b"[1,3]", b"[1,2]"), LOG[:-1], LOG[:-40] + b"x" * 40):
-        looked = Scan(file_of(wrong), START, len(wrong), proven=False)
+        looked = Scan(file_of(wrong), START, len(wrong), verify=False)
         given = list(looked)
         assert BATCHES[: len(given)] == given
         assert looked.stop is not None
@@ -201,8 +201,8 @@ def test_what_is_not_to_be_proven_is_read_by_its_form() -> None:
 
 def test_a_text_that_is_owed_is_gone_although_nothing_is_proven() -> None:
     """Whoever does not ask for proofs is not given a text that must go either."""
-    owed = Scan(file_of(LOG), START, len(LOG), owed={"id-2"}, proven=False)
-    assert [BATCHES[0], BATCHES[1]._replace(data=masked(BATCHES[1].data, {"id-2"})), *BATCHES[2:]] == list(owed)
+    owed = Scan(file_of(LOG), START, len(LOG), pending={"id-2"}, verify=False)
+    assert [BATCHES[0], BATCHES[1]._replace(data=mask(BATCHES[1].data, {"id-2"})), *BATCHES[2:]] == list(owed)
 
 
 @pytest.mark.parametrize("size", [0, 1 << 30])
@@ -216,12 +216,12 @@ def test_a_long_log_is_proven_as_a_short_one_is(monkeypatch: pytest.MonkeyPatch,
 def test_a_text_that_is_owed_is_proven_without_its_value() -> None:
     """In the middle of its blotting out it reads as gone where it is owed, and is damage where it is not."""
     half = LOG.replace(b'{"salt', b"null  ", 1)
-    looked = Scan(file_of(half), START, len(half), owed={"id-2"})
+    looked = Scan(file_of(half), START, len(half), pending={"id-2"})
     found = list(looked)
-    assert ([batch.mark for batch in BATCHES], None) == ([batch.mark for batch in found], looked.stop)
-    assert (masked(BATCHES[1].data, {"id-2"}), BATCHES[2:]) == (found[1].data, found[2:])
+    assert ([batch.position for batch in BATCHES], None) == ([batch.position for batch in found], looked.stop)
+    assert (mask(BATCHES[1].data, {"id-2"}), BATCHES[2:]) == (found[1].data, found[2:])
     for owed in ((), {"id-1", "id-3"}):
-        looked = Scan(file_of(half), START, len(half), owed=owed)
+        looked = Scan(file_of(half), START, len(half), pending=owed)
         assert BATCHES[:1] == list(looked)
         assert looked.stop is not None
         assert "its text was changed: it does not fit its digest" == looked.stop.problem.message
@@ -232,7 +232,7 @@ def test_a_blotted_range_is_nothing_but_blanks() -> None:
     log = sealed_log(b"torn and more")
     begin, end = log.range
     blank = log.data[:begin] + b" " * (end - begin - 1) + log.data[end - 1 :]
-    batches = [*log.batches[:2], log.batches[2]._replace(blotted=True), *log.batches[3:]]
+    batches = [*log.batches[:2], log.batches[2]._replace(erased=True), *log.batches[3:]]
     assert Read(batches, None, [log.range]) == read(blank)
     for at in range(begin, end - 1):
         found = read(blank[:at] + b"x" + blank[at + 1 :])
@@ -258,31 +258,31 @@ def test_windows_change_no_count(monkeypatch: pytest.MonkeyPatch, window: int) -
         DamageIndex(fd, len(LOG)).line_number(offset) for offset in places
     ]
     for begin, end in zip(places, reversed(places), strict=True):
-        assert sha256(LOG[begin:end]).hexdigest()[:32] == Range(fd, begin).digest(end)
+        assert sha256(LOG[begin:end]).hexdigest()[:32] == ByteRange(fd, begin).digest(end)
     assert [1, 2, 3, 3] == [DamageIndex(file_of(b"\n\nx"), 3).line_number(offset) for offset in range(4)]
     fd = file_of(b"X" + b" " * 20 + b"\t")
     ranges = [(begin, end) for begin in range(25) for end in range(begin, 25)]
     blank = [(begin, end) for begin, end in ranges if begin == end or 1 <= begin < end <= 21]
-    assert blank == [(begin, end) for begin, end in ranges if Range(fd, begin).is_blotted(end)]
+    assert blank == [(begin, end) for begin, end in ranges if ByteRange(fd, begin).is_blank(end)]
 
 
 def test_a_mark_fits_where_its_chain_stands() -> None:
     """The chain value ends at the offset, to the byte; nothing is asked of the beginning."""
     fd = file_of(LOG)
-    marks = [START, *(batch.mark for batch in BATCHES)]
-    assert [True] * 5 == [fits(fd, mark) for mark in marks]
+    marks = [START, *(batch.position for batch in BATCHES)]
+    assert [True] * 5 == [has_position(fd, mark) for mark in marks]
     beside = [mark._replace(offset=mark.offset + by) for mark in marks[1:] for by in (-1, 1)]
-    assert [False] * 8 == [fits(fd, mark) for mark in beside]
-    assert not fits(fd, BATCHES[0].mark._replace(chain="0" * 32))
-    assert not fits(fd, Mark(1, "0" * 32, 10))
-    assert fits(file_of(BATCHES[0].chain.encode() + CHAIN_END), Mark(1, BATCHES[0].chain, 35))
+    assert [False] * 8 == [has_position(fd, mark) for mark in beside]
+    assert not has_position(fd, BATCHES[0].position._replace(chain="0" * 32))
+    assert not has_position(fd, Position(1, "0" * 32, 10))
+    assert has_position(file_of(BATCHES[0].chain.encode() + CHAIN_END), Position(1, BATCHES[0].chain, 35))
 
 
 def test_the_end_is_looked_for_before_the_offset() -> None:
     """What stands behind the offset at which a log is said to end is not looked at."""
-    marks = {batch.end: batch.mark for batch in BATCHES}
+    marks = {batch.end: batch.position for batch in BATCHES}
     sizes = range(len(LOG) + 1)
-    assert [marks.get(size) for size in sizes] == [last_batch_end(file_of(LOG), size) for size in sizes]
+    assert [marks.get(size) for size in sizes] == [find_last_batch_end(file_of(LOG), size) for size in sizes]
 
 
 @pytest.mark.parametrize("size", [1023, 1024, 1025, 1026, MAX_LINE_BYTES - 1, MAX_LINE_BYTES])
@@ -290,7 +290,7 @@ def test_the_end_of_a_single_line_is_found(size: int) -> None:
     """A log of one line of any length has its end there."""
     empty = len(batches_of([Draft("point.removed", 1, {"name": ""})])[0].raw)
     batches = batches_of([Draft("point.removed", 1, {"name": "n" * (size - empty)})])
-    assert (size, batches[0].mark) == (len(raw(batches)), end_of(raw(batches)))
+    assert (size, batches[0].position) == (len(raw(batches)), end_of(raw(batches)))
 
 
 def test_no_flipped_bit_makes_an_end() -> None:
@@ -298,7 +298,7 @@ def test_no_flipped_bit_makes_an_end() -> None:
     begin, chain = len(LOG) - len(LINES[-1]), len(LOG) - len(CHAIN_END) - 32
     found = {offset: end_of(data) for offset, _, data in flips(LOG, begin, len(LOG)) if end_of(data) is not None}
     assert [*range(chain, chain + 32)] == sorted(found)
-    assert {BATCHES[-1].mark._replace(chain="")} == {mark._replace(chain="") for mark in found.values() if mark}
+    assert {BATCHES[-1].position._replace(chain="")} == {mark._replace(chain="") for mark in found.values() if mark}
 
 
 @pytest.mark.parametrize(
@@ -322,16 +322,16 @@ def test_a_last_line_in_another_form_is_no_end(last: bytes) -> None:
 def test_an_end_behind_many_bytes_is_found() -> None:
     """A last line that is longer than the first look tells its end behind any number of other lines."""
     batches = batches_of(GROUPS[1], *[GROUPS[0]] * 9, [Draft("point.removed", 1, {"name": "n" * 2000})])
-    assert batches[-1].mark == end_of(raw(batches))
+    assert batches[-1].position == end_of(raw(batches))
 
 
 def test_batches_come_one_by_one_or_as_they_were_read() -> None:
     """A run is as many as were read at once; taken by lines or as bytes, a batch tells the same of itself."""
     (run,) = Scan(file_of(LOG), START, len(LOG)).runs()
-    assert BATCHES == [found.batch for found in run.found]
-    for batch, found in zip(BATCHES, run.found, strict=True):
-        assert found == found_of(batch)
-        assert (batch.data, batch.end, batch.mark) == (found.data, found.end, found.mark)
+    assert BATCHES == [found.batch for found in run.batches]
+    for batch, found in zip(BATCHES, run.batches, strict=True):
+        assert found == to_line_batch(batch)
+        assert (batch.data, batch.end, batch.position) == (found.data, found.end, found.position)
     each = iter(Scan(file_of(LOG), START, len(LOG)))
     assert BATCHES[0] == next(each)
     assert BATCHES[1:] == list(each)
@@ -341,10 +341,10 @@ def test_a_run_says_whether_a_text_may_be_gone() -> None:
     """One that was blotted out, one that is owed, or a sealed range: of all other runs nobody need ask."""
 
     def may_be(data: bytes, owed: str = "") -> list[bool]:
-        return [run.gone for run in Scan(file_of(data), START, len(data), owed={owed} - {""}).runs()]
+        return [run.lacks_text for run in Scan(file_of(data), START, len(data), pending={owed} - {""}).runs()]
 
     assert [False] == may_be(LOG)
-    assert [True] == may_be(masked(LOG[: ENDS[2]], {"id-2"}) + LOG[ENDS[2] :])
+    assert [True] == may_be(mask(LOG[: ENDS[2]], {"id-2"}) + LOG[ENDS[2] :])
     assert [True] == may_be(LOG, "id-2")
     assert [False] == may_be(LOG, "id-3")
     assert [False, True, False] == may_be(sealed_log(b"torn").data)

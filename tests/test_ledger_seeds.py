@@ -12,36 +12,36 @@ from hypothesis import strategies as st
 import pytest
 
 from reference_model import book, migrate, point
-from tallybook.ledger.decisions.legacy_import import HEADING, Legacy, LegacyItem, read_legacy, seed_events
+from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, LegacyItem, read_legacy, seed_events
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import MAX_INT, Event, ItemSkipped, PlaybookAdopted, PointSeeded
 from tallybook.ledger.line import START, Stamp, frame
-from tallybook.ledger.names import usable_name
+from tallybook.ledger.names import is_usable_name
 
 
-def read(*items: object, **top: object) -> Legacy:
+def read(*items: object, **top: object) -> LegacyFile:
     """Return what is read from a playbook of these items."""
     return read_legacy(json.dumps({"key_points": items, **top}).encode())
 
 
-def read_text(text: str) -> Legacy:
+def read_text(text: str) -> LegacyFile:
     """Return what is read from a file with this text."""
     return read_legacy(text.encode())
 
 
-def entries(legacy: Legacy) -> list[dict[str, Any]]:
+def entries(legacy: LegacyFile) -> list[dict[str, Any]]:
     """Return the entries as the specification writes them."""
     return [attrs.asdict(item.point) for item in legacy.items]
 
 
-def only(legacy: Legacy) -> LegacyItem:
+def only(legacy: LegacyFile) -> LegacyItem:
     """Return the one entry of a file."""
     (item,) = legacy.items
     return item
 
 
-def messages(legacy: Legacy) -> list[str]:
+def messages(legacy: LegacyFile) -> list[str]:
     """Return the problems as a person reads them."""
     return [str(problem) for problem in legacy.problems]
 
@@ -348,7 +348,7 @@ WELL_FORMED = st.lists(
 )
 
 
-def read_or_refuse(doc: object) -> Legacy:
+def read_or_refuse(doc: object) -> LegacyFile:
     """Return what is read from any JSON; an example that is no playbook ends here, with one line that says so."""
     try:
         return read_legacy(json.dumps(doc).encode())
@@ -374,7 +374,7 @@ def test_a_well_formed_file_is_read_as_the_specification_says(items: list[Any]) 
 def test_any_json_is_read_or_refused(doc: Any) -> None:
     """INV-SCORE-001, -002, -004: what is read is canonical, no item is lost, and the events survive the ledger."""
     legacy = read_or_refuse(doc)
-    names = {item.point.name for item in legacy.items if usable_name(item.point.name)}
+    names = {item.point.name for item in legacy.items if is_usable_name(item.point.name)}
     assert len(legacy.items) == len(names)
     for item in legacy.items:
         assert item.point.text.strip()

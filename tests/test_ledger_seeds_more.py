@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reference_model import point
-from tallybook.ledger.decisions.legacy_import import HEADING, Legacy, read_legacy
+from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, read_legacy
 from tallybook.ledger.errors import BadInputError
 from test_ledger_seeds import entries, messages, read, read_text
 
@@ -65,7 +65,7 @@ def test_a_hundred_levels_are_read_and_no_more() -> None:
         read_text(f'{{"key_points":[{"[" * 99}{"]" * 99}]}}')
 
 
-def sections(text: str) -> Legacy:
+def sections(text: str) -> LegacyFile:
     """Return what is read from a playbook with these sections."""
     return read_text(f'{{"sections":{text}}}')
 

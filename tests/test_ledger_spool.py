@@ -18,12 +18,12 @@ LATER = "2026-11-21T20:17:04.000000Z"
 def test_what_was_put_waits(tmp_path: Path) -> None:
     """It reads as it was sent, with its time and id."""
     path = spool.put(tmp_path, AT, "id-1", REQUESTS)
-    assert ([spool.Waiting(str(path), "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+    assert ([spool.SpoolFile(str(path), "id-1", AT, REQUESTS)], []) == spool.read_files(tmp_path)
 
 
 def test_nothing_waits_where_there_is_no_spool(tmp_path: Path) -> None:
     """Looking creates no folder."""
-    assert ([], []) == spool.waiting(tmp_path)
+    assert ([], []) == spool.read_files(tmp_path)
     assert [] == list(tmp_path.iterdir())
 
 
@@ -32,7 +32,7 @@ def test_requests_wait_by_time_and_then_by_id(tmp_path: Path) -> None:
     for at, id_ in [(LATER, "a"), (AT, "c"), (AT, "b"), (LATER, "d")]:
         spool.put(tmp_path, at, id_, REQUESTS)
     assert [(AT, "b"), (AT, "c"), (LATER, "a"), (LATER, "d")] == [
-        (one.at, one.id) for one in spool.waiting(tmp_path)[0]
+        (one.at, one.id) for one in spool.read_files(tmp_path)[0]
     ]
 
 
@@ -40,10 +40,10 @@ def test_what_is_done_waits_no_more(tmp_path: Path) -> None:
     """The others stay, and to be done twice does no harm."""
     for id_ in "ab":
         spool.put(tmp_path, AT, id_, REQUESTS)
-    first, second = spool.waiting(tmp_path)[0]
+    first, second = spool.read_files(tmp_path)[0]
     for _ in range(2):
-        spool.done([first])
-    assert [second] == spool.waiting(tmp_path)[0]
+        spool.remove_files([first])
+    assert [second] == spool.read_files(tmp_path)[0]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_cannot_be_read_is_named_and_stays(tmp_path: Path, data: bytes) -> 
     good = spool.put(tmp_path, AT, "good", REQUESTS)
     bad = tmp_path / "spool" / "bad.json"
     bad.write_bytes(data)
-    waiting, problems = spool.waiting(tmp_path)
+    waiting, problems = spool.read_files(tmp_path)
     assert ([good], ["spool/bad.json"]) == ([one.path for one in waiting], [problem.source for problem in problems])
     assert data == bad.read_bytes()
 
@@ -64,7 +64,7 @@ def test_what_cannot_be_read_is_named_and_stays(tmp_path: Path, data: bytes) -> 
 def test_a_folder_in_the_spool_is_a_problem(tmp_path: Path) -> None:
     """It is named and left alone."""
     (tmp_path / "spool" / "x.json").mkdir(parents=True)
-    waiting, problems = spool.waiting(tmp_path)
+    waiting, problems = spool.read_files(tmp_path)
     assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
 
 
@@ -72,7 +72,9 @@ def test_a_problem_says_what_is_wrong(tmp_path: Path) -> None:
     """It names the file and what kind of wrong it is, and says that nothing was done to it."""
     (tmp_path / "spool").mkdir()
     (tmp_path / "spool" / "bad.json").write_bytes(b"{")
-    assert [Problem("spool/bad.json", "cannot be read: JSONDecodeError; it stays there")] == spool.waiting(tmp_path)[1]
+    assert [Problem("spool/bad.json", "cannot be read: JSONDecodeError; it stays there")] == spool.read_files(tmp_path)[
+        1
+    ]
 
 
 def test_only_the_spools_own_files_wait(tmp_path: Path) -> None:
@@ -80,7 +82,7 @@ def test_only_the_spools_own_files_wait(tmp_path: Path) -> None:
     path = Path(spool.put(tmp_path, AT, "id-1", REQUESTS))
     for name in (".hidden.json", "notes.txt"):
         (tmp_path / "spool" / name).write_bytes(path.read_bytes())
-    assert ([spool.Waiting(str(path), "id-1", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+    assert ([spool.SpoolFile(str(path), "id-1", AT, REQUESTS)], []) == spool.read_files(tmp_path)
 
 
 def test_what_another_process_took_in_meanwhile_waits_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,7 +91,7 @@ def test_what_another_process_took_in_meanwhile_waits_no_more(tmp_path: Path, mo
     listed = [path.name for path in paths]
     paths[0].unlink()
     monkeypatch.setattr(os, "listdir", lambda _: listed)
-    assert ([spool.Waiting(str(paths[1]), "b", AT, REQUESTS)], []) == spool.waiting(tmp_path)
+    assert ([spool.SpoolFile(str(paths[1]), "b", AT, REQUESTS)], []) == spool.read_files(tmp_path)
 
 
 def test_a_file_in_the_spool_has_a_name_for_every_system(tmp_path: Path) -> None:
@@ -108,7 +110,7 @@ def test_an_unfinished_file_does_not_wait(tmp_path: Path, monkeypatch: pytest.Mo
         patch.setattr(os, "fsync", end)
         with pytest.raises(KeyboardInterrupt):
             spool.put(tmp_path, AT, "id-1", REQUESTS)
-    assert ([], []) == spool.waiting(tmp_path)
+    assert ([], []) == spool.read_files(tmp_path)
 
 
 def test_a_spool_that_cannot_be_made_is_told(tmp_path: Path) -> None:
@@ -123,7 +125,7 @@ def test_a_spool_that_is_a_link_is_neither_filled_nor_read(tmp_path: Path) -> No
     """What waits behind it is another ledger's; it is a problem, and nothing is put there."""
     spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
     (tmp_path / "spool").symlink_to(tmp_path / "other" / "spool")
-    waiting, problems = spool.waiting(tmp_path)
+    waiting, problems = spool.read_files(tmp_path)
     told = f"{tmp_path / 'spool'}: is a symbolic link; the ledger is never followed out of its folder"
     assert ([], [Problem("spool", told)]) == (waiting, problems)
     with pytest.raises(CannotWriteError, match="is a symbolic link"):
@@ -136,7 +138,7 @@ def test_a_link_in_the_spool_is_not_read(tmp_path: Path) -> None:
     path = spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
     (tmp_path / "spool").mkdir()
     (tmp_path / "spool" / "x.json").symlink_to(path)
-    waiting, problems = spool.waiting(tmp_path)
+    waiting, problems = spool.read_files(tmp_path)
     assert ([], ["spool/x.json"]) == (waiting, [problem.source for problem in problems])
 
 
@@ -147,7 +149,7 @@ def test_half_of_a_surrogate_pair_is_refused(tmp_path: Path) -> None:
     where, what, hint = str(told.value).rpartition(": surrogates not allowed; ")
     assert where.startswith(f"{tmp_path / 'spool' / '2026-11-21T201703.123456Z-id-1.json'}: ")
     assert (": surrogates not allowed; ", "nothing was recorded") == (what, hint)
-    assert ([], []) == spool.waiting(tmp_path)
+    assert ([], []) == spool.read_files(tmp_path)
 
 
 def test_what_waits_is_private_and_flushed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

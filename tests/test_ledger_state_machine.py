@@ -97,7 +97,7 @@ class BackEnds(RuleBasedStateMachine):
     @rule()
     def forget_the_keys(self) -> None:
         """Delete what may be deleted at any time."""
-        folder = caches.find(self.folder)
+        folder = caches.find_folder(self.folder)
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -111,7 +111,7 @@ class BackEnds(RuleBasedStateMachine):
     @rule(data=st.data(), drafts=DRAFTS)
     def tear_within_a_batch(self, data: st.DataObject, drafts: list[Draft]) -> None:
         """Leave a batch that would have fitted, but for its last bytes."""
-        end = list(self.jsonl.read())[-1].mark
+        end = list(self.jsonl.read())[-1].position
         stamp = Stamp(end, self.clock().at, BY, lambda: "0" * 36, lambda: "0" * 16, "k1")
         whole = frame(drafts, stamp).raw
         # The last bytes, the batch's proof, are where a cut is hardest to tell from a whole batch.

@@ -10,8 +10,16 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.ledger.telemetry import mapping
-from tallybook.ledger.telemetry.lenient import number
-from tallybook.ledger.telemetry.mapping import GAUGES, OK, TABLE, Row, measured, row_of, stem
+from tallybook.ledger.telemetry.lenient import read_number
+from tallybook.ledger.telemetry.mapping import (
+    GAUGES,
+    SUCCESS,
+    TABLE,
+    Row,
+    find_row,
+    normalize_type,
+    read_metrics,
+)
 from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
@@ -28,9 +36,9 @@ def pair(measure: str, counts: Mapping[str, int]) -> dict[str, int]:
 
 def read(type_: str, component: str = "", *areas: dict[str, Any]) -> str:
     """Return what an event says, as JSON: 1, 1.0 and true differ."""
-    row = row_of(type_, component)
+    row = find_row(type_, component)
     assert row is not None, type_
-    return json.dumps(measured(row, areas or ({},)), sort_keys=True)
+    return json.dumps(read_metrics(row, areas or ({},)), sort_keys=True)
 
 
 def told(metrics: Mapping[str, float]) -> str:
@@ -210,13 +218,13 @@ def test_an_event_carries_measures(
 
 def test_every_row_and_every_type_is_tested() -> None:
     """The tests of this file know each type of the table, and no type stands in it twice for one component."""
-    types = [(type_, row.of) for row in TABLE for type_ in row.types]
+    types = [(type_, row.component) for row in TABLE for type_ in row.types]
     tested = {type_ for types in (*dict(ALWAYS), *(row[0] for row in OUTCOMES)) for type_ in types.split()}
     tested |= {"evolution_implement", "evolution_implemented", "evolution_applied", *NAMED, *WHOLE}
     assert len(types) == len(set(types))
     assert tested == {type_ for type_, _ in types}
     # Each is found by its own name: no spelling of the table is one that becomes another.
-    assert [] == [type_ for type_, _ in types if stem(type_) != type_ and row_of(type_, "") is None]
+    assert [] == [type_ for type_, _ in types if normalize_type(type_) != type_ and find_row(type_, "") is None]
 
 
 NAMED = ("metric", "gauge", "counter", "timing", "measurement")
@@ -285,13 +293,13 @@ def test_a_type_has_many_spellings(type_: str) -> None:
 )
 def test_a_type_is_known_by_its_last_word(type_: str, stem_: str) -> None:
     """A word that stands alone is no ending."""
-    assert stem_ == stem(type_)
+    assert stem_ == normalize_type(type_)
 
 
 @pytest.mark.parametrize("type_", ["", "coffee_made", "no_drift_detected", "drift", "milestone", "x" * 200])
 def test_an_unknown_type_has_no_row(type_: str) -> None:
     """Nothing is guessed from a part of it."""
-    assert row_of(type_, "AC-02") is None
+    assert find_row(type_, "AC-02") is None
 
 
 @pytest.mark.parametrize(
@@ -328,8 +336,8 @@ def test_what_lies_too_deep_is_not_looked_for() -> None:
 
 def test_a_share_is_two_counters() -> None:
     """Each event counts once, for the measure where it went well, or never."""
-    well, never = mapping._pair("accuracy", "a", "b"), mapping._missed("accuracy", "c")
-    assert Row(("a", "b"), {"accuracy_count": OK, "accuracy_total": 1}) == well
+    well, never = mapping._ratio_row("accuracy", "a", "b"), mapping._failure_row("accuracy", "c")
+    assert Row(("a", "b"), {"accuracy_count": SUCCESS, "accuracy_total": 1}) == well
     assert Row(("c",), {"accuracy_count": 0, "accuracy_total": 1}) == never
 
 
@@ -341,7 +349,7 @@ def test_the_measures_are_the_documents() -> None:
 @given(st.sampled_from([row.types[0] for row in TABLE]), st.text(), st.dictionaries(st.text(), JSON, max_size=5))
 def test_whatever_an_event_carries_numbers_come_of_it(type_: str, component: str, data: dict[str, Any]) -> None:
     """Nothing raises, and every value is one that the ledger can hold."""
-    row = row_of(type_, component)
+    row = find_row(type_, component)
     assert row is not None
-    found = measured(row, [data, {"metadata": data}])
-    assert found == {name: number(value) for name, value in found.items()}
+    found = read_metrics(row, [data, {"metadata": data}])
+    assert found == {name: read_number(value) for name, value in found.items()}

@@ -15,17 +15,17 @@ from tallybook.ledger.line import (
     FREE_CHARS,
     START,
     Draft,
-    Mark,
+    Position,
     RawBatch,
-    chain_of,
+    compute_chain,
     frame,
     head_field,
-    lines_of,
     split_line,
+    split_lines,
 )
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 from test_ledger_line import batches_of, forge, raw, stamp
 
 if TYPE_CHECKING:
@@ -39,19 +39,19 @@ BATCHES = batches_of(
     [RATED],
 )
 LOG = raw(BATCHES)
-LAST = BATCHES[-1].mark
-TEXT = split_line(lines_of(BATCHES[1].data)[0])[2] or b""
+LAST = BATCHES[-1].position
+TEXT = split_line(split_lines(BATCHES[1].data)[0])[2] or b""
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_002"}'
 STARRED = '"kind":"point.starred","v":1,"body":{}'
-SHORT = BATCHES[1].mark
+SHORT = BATCHES[1].position
 
 
 @pytest.fixture
 def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
     """Return what writes a ledger's bytes, and a head that acknowledges up to a mark, and opens it."""
 
-    def write(data: bytes | None, head: Mark | bytes | None = LAST) -> JsonlLog:
+    def write(data: bytes | None, head: Position | bytes | None = LAST) -> JsonlLog:
         if data is not None:
             (tmp_path / "events.jsonl").write_bytes(data)
         if head is not None:
@@ -86,7 +86,7 @@ def test_a_whole_ledger_is_whole(ledger: Callable[..., JsonlLog]) -> None:
 
 
 @pytest.mark.parametrize("head", [None, START], ids=["without a head", "with a fresh head"])
-def test_no_ledger_is_whole(ledger: Callable[..., JsonlLog], head: Mark | None) -> None:
+def test_no_ledger_is_whole(ledger: Callable[..., JsonlLog], head: Position | None) -> None:
     """Where nothing was ever acknowledged nothing is missing."""
     verdict = verify(ledger(None, head))
     assert (True, 0, START, ()) == (verdict.ok, verdict.events, verdict.head, verdict.notes)
@@ -126,7 +126,7 @@ def test_a_changed_line_is_damage_and_named(ledger: Callable[..., JsonlLog]) -> 
     """A line before the head that was changed is named with line and seq; what stands before it verifies."""
     verdict = verify(ledger(LOG.replace(b'"added":1', b'"added":2')))
     problem = Problem("events.jsonl:3", "was changed: its bytes do not fit its checksum", 3, 3)
-    assert ((problem,), 1, BATCHES[0].mark) == (verdict.problems, verdict.events, verdict.head)
+    assert ((problem,), 1, BATCHES[0].position) == (verdict.problems, verdict.events, verdict.head)
 
 
 def test_a_changed_text_is_damage(ledger: Callable[..., JsonlLog]) -> None:
@@ -163,8 +163,8 @@ def test_a_sealed_range_is_noted(ledger: Callable[..., JsonlLog]) -> None:
     torn, begin = b"torn\n", len(LOG)
     body = {"begin": begin, "end": begin + 5, "digest": sha256(torn).hexdigest()[:32]}
     seal = frame([Draft("log.recovered", 1, body)], stamp(LAST._replace(offset=begin + 5)))
-    verdict = verify(ledger(LOG + torn + seal.raw, seal.mark))
-    assert (True, 5, seal.mark) == (verdict.ok, verdict.events, verdict.head)
+    verdict = verify(ledger(LOG + torn + seal.raw, seal.position))
+    assert (True, 5, seal.position) == (verdict.ok, verdict.events, verdict.head)
     assert (f"5 bytes from offset {begin} on were sealed unread",) == verdict.notes
 
 
@@ -184,7 +184,7 @@ def test_without_a_head_only_an_end_can_be_torn(ledger: Callable[..., JsonlLog],
 
 
 @pytest.mark.parametrize("mark", [LAST._replace(chain="0" * 32), SHORT._replace(offset=SHORT.offset - 9)])
-def test_a_log_that_is_not_the_acknowledged_one_is_damage(ledger: Callable[..., JsonlLog], mark: Mark) -> None:
+def test_a_log_that_is_not_the_acknowledged_one_is_damage(ledger: Callable[..., JsonlLog], mark: Position) -> None:
     """A log that was replaced by another whole one does not have the chain that the head names."""
     (problem,) = verify(ledger(LOG, mark)).problems
     assert f"does not have the chain {mark.chain} that was acknowledged at seq {mark.seq}" == problem.message
@@ -193,7 +193,7 @@ def test_a_log_that_is_not_the_acknowledged_one_is_damage(ledger: Callable[..., 
 def test_a_clock_that_ran_back_is_noted(ledger: Callable[..., JsonlLog]) -> None:
     """Time does not decide anything, so a clock that was set back is worth a note and no more."""
     batch = frame([RATED], stamp(LAST, at="2026-11-21T18:17:03.000000Z"))
-    verdict = verify(ledger(behind(batch), batch.mark))
+    verdict = verify(ledger(behind(batch), batch.position))
     assert (True, ("seq 5: the clock stood 7,200 s before the line above it",)) == (verdict.ok, verdict.notes)
 
 
@@ -213,7 +213,7 @@ def test_a_repeated_id_is_damage_on_a_continued_line_too(ledger: Callable[..., J
 def test_a_repeated_key_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     """A delivery is in a log once; its second coming is named."""
     one = frame([RATED], stamp(LAST, key="once"))
-    two = frame([RATED], stamp(one.mark, key="once"))
+    two = frame([RATED], stamp(one.position, key="once"))
     (problem,) = verify(ledger(behind(one, two))).problems
     assert Problem("events.jsonl: seq 6", "repeats the key once", 6) == problem
 
@@ -229,8 +229,8 @@ def test_a_redacted_text_is_no_damage(ledger: Callable[..., JsonlLog]) -> None:
     """The text is gone, an event says so, and everything else still proves itself."""
     data = LOG.replace(TEXT, b"null".ljust(len(TEXT)))
     redacted = frame([encode(EventRedacted(head_field(BATCHES[1].data, b"id"), "a name"))], stamp(LAST))
-    verdict = verify(ledger(data + redacted.raw, redacted.mark))
-    assert (True, 5, [(2, 5)]) == (verdict.ok, verdict.events, [(one.seq, one.said.seq) for one in verdict.redacted])
+    verdict = verify(ledger(data + redacted.raw, redacted.position))
+    assert (True, 5, [(2, 5)]) == (verdict.ok, verdict.events, [(one.seq, one.record.seq) for one in verdict.redacted])
 
 
 def test_a_text_that_is_gone_without_a_redaction_is_damage(ledger: Callable[..., JsonlLog]) -> None:
@@ -287,7 +287,7 @@ def test_only_what_verifies_is_counted(ledger: Callable[..., JsonlLog]) -> None:
     """A line that no Tallybook wrote does not count as an event that verifies, nor does what follows it."""
     for what, repeated in (('"kind":"point.removed","v":1,"body":{}', '"id-5"'), (BODY, '"id-2"')):
         bad = forge((what, None), mark=LAST, head={"id": repeated})
-        verdict = verify(ledger(behind(bad, frame([RATED], stamp(bad.mark)))))
+        verdict = verify(ledger(behind(bad, frame([RATED], stamp(bad.position)))))
         assert (False, 4, LAST) == (verdict.ok, verdict.events, verdict.head)
 
 
@@ -307,8 +307,8 @@ def test_a_line_within_a_batch_that_is_out_of_place_is_damage(
     """Every line says its own seq and part, and has its own checksum, whatever the chain over the batch says."""
     first, _, second = BATCHES[1].data.partition(b"\n")
     data = first + b"\n" + second.replace(old, new)
-    batch = RawBatch(2, 3, chain_of(BATCHES[0].chain, data), BATCHES[1].offset, data)
-    verdict = verify(ledger(BATCHES[0].raw + batch.raw, batch.mark))
+    batch = RawBatch(2, 3, compute_chain(BATCHES[0].chain, data), BATCHES[1].offset, data)
+    verdict = verify(ledger(BATCHES[0].raw + batch.raw, batch.position))
     assert (False, {3}) == (verdict.ok, {problem.seq for problem in verdict.problems})
 
 

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tallybook.ledger import verify as verifying
+from tallybook.ledger import verification as verifying
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import NewerLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import START, Draft, Mark, lines_of, split_line
+from tallybook.ledger.line import START, Draft, Position, split_line, split_lines
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
-from tallybook.ledger.storage.redaction import Owed, owe
-from tallybook.ledger.verify import Verdict, salvage, verify
+from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
+from tallybook.ledger.verification import Verdict, salvage, verify
 from test_ledger_line import batches_of, forge, raw
 from test_ledger_redact import begun, put, strike
 
@@ -34,7 +34,7 @@ BATCHES = batches_of(
     [RATED],
 )
 LOG = raw(BATCHES)
-LAST = BATCHES[-1].mark
+LAST = BATCHES[-1].position
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 CHANGED = "was changed: its bytes do not fit its checksum"
 UNCANONICAL = "its chain fits, but it is not canonical JSON"
@@ -46,7 +46,7 @@ BLOTTED = "its text was blotted out, and no event.redacted says so"
 def ledger(tmp_path: Path) -> Callable[..., JsonlLog]:
     """Return what writes a ledger's bytes and a head that acknowledges up to a mark, and opens it."""
 
-    def write(data: bytes | None, head: Mark | None = LAST) -> JsonlLog:
+    def write(data: bytes | None, head: Position | None = LAST) -> JsonlLog:
         if data is not None:
             (tmp_path / "events.jsonl").write_bytes(data)
         if head is not None:
@@ -68,7 +68,7 @@ def told(verdict: Verdict, message: str) -> list[int | None]:
 
 def blotted(data: bytes) -> bytes:
     """Return the log with its text blotted out."""
-    value = split_line(lines_of(BATCHES[1].data)[0])[2] or b""
+    value = split_line(split_lines(BATCHES[1].data)[0])[2] or b""
     return data.replace(value, b"null".ljust(len(value)))
 
 
@@ -108,10 +108,10 @@ def test_damage_hides_nothing_behind_it(ledger: Callable[..., JsonlLog], number:
     batch = BATCHES[number]
     changed = raw(BATCHES[:number]) + batch.raw.replace(b'"id":"id', b'"id":"di', 1) + raw(BATCHES[number + 1 :])
     again = forge((BODY, None), mark=LAST, head={"id": '"id-1"'})
-    verdict = verify(ledger(changed + again.raw, again.mark))
+    verdict = verify(ledger(changed + again.raw, again.position))
     problem = Problem(f"events.jsonl:{batch.first}", CHANGED, batch.first, batch.first)
     assert (problem, seen(7, "repeats the id id-1")) == verdict.problems
-    assert (BATCHES[number - 1].last, BATCHES[number - 1].mark) == (verdict.events, verdict.head)
+    assert (BATCHES[number - 1].last, BATCHES[number - 1].position) == (verdict.events, verdict.head)
     assert ((batch.first, batch.last),) == verdict.missing
     assert ({} if number == 3 else {"point.starred/1": 1}) == verdict.unknown_kinds
 
@@ -119,8 +119,8 @@ def test_damage_hides_nothing_behind_it(ledger: Callable[..., JsonlLog], number:
 def test_a_batch_that_fits_no_class_hides_nothing_behind_it(ledger: Callable[..., JsonlLog]) -> None:
     """It is one problem, and the batches behind it are looked at all the same."""
     bad = forge(('"kind":"point.removed","v":1,"body":{"name":7}', None), mark=LAST)
-    more = batches_of([STARRED], [STARRED], mark=bad.mark)
-    verdict = verify(ledger(LOG + raw([bad, *more]), more[-1].mark))
+    more = batches_of([STARRED], [STARRED], mark=bad.position)
+    verdict = verify(ledger(LOG + raw([bad, *more]), more[-1].position))
     assert [7] == [problem.seq for problem in verdict.problems]
     assert {"point.starred/1": 3} == verdict.unknown_kinds
     assert (6, LAST, ()) == (verdict.events, verdict.head, verdict.missing)
@@ -155,7 +155,7 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
     """The file and what to do are told."""
     opened = batches_of([encode(LedgerOpened("ledger-1", 2))])
     with pytest.raises(NewerLedgerError) as caught:
-        verify(ledger(raw(opened), opened[0].mark))
+        verify(ledger(raw(opened), opened[0].position))
     expected = "events.jsonl: written in ledger format 2, this Tallybook knows up to 1; upgrade Tallybook"
     assert expected == str(caught.value)
 
@@ -164,20 +164,20 @@ def test_a_key_stands_on_the_first_line_only(ledger: Callable[..., JsonlLog]) ->
     """One on a later line of a batch is not where a writer puts it."""
     batch = forge((BODY, None), (BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
     assert 2 == batch.data.count(b'"key":"k"')
-    assert [8] == told(verify(ledger(LOG + batch.raw, batch.mark)), MISPLACED)
+    assert [8] == told(verify(ledger(LOG + batch.raw, batch.position)), MISPLACED)
     batch = forge((BODY, None), mark=LAST, head={"id": '"id-7","key":"k"'})
-    assert verify(ledger(LOG + batch.raw, batch.mark)).ok
+    assert verify(ledger(LOG + batch.raw, batch.position)).ok
 
 
 def test_each_line_is_judged_by_itself(ledger: Callable[..., JsonlLog]) -> None:
     """The same fault on line after line is named on each; a good one that comes again is good again."""
     odd: dict[str, Any] = {"by": '{"rater": "test"}'}
     first = forge((BODY, None), (BODY, None), mark=LAST, head=odd)
-    second = forge((BODY, None), mark=first.mark, head=odd)
-    assert [7, 8, 9] == told(verify(ledger(LOG + raw([first, second]), second.mark)), UNCANONICAL)
+    second = forge((BODY, None), mark=first.position, head=odd)
+    assert [7, 8, 9] == told(verify(ledger(LOG + raw([first, second]), second.position)), UNCANONICAL)
     spaced = BODY.replace(":{", ": {")
     batch = forge((BODY, None), (spaced, None), (spaced, None), (BODY, None), mark=LAST)
-    assert [8, 9] == told(verify(ledger(LOG + batch.raw, batch.mark)), UNCANONICAL)
+    assert [8, 9] == told(verify(ledger(LOG + batch.raw, batch.position)), UNCANONICAL)
 
 
 @pytest.mark.parametrize(("entries", "judged"), [(65_536, 4), (3, 5), (2, 8), (1, 8), (0, 14)])
@@ -192,12 +192,12 @@ def test_what_comes_again_is_judged_once(
         return True
 
     monkeypatch.setattr(strict_json, "is_canonical", is_canonical)
-    monkeypatch.setattr(verifying, "_PROVEN_ENTRIES", entries)
+    monkeypatch.setattr(verifying, "_MAX_REMEMBERED", entries)
     batches = batches_of(
         [encode(LedgerOpened("ledger-1", 1))], *[[RATED]] * 4, *[[encode(PlaybookUpdated(0, 0, 0))]] * 2
     )
-    verify(ledger(raw(batches), batches[-1].mark))
-    distinct = {b'{"rater":"test"}', *(split_line(lines_of(batch.data)[0])[1] for batch in batches)}
+    verify(ledger(raw(batches), batches[-1].position))
+    distinct = {b'{"rater":"test"}', *(split_line(split_lines(batch.data)[0])[1] for batch in batches)}
     assert distinct == {*calls}
     assert judged == len(calls)
 
@@ -206,7 +206,7 @@ def test_redactions_that_are_owed_are_counted(tmp_path: Path) -> None:
     """One or several, the note says that they are not finished, and who goes on."""
     log = begun(tmp_path / "ledger")
     for ids, what in ((("a",), "a redaction of one text was"), (("a", "b"), "a redaction of 2 texts was")):
-        owe(log.folder, Owed(ids, ("hunter2",), "gone", {"rater": "test"}))
+        write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", {"rater": "test"}))
         expected = f"{what} begun and not finished; the next command that writes goes on"
         assert ((), (expected,)) == (verify(log).problems, verify(log).notes)
 
@@ -227,7 +227,7 @@ def test_progress_is_told_once(ledger: Callable[..., JsonlLog]) -> None:
     assert not verify(ledger(data), lambda done, _size: heard.append(done)).ok
     assert [batch.end for batch in BATCHES if batch is not BATCHES[2]] == heard
     heard.clear()
-    log = ledger(LOG, BATCHES[2].mark)
+    log = ledger(LOG, BATCHES[2].position)
 
     def move(done: int, _size: int) -> None:
         heard.append(done)
@@ -273,8 +273,8 @@ def test_salvage_gives_out_what_is_whole(ledger: Callable[..., JsonlLog]) -> Non
         forge(('"kind":"point.removed","v":1,"body":{"name":7}', None), mark=LAST),
         forge((BODY, None), mark=LAST, head={"by": '{"rater":7}'}),
     ):
-        more = batches_of([RATED], mark=bad.mark)[0]
-        assert [1, 3, 4, 5, 6, 8] == salvaged(ledger(LOG + raw([bad, more]), more.mark))
+        more = batches_of([RATED], mark=bad.position)[0]
+        assert [1, 3, 4, 5, 6, 8] == salvaged(ledger(LOG + raw([bad, more]), more.position))
 
 
 def unacknowledged() -> bytes:
@@ -284,9 +284,9 @@ def unacknowledged() -> bytes:
 
 def test_salvage_ends_at_a_torn_end(ledger: Callable[..., JsonlLog]) -> None:
     """What was never acknowledged and does not verify is no damage, and nothing behind it counts."""
-    assert [1, 3] == salvaged(ledger(unacknowledged(), BATCHES[1].mark))
-    assert [1, 3, 5, 6] == salvaged(ledger(unacknowledged(), BATCHES[2].mark))
-    verdict = verify(ledger(unacknowledged(), BATCHES[1].mark))
+    assert [1, 3] == salvaged(ledger(unacknowledged(), BATCHES[1].position))
+    assert [1, 3, 5, 6] == salvaged(ledger(unacknowledged(), BATCHES[2].position))
+    verdict = verify(ledger(unacknowledged(), BATCHES[1].position))
     left = len(LOG) - BATCHES[1].end
     expected = (f"{left:,} bytes at the end were never acknowledged; the next writer seals them",)
     assert ((), expected, 3) == (verdict.problems, verdict.notes, verdict.events)
@@ -303,8 +303,8 @@ def test_salvage_takes_owed_texts_for_gone(tmp_path: Path) -> None:
     log = begun(tmp_path / "ledger")
     whole = salvaged(log)
     batch = [*log.read()][1]
-    ids = [line.split(b'"id":"')[1].split(b'"')[0].decode() for line in lines_of(batch.data)[:1]]
-    owe(log.folder, Owed((*ids,), ("hunter2",), "gone", {"rater": "test"}))
+    ids = [line.split(b'"id":"')[1].split(b'"')[0].decode() for line in split_lines(batch.data)[:1]]
+    write_pending(log.folder, PendingRedaction((*ids,), ("hunter2",), "gone", {"rater": "test"}))
     log.path.write_bytes(log.path.read_bytes().replace(b"the key is", b"           "[:10]))
     assert whole == salvaged(log)
     added = [event for found in salvage(log) for event in found.events if isinstance(event, PointAdded)]

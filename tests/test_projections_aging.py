@@ -24,7 +24,7 @@ from tallybook.ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.playbook.aging import DAY_US, aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.undo import fold_history
@@ -45,7 +45,9 @@ def days(*told: Told) -> list[Batch]:
     for day, events in told:
         at = moment(BEGIN_US + int(day * DAY_US)).at
         batches.append(
-            batch_of(*(Recorded(n, at, event, f"id-{n}", By("test")) for n, event in enumerate(events, seq + 1)))
+            make_batch(
+                *(EventRecord(n, at, event, f"id-{n}", Author("test")) for n, event in enumerate(events, seq + 1))
+            )
         )
         seq += len(events)
     return batches

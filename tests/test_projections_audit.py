@@ -27,7 +27,7 @@ from tallybook.ledger.events import (
     PointUnpinned,
     UnknownEvent,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.entry_history.audit import Story, audit_view, story_json
 from tallybook.projections.entry_history.explanation import deciding
 from tallybook.projections.fold import fold
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
 
 AT = "2026-11-21T20:17:03.123456Z"
-BY = By("reflector", session="s1")
+BY = Author("reflector", session="s1")
 CLOSED = PlaybookUpdated(0, 0, 0)
 
 
@@ -51,11 +51,11 @@ def history(*batches: Sequence[Event]) -> list[Batch]:
     seq = 0
     for events in batches:
         records = [
-            Recorded(seq + part, AT, event, f"id-{seq + part}", BY, part=(part, len(events)))
+            EventRecord(seq + part, AT, event, f"id-{seq + part}", BY, part=(part, len(events)))
             for part, event in enumerate(events, 1)
         ]
         seq += len(events)
-        made.append(batch_of(*records))
+        made.append(make_batch(*records))
     return made
 
 
@@ -288,7 +288,7 @@ def test_heads_are_decoded_only_in_batches_that_belong_to_the_story() -> None:
     asked = []
 
     def lazily(batch: Batch) -> Batch:
-        def recover(*_: object) -> Sequence[Recorded]:
+        def recover(*_: object) -> Sequence[EventRecord]:
             asked.append(batch.last)
             return batch.records
 
@@ -366,8 +366,8 @@ def test_a_story_told_on_is_the_story_told_at_once(batches: list[Batch], data: s
 def test_kinds_from_the_future_change_no_story(batches: list[Batch]) -> None:
     """Unknown events, alone or in the middle of a batch, leave every story as it was."""
     unknown = UnknownEvent("point.pinned", 1, '{"name":"kpt_001"}')
-    mixed = [batch_of(*batch.records, Recorded(batch.last, AT, unknown, "id-x", BY)) for batch in batches]
-    alone = batch_of(Recorded(99, AT, unknown, "id-99", BY))
+    mixed = [make_batch(*batch.records, EventRecord(batch.last, AT, unknown, "id-x", BY)) for batch in batches]
+    alone = make_batch(EventRecord(99, AT, unknown, "id-99", BY))
     expected = story_json(fold(audit_view("kpt_001"), batches))
     story: Story = fold(audit_view("kpt_001"), [*mixed, alone])
     assert expected == story_json(story)

@@ -32,7 +32,7 @@ from test_projections_voids import folded, then
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")

@@ -16,7 +16,7 @@ from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
 from test_projections_laws import HISTORIES, history, plain
 
 if TYPE_CHECKING:
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 
 def shown(state: Playbook) -> Any:

@@ -32,7 +32,7 @@ from test_projections_laws import FUTURES, history
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 BEGIN = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("kpt_003", "c"), CLOSE]

@@ -31,7 +31,7 @@ from test_projections_laws import HISTORIES, history
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.audit import Story
 
 CLOSED = PlaybookUpdated(0, 0, 0)

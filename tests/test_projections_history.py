@@ -47,7 +47,7 @@ from tallybook.ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.event_rows import (
     QUOTE_CHARS,
     SUMMARIES,
@@ -102,9 +102,9 @@ EXAMPLES: list[Any] = [
 kinds = pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: type(event).__name__)
 
 
-def recorded(event: Any, **head: Any) -> Recorded:
+def recorded(event: Any, **head: Any) -> EventRecord:
     """Return a record of an event by a reflector."""
-    return Recorded(812, AT, event, "019a", By("reflector", session="s1"), **head)
+    return EventRecord(812, AT, event, "019a", Author("reflector", session="s1"), **head)
 
 
 def test_a_row_holds_the_whole_head_and_what_the_kind_says() -> None:
@@ -292,11 +292,11 @@ def test_an_event_is_about_a_name_if_it_has_it_or_places_it(event: Any, expected
 def test_events_are_chosen_by_name_without_decoding_other_batches() -> None:
     """A batch that does not name the entry is not asked for who and when."""
 
-    def refuse(*_: object) -> list[Recorded]:
+    def refuse(*_: object) -> list[EventRecord]:
         raise AssertionError
 
     other = Batch(9, "", [PointRated("kpt_002", "helpful")], refuse)
-    mixed = batch_of(recorded(PointRated("kpt_002", "helpful")), recorded(PointRated("kpt_001", "harmful")))
+    mixed = make_batch(recorded(PointRated("kpt_002", "helpful")), recorded(PointRated("kpt_001", "harmful")))
     assert [] == list(chosen(other, Wanted("kpt_001")))
     assert [PointRated("kpt_001", "harmful")] == [one.event for one in chosen(mixed, Wanted("kpt_001"))]
 
@@ -317,7 +317,7 @@ def test_events_are_chosen_by_name_without_decoding_other_batches() -> None:
 )
 def test_an_event_is_chosen_if_every_filter_lets_it_through(wanted: Wanted, expected: bool) -> None:
     """Filters are combined; of several kinds one is enough."""
-    batch = batch_of(recorded(PointRated("kpt_001", "helpful")))
+    batch = make_batch(recorded(PointRated("kpt_001", "helpful")))
     assert expected == bool(list(chosen(batch, wanted)))
 
 

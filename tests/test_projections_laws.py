@@ -53,7 +53,7 @@ from tallybook.ledger.events import (
     TranscriptRead,
     UnknownEvent,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.catalog import VIEWS
 from tallybook.projections.comparison.bisection import Turn
 from tallybook.projections.entry_history.status import Place
@@ -142,9 +142,9 @@ def history(stretches: Sequence[Sequence[Any]]) -> list[Batch]:
     """Return events as batches, a second apart."""
     lasts = list(accumulate(map(len, stretches)))
     return [
-        batch_of(
+        make_batch(
             *(
-                Recorded(seq, moment(index * 1_000_000).at, event, f"id-{seq}", By("test", f"s{index}"))
+                EventRecord(seq, moment(index * 1_000_000).at, event, f"id-{seq}", Author("test", f"s{index}"))
                 for seq, event in enumerate(events, last - len(events) + 1)
             ),
             chain=f"chain-{index}",
@@ -170,7 +170,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Batch):
         # Of one that is left out there is nothing but its place.
         return value.at if value.records else value.last
-    if isinstance(value, Recorded | Place):
+    if isinstance(value, EventRecord | Place):
         return attrs.evolve(value.record if isinstance(value, Place) else value, id="")
     if isinstance(value, dict):
         return [[key, plain(child)] for key, child in value.items()]
@@ -226,7 +226,7 @@ def test_kinds_of_later_versions_change_nothing(name: str, stretches: list[list[
     known = [
         [one for one in batch.records if not isinstance(one.event, UnknownEvent)] for batch in batches if batch.records
     ]
-    without = [batch_of(*records, chain="other") for records in known if records]
+    without = [make_batch(*records, chain="other") for records in known if records]
     for view in made(name):
         assert told(fold_all(view, without)) == told(fold_all(view, batches))
 

@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
     PointRemoved,
     PointSeeded,
 )
-from tallybook.ledger.recorded import Batch, Recorded, batch_of
+from tallybook.ledger.records import Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.entry_state import REDACTED, evolve
 from tallybook.projections.playbook.prune import Policy
@@ -42,7 +42,7 @@ def history(*stretches: list[Any]) -> list[Batch]:
     """Return events as batches, a second for each event."""
     seq = count(1)
     return [
-        batch_of(*(Recorded(number, at(number), event) for event, number in zip(events, seq, strict=False)))
+        make_batch(*(EventRecord(number, at(number), event) for event, number in zip(events, seq, strict=False)))
         for events in stretches
     ]
 

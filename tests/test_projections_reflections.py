@@ -13,7 +13,7 @@ from tallybook.ledger.events import (
     ReflectionStarted,
     TranscriptRead,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.reflections import (
     INTERRUPTED,
@@ -38,8 +38,8 @@ BAD = ReflectionFailed("claude", "unusable", 700, 5, "no JSON")
 
 def batch(seq: int, *events: Any, at: str = DAY, session: str | None = "s1", model: str | None = None) -> Batch:
     """Return events about a session as one batch that ends at a sequence number."""
-    by = By("reflector", session, model=model)
-    return batch_of(*(Recorded(seq, at, event, f"id-{seq}-{place}", by) for place, event in enumerate(events)))
+    by = Author("reflector", session, model=model)
+    return make_batch(*(EventRecord(seq, at, event, f"id-{seq}-{place}", by) for place, event in enumerate(events)))
 
 
 def shown(*batches: Sequence[Any] | Batch) -> Reflections:

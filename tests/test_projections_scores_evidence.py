@@ -19,7 +19,7 @@ from tallybook.ledger.events import (
     PointRated,
     SessionEnded,
 )
-from tallybook.ledger.recorded import By, Recorded, batch_of
+from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.reports.evidence import changes, evidence_view, explained
 from tallybook.projections.scores.view import scores_view
@@ -33,10 +33,10 @@ EARLIER = "2026-01-16T09:00:00.000000Z"
 def why(component: str, *told: tuple[str, str, Event]) -> dict[str, Any]:
     """Return why a component has its score in session s1, of events ``(session, time, event)`` with numbers from 1."""
     records = [
-        Recorded(seq, AT, event, f"id-{seq}", By("test", session), when=at)
+        EventRecord(seq, AT, event, f"id-{seq}", Author("test", session), when=at)
         for seq, (session, at, event) in enumerate(told, 1)
     ]
-    batches = [batch_of(record) for record in records]
+    batches = [make_batch(record) for record in records]
     own = config()
     session = fold(scores_view(own), batches).count().session("s1")
     assert session is not None
@@ -145,7 +145,9 @@ def test_what_the_playbook_measured_is_evidence_too() -> None:
     batches, seq = [], 0
     for by, events in told:
         batches.append(
-            batch_of(*(Recorded(seq + n, AT, event, f"id-{n}", By("test", by)) for n, event in enumerate(events, 1)))
+            make_batch(
+                *(EventRecord(seq + n, AT, event, f"id-{n}", Author("test", by)) for n, event in enumerate(events, 1))
+            )
         )
         seq += len(events)
     session = fold(scores_view(own), batches).count().session("s1")

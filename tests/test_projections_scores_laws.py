@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
     Numbers,
     SessionEnded,
 )
-from tallybook.ledger.recorded import By, Recorded
+from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.periods import PERIODS, grouped
 from tallybook.projections.scores.session_inputs import KINDS
@@ -50,12 +50,12 @@ TIMES = st.builds(
     st.sampled_from(["00:30", "12:00", "21:30", "22:30", "23:30"]),
 )
 RECORDS = st.builds(
-    Recorded, st.just(0), TIMES, EVENTS, EMPTY, st.builds(By, st.just("test"), SESSIONS), when=TIMES | st.none()
+    EventRecord, st.just(0), TIMES, EVENTS, EMPTY, st.builds(Author, st.just("test"), SESSIONS), when=TIMES | st.none()
 )
 ZONES = st.sampled_from(["timezone: UTC", "timezone: Europe/Berlin"])
 
 
-def numbered(records: list[Recorded]) -> list[Recorded]:
+def numbered(records: list[EventRecord]) -> list[EventRecord]:
     """Return records as a ledger has them: each with its place and an id, recorded one after another."""
     times = accumulate((one.at for one in records), max)
     return [
@@ -73,14 +73,14 @@ def shown(state: Scores) -> tuple[Any, ...]:
 
 
 @given(records=HISTORIES, data=st.data())
-def test_the_order_of_events_changes_nothing(records: list[Recorded], data: st.DataObject) -> None:
+def test_the_order_of_events_changes_nothing(records: list[EventRecord], data: st.DataObject) -> None:
     """In whatever order the events of a history are heard, each with its own times, scores are the same."""
     heard = data.draw(st.permutations(records))
     assert shown(folded(records)) == shown(folded(heard))
 
 
 @given(records=HISTORIES, zone=ZONES)
-def test_late_events_give_what_a_fold_in_time_order_gives(records: list[Recorded], zone: str) -> None:
+def test_late_events_give_what_a_fold_in_time_order_gives(records: list[EventRecord], zone: str) -> None:
     """Counting behind every event, however late, comes to the same as counting once, all told when it happened."""
     config = config_of(zone)
     state = scores_view(config).start()
@@ -91,7 +91,7 @@ def test_late_events_give_what_a_fold_in_time_order_gives(records: list[Recorded
 
 
 @given(records=HISTORIES)
-def test_recomputing_a_period_changes_nothing(records: list[Recorded]) -> None:
+def test_recomputing_a_period_changes_nothing(records: list[EventRecord]) -> None:
     """Counting again, or grouping days again, is the same to the last number."""
     state = folded(records)
     before = deepcopy(shown(state))
@@ -101,7 +101,7 @@ def test_recomputing_a_period_changes_nothing(records: list[Recorded]) -> None:
 
 
 @given(records=HISTORIES, zone=ZONES)
-def test_a_day_is_made_of_its_sessions(records: list[Recorded], zone: str) -> None:
+def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) -> None:
     """Average, least, greatest, number and what was not measured of a day are those of the sessions that lie on it."""
     config = config_of(zone)
     state = folded(records, config)
@@ -129,18 +129,18 @@ def test_a_day_is_made_of_its_sessions(records: list[Recorded], zone: str) -> No
 
 
 @given(records=HISTORIES, data=st.data())
-def test_what_is_void_changes_nothing(records: list[Recorded], data: st.DataObject) -> None:
+def test_what_is_void_changes_nothing(records: list[EventRecord], data: st.DataObject) -> None:
     """With some events undone, and a session, scores are as if these had never been recorded."""
     ids = data.draw(st.sets(st.sampled_from([one.id for one in records] or ["id-none"])))
     session = data.draw(st.sampled_from([None, "s1"]))
-    undoing = Recorded(99, "2026-12-31T23:59:00.000000Z", EventsVoided(tuple(ids), session, ""), "id-undo")
+    undoing = EventRecord(99, "2026-12-31T23:59:00.000000Z", EventsVoided(tuple(ids), session, ""), "id-undo")
     state = fold_history(scores_view(config_of()), lambda: batches(*records, undoing)).count()
     left = [one for one in records if one.id not in ids and (session is None or one.by.session != session)]
     assert shown(folded(left)) == shown(state)
 
 
 @given(records=HISTORIES, cut=st.integers(0, 15))
-def test_reading_on_is_reading_at_once(records: list[Recorded], cut: int) -> None:
+def test_reading_on_is_reading_at_once(records: list[EventRecord], cut: int) -> None:
     """A state that was counted in the middle and told the rest is the whole."""
     state = folded(records[:cut])
     assert shown(folded(records)) == shown(fold(scores_view(state.config), batches(*records[cut:]), state).count())

@@ -26,7 +26,7 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.scores.configuration.parser import read_config
 from tallybook.projections.scores.reports.drop_causes import (
     Drop,
@@ -61,9 +61,11 @@ def told(*rows: tuple[str, str, Any]) -> list[Batch]:
     events = [row[2] if isinstance(row[2], list) else [row[2]] for row in rows]
     lasts = accumulate(map(len, events))
     return [
-        batch_of(
+        make_batch(
             *(
-                Recorded(seq, f"2026-01-{at[:2]}T{at[3:]}:00:00.000000Z", event, f"id-{seq}", By("agent", session))
+                EventRecord(
+                    seq, f"2026-01-{at[:2]}T{at[3:]}:00:00.000000Z", event, f"id-{seq}", Author("agent", session)
+                )
                 for seq, event in enumerate(batch, last - len(batch) + 1)
             )
         )

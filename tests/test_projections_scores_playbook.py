@@ -25,7 +25,7 @@ from tallybook.ledger.events import (
     PointSeeded,
     SessionEnded,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.scores.configuration.document_reader import DocumentError
 from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.scores.scoring import component_score
@@ -133,16 +133,18 @@ def test_what_is_learned_again_twice_counts_twice() -> None:
 
 def test_updates_of_a_session_add_up_and_those_of_nobody_count_nothing() -> None:
     """The session is the one that the event names; a hand that names none has none."""
-    told: list[tuple[By, list[Any]]] = [
-        (By("reflector", "s1"), [A, HELPFUL, CLOSE]),
-        (By("reflector", "s2"), [HARMFUL, CLOSE]),
-        (By("human"), [HELPFUL, CLOSE]),
-        (By("reflector", "s1"), [HELPFUL, CLOSE]),
+    told: list[tuple[Author, list[Any]]] = [
+        (Author("reflector", "s1"), [A, HELPFUL, CLOSE]),
+        (Author("reflector", "s2"), [HARMFUL, CLOSE]),
+        (Author("human"), [HELPFUL, CLOSE]),
+        (Author("reflector", "s1"), [HELPFUL, CLOSE]),
     ]
     batches, seq = [], 0
     for index, (by, events) in enumerate(told):
         at = f"2026-11-21T0{index}:00:00.000000Z"
-        batches.append(batch_of(*(Recorded(seq + n, at, one, f"id-{seq + n}", by) for n, one in enumerate(events, 1))))
+        batches.append(
+            make_batch(*(EventRecord(seq + n, at, one, f"id-{seq + n}", by) for n, one in enumerate(events, 1)))
+        )
         seq += len(events)
     state = scored(batches)
     assert {"ratings": 2, "judged": 2, "helpful": 2, "learned": 1} == of_session(state, "s1")

@@ -21,7 +21,7 @@ from tallybook.ledger.events import (
     SessionEnded,
     TelemetryKept,
 )
-from tallybook.ledger.recorded import batch_of
+from tallybook.ledger.records import make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.scores import view as module
 from tallybook.projections.scores.tally import Range, Tally
@@ -31,7 +31,7 @@ from tallybook.projections.undo import fold_history
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.scores.session_inputs import Session
 
 BERLIN = "timezone: Europe/Berlin"
@@ -368,14 +368,14 @@ def test_sessions_wait_until_there_are_enough(monkeypatch: pytest.MonkeyPatch) -
     view = scores_view(config_of())
     state = fold(view, batches(line(1, greeting(1), "s1")))
     assert (["s1"], []) == (list(state.fresh), list(state.sessions))
-    fold(view, [batch_of(line(2, greeting(2), "s2"), line(3, greeting(3), "s1"))], state)
+    fold(view, [make_batch(line(2, greeting(2), "s2"), line(3, greeting(3), "s1"))], state)
     assert ([], ["s1", "s2"]) == (list(state.fresh), sorted(state.sessions))
     assert 3 == state.days["2026-01-16"].range("ac01").max  # type: ignore[union-attr]
 
 
 def test_the_latest_session_comes_first() -> None:
     """By when they were; of two at one time the one with the greater id."""
-    told: list[Recorded] = [
+    told: list[EventRecord] = [
         line(1, greeting(1), "old", "2026-01-15T12:00:00"),
         line(2, greeting(1), "b"),
         line(3, greeting(1), "a"),

@@ -23,7 +23,7 @@ from tallybook.ledger.events import (
     PointAdded,
     PointRated,
 )
-from tallybook.ledger.recorded import Batch, By, Recorded, batch_of
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -68,7 +68,7 @@ def playbook(*stretches: list[Any]) -> Playbook:
 def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
     """Return a history as if some events, of kinds that can be taken back, had never been."""
     left = [[one for one in batch.records if not (one.id in ids and type(one.event) in VOIDABLE)] for batch in batches]
-    return [batch_of(*records) for records in left if records]
+    return [make_batch(*records) for records in left if records]
 
 
 def then(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | None = None) -> list[Batch]:
@@ -77,10 +77,10 @@ def then(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | Non
     for events in stretches:
         seq = told[-1].last if told else 0
         records = [
-            Recorded(number, moment(number * 1_000_000).at, event, f"id-{number}", By("human", session))
+            EventRecord(number, moment(number * 1_000_000).at, event, f"id-{number}", Author("human", session))
             for number, event in enumerate(events, seq + 1)
         ]
-        told.append(batch_of(*records))
+        told.append(make_batch(*records))
     return told
 
 
@@ -252,7 +252,7 @@ def test_heads_are_decoded_only_before_the_last_void() -> None:
     asked = []
 
     def lazily(batch: Batch) -> Batch:
-        def recover(*_: object) -> Sequence[Recorded]:
+        def recover(*_: object) -> Sequence[EventRecord]:
             asked.append(batch.last)
             return batch.records
 

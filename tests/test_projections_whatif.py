@@ -29,7 +29,7 @@ from test_projections_voids import SAID, folded, ids_of, shown, then, without
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")

@@ -25,7 +25,14 @@ from installed import package_folders
 from tallybook.ledger import errors
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
-from tallybook.ledger.telemetry.mapping import GAUGES, MARK, OK, SAID, TABLE, Row
+from tallybook.ledger.telemetry.mapping import (
+    FLAG,
+    GAUGES,
+    STATED,
+    SUCCESS,
+    TABLE,
+    Row,
+)
 from tallybook.projections.comparison.conditions import COMPARED, FIELDS, STATUSES
 from tallybook.projections.playbook.prune import POLICIES
 from tallybook.projections.surfaces.cli.verbs import GROUPS
@@ -108,16 +115,16 @@ def test_every_event_of_telemetry_is_in_the_reference() -> None:
 
 def telemetry_row(row: Row) -> str:
     """Return a row of the code's table as the page shows it."""
-    values = {OK: "+1?", MARK: "true?", SAID: "+1 where it says that it went well"}
-    said = [f"`{name}` {values[by] if isinstance(by, str) else f'+{by}'}" for name, by in row.adds.items()]
+    values = {SUCCESS: "+1?", FLAG: "true?", STATED: "+1 where it says that it went well"}
+    said = [f"`{name}` {values[by] if isinstance(by, str) else f'+{by}'}" for name, by in row.counters.items()]
     said += [
         ", also as ".join(filter(None, [f"`{name}`", ", ".join(f"`{key}`" for key in keys)]))
-        for name, keys in row.takes.items()
+        for name, keys in row.gauges.items()
     ]
-    said += ["`session.ended`, with its version"] if row.ends else []
-    said += ["the metric of its `name` and `value`"] if row.named else []
-    said += ["all numbers that it brings"] if row.whole else []
-    of = f" of {row.of}" if row.of else ""
+    said += ["`session.ended`, with its version"] if row.ends_session else []
+    said += ["the metric of its `name` and `value`"] if row.is_named_metric else []
+    said += ["all numbers that it brings"] if row.is_metrics_object else []
+    of = f" of {row.component}" if row.component else ""
     return f"| {', '.join(f'`{type_}`' for type_ in row.types)}{of} | {'; '.join(said)} |"
 
 

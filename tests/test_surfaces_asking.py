@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from reference_model import extraction
-from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history.entry_story import SeveralPointsError
@@ -31,7 +31,7 @@ def here(project: Path) -> Project:
     commands.record(place, extraction(new=["Use type hints", "Mock the clock"]), HUMAN)
     commands.record(place, extraction(*[("kpt_001", "harmful")] * 3), HUMAN)
     commands.add(place, "use TYPE hints!", HUMAN)
-    curation.curate(place, Wish("retire", "kpt_002", "stale"), HUMAN)
+    curation.curate(place, Curation("retire", "kpt_002", "stale"), HUMAN)
     return place
 
 

@@ -21,7 +21,7 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointPinned, PointRated, PointRetired
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage.redaction import Owed, owe
+from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.comparison.diff import DEPARTURES_FORM
 from tallybook.projections.entry_history.status import STANDING, blame, graveyard
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
@@ -298,7 +298,7 @@ def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
     """Its text may still stand in the log, and must not be written anywhere else."""
     cold(log)
     shutil.rmtree(caches_of(log.folder))
-    owe(log.folder, Owed(("an id",), ("text 4",), "private", HUMAN))
+    write_pending(log.folder, PendingRedaction(("an id",), ("text 4",), "private", HUMAN))
     checkpoints.playbook(log)
     checkpoints.playbook(log, 30)
     assert not caches_of(log.folder).exists()

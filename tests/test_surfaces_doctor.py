@@ -87,14 +87,14 @@ def test_an_end_that_is_cut_off_is_told_by_one_check(here: Project, capsys: pyte
 def test_something_bad_that_is_no_damage_costs_exit_code_1(here: Project) -> None:
     """A spool file that cannot be read is bad, and no damage to the ledger; the hint says what to do."""
     (here.ledger / "spool").mkdir(mode=0o700)
-    disk.store(here.ledger / "spool" / "2026-junk.json", b'{"id": 1')
+    disk.replace_cache_file(here.ledger / "spool" / "2026-junk.json", b'{"id": 1')
     lines = lines_of(run(here, "doctor"), 1)
     assert 1 == sum(line.startswith("bad   spool: spool/2026-junk.json: cannot be read: JSONDecode") for line in lines)
 
 
 def test_nothing_is_changed(here: Project) -> None:
     """Neither a byte nor a time of any file changes, whatever ails the project."""
-    redaction.owe(here.ledger, redaction.Owed(("019a",), ("hunter2",), "secret", HUMAN))
+    redaction.write_pending(here.ledger, redaction.PendingRedaction(("019a",), ("hunter2",), "secret", HUMAN))
     (here.ledger / "head").write_bytes(b"torn")
     with (here.ledger / "events.jsonl").open("ab") as log:
         log.write(b'{"crc":"')

@@ -73,7 +73,7 @@ def test_a_ledger_of_which_nothing_was_written_yet_is_fine(project: Path) -> Non
     """A first writer that was killed before its first line leaves an empty log, and no fault."""
     here = Project(project)
     here.ledger.mkdir(mode=0o700)
-    disk.store(here.ledger / "events.jsonl", b"")
+    disk.replace_cache_file(here.ledger / "events.jsonl", b"")
     assert [("ok", "0 events verified; 0 bytes")] == findings_of(here, "ledger")
     assert {} == levels(here)
 
@@ -97,7 +97,7 @@ def test_a_head_that_says_nothing_is_noted(here: Project, left: bytes | None) ->
     """Without a head, or with half of one, a missing end would go unnoticed; the next writer makes it anew."""
     (here.ledger / "head").unlink()
     if left is not None:
-        disk.store(here.ledger / "head", left)
+        disk.replace_cache_file(here.ledger / "head", left)
     assert {"head": "note"} == levels(here)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert {} == levels(here)
@@ -155,7 +155,7 @@ def test_a_spool_file_that_holds_no_request_is_named(here: Project) -> None:
     """A file that can be read and never be taken in is bad, as it will wait for ever."""
     (here.ledger / "spool").mkdir(mode=0o700)
     value = {"id": "1", "at": clock.utc_now().at, "requests": [{"update": 1}]}
-    disk.store(here.ledger / "spool" / "x.json", json.dumps(value).encode())
+    disk.replace_cache_file(here.ledger / "spool" / "x.json", json.dumps(value).encode())
     ((level, message),) = findings_of(here, "spool")
     assert ("bad", True) == (level, message.startswith("spool/x.json: "))
 
@@ -166,7 +166,7 @@ def test_a_spool_file_that_holds_no_request_is_named(here: Project) -> None:
 def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None:
     """A redaction that was cut short is bad, and the next command that writes finishes it."""
     added = next(one for batch in reading.batches(here) for one in batch.records if one.seq == 2)
-    redaction.owe(here.ledger, redaction.Owed((added.id,), ("Use type hints",), "wrong", HUMAN))
+    redaction.write_pending(here.ledger, redaction.PendingRedaction((added.id,), ("Use type hints",), "wrong", HUMAN))
     assert [("bad", "the text of 1 event is redacted and may still be on disk")] == findings_of(here, "redaction")
     commands.replay(here)
     assert [("ok", "the text of 1 event is gone")] == findings_of(here, "redaction")
@@ -174,16 +174,16 @@ def test_a_redaction_that_is_owed_is_bad_until_it_is_done(here: Project) -> None
 
 def test_a_redaction_that_cannot_be_read_ends_no_other_check(here: Project) -> None:
     """A note of what has to go that is torn is told once, and every check that needs it not is made."""
-    disk.store(here.ledger / redaction.OWED, b"{")
+    disk.replace_cache_file(here.ledger / redaction.PENDING_FILE, b"{")
     findings = checks.run_checks(here)
     (told,) = [one for one in findings if one.level == "bad"]
-    assert told.message.startswith(f"could not be checked: {here.ledger / redaction.OWED}: cannot be read")
+    assert told.message.startswith(f"could not be checked: {here.ledger / redaction.PENDING_FILE}: cannot be read")
     assert {"lock", "spool", "files", "modes"} <= {one.check for one in findings if one.level == "ok"}
 
 
 def test_what_a_killed_redaction_left_is_bad(here: Project) -> None:
     """The note under its last name may hold the text that had to go, until the next command that writes removes it."""
-    disk.store(here.ledger / redaction.PAID, b"hunter2")
+    disk.replace_cache_file(here.ledger / redaction.FINISHED_FILE, b"hunter2")
     assert [("bad", "a text is redacted and may still be on disk")] == findings_of(here, "redaction")
     commands.replay(here)
     assert [("ok", "none is pending")] == findings_of(here, "redaction")
@@ -225,8 +225,8 @@ def test_a_name_that_is_a_secret_is_not_shown(here: Project) -> None:
 def test_secrets_in_files_are_told(here: Project) -> None:
     """What waits in the spool and what was set aside is searched, too."""
     (here.ledger / "spool").mkdir(mode=0o700)
-    disk.store(here.ledger / "spool" / "x.json", json.dumps({"text": TOKEN}).encode())
-    disk.store(here.claude / "playbook.json.unreadable-20261122T010203", TOKEN.encode())
+    disk.replace_cache_file(here.ledger / "spool" / "x.json", json.dumps({"text": TOKEN}).encode())
+    disk.replace_cache_file(here.claude / "playbook.json.unreadable-20261122T010203", TOKEN.encode())
     places = [message.partition(" ")[0] for _, message in findings_of(here, "secrets")]
     assert ["ledger/spool/x.json", "playbook.json.unreadable-20261122T010203"] == places
 
@@ -274,7 +274,7 @@ def test_a_file_that_is_no_playbook_is_bad_and_then_set_aside(here: Project) -> 
 def test_files_of_killed_processes_are_named(here: Project) -> None:
     """What was written aside long ago never takes its name; what is being written just now does."""
     for name in (".rendered.1.tmp", ".old.2.tmp"):
-        disk.store(here.ledger / name, b"")
+        disk.replace_cache_file(here.ledger / name, b"")
     os.utime(here.ledger / ".old.2.tmp", (1, 1))
     assert [("note", "1 file left by killed processes: ledger/.old.2.tmp")] == findings_of(here, "left over")
 
@@ -282,6 +282,6 @@ def test_files_of_killed_processes_are_named(here: Project) -> None:
 @posix
 def test_a_name_steers_no_terminal(here: Project) -> None:
     """A file whose name holds an escape sequence is named without it."""
-    disk.store(here.ledger / ".\x1b[2Jx.tmp", b"")
+    disk.replace_cache_file(here.ledger / ".\x1b[2Jx.tmp", b"")
     os.utime(here.ledger / ".\x1b[2Jx.tmp", (1, 1))
     assert "\x1b" not in run(here, "doctor").out

@@ -53,7 +53,7 @@ def written(project: Project, *events: Event, model: str = "haiku", session: str
 def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
     latest = schedule.look(project).latest_batch
-    now = clock.moment(clock.unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
+    now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
     return [(one.level, one.message, one.fix) for one in reflection.check_reflection(Context(project, now))]
 
 

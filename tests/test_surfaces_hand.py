@@ -9,7 +9,7 @@ import pytest
 
 from reference_model import book, extraction, point
 from tallybook import compat
-from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
 from tallybook.ledger.events import EventsVoided
@@ -41,7 +41,7 @@ def here(project: Path) -> Project:
 
 def wish(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
     """Let somebody decide something about an entry."""
-    curation.curate(here, Wish(verb, name, "", text, merged), HUMAN)
+    curation.curate(here, Curation(verb, name, "", text, merged), HUMAN)
 
 
 def counts(here: Project) -> dict[str, tuple[int, int]]:

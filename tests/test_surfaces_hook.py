@@ -41,7 +41,7 @@ HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess",
 MENDING = (
     "tallybook.ledger.reading.scan",
     "tallybook.ledger.reading.reader",
-    "tallybook.ledger.reading.recover",
+    "tallybook.ledger.reading.recovery",
     "tallybook.ledger.storage.redaction",
     "tallybook.ledger.storage.spool",
 )

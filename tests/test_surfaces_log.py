@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from command_line import Answer, Run
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
 
 HUMAN = {"rater": "human"}
 IDS = ["s1", "s2", "s\"'é"]
@@ -225,7 +225,7 @@ def test_a_log_that_grows_is_read_on(here: Project) -> None:
 def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
     """Neither a ledger nor an entry needs to be there at first."""
     place = Project(project)
-    seen: list[Recorded] = []
+    seen: list[EventRecord] = []
 
     def wait() -> bool:
         commands.add(place, "one", HUMAN)

@@ -179,7 +179,7 @@ def test_a_log_tells_how_far_a_read_is(project: Path) -> None:
     assert 2 == len(list(log.read()))
     assert [(0, size), (size, size), (size, size)] == heard
     heard.clear()
-    assert (True, False) == (log.may_hold(b"Quote ids."), log.may_hold(b"no such text"))
+    assert (True, False) == (log.may_contain(b"Quote ids."), log.may_contain(b"no such text"))
     assert [(size, size)] * 3 == heard
     log.path.unlink()
     (place.ledger / "head").unlink()

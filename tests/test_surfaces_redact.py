@@ -17,7 +17,7 @@ from tallybook import compat
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError, LockHeldError
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.redaction import OWED, Owed
+from tallybook.ledger.storage.redaction import PENDING_FILE, PendingRedaction
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
@@ -246,21 +246,21 @@ def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monk
 
 def test_one_who_finishes_late_pays_no_other_redaction(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that read a note long ago leaves the one that another put in its place."""
-    redaction.owe(here.ledger, Owed((), ("Use type",), "gone", HUMAN))
-    more = Owed((commands_id(here, 4),), (PRIVATE,), "gone", HUMAN)
+    redaction.write_pending(here.ledger, PendingRedaction((), ("Use type",), "gone", HUMAN))
+    more = PendingRedaction((commands_id(here, 4),), (PRIVATE,), "gone", HUMAN)
     search = redaction_finish.search
 
     def late(*args: Any, **named: Any) -> Any:
         monkeypatch.setattr(redaction_finish, "search", search)
-        redaction.owe(here.ledger, more)
+        redaction.write_pending(here.ledger, more)
         return search(*args, **named)
 
     monkeypatch.setattr(redaction_finish, "search", late)
     with closing(open_log(here)) as log:
         redaction_finish.finish(here, log)
-    assert more == redaction.owed(here.ledger)
+    assert more == redaction.read_pending(here.ledger)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert ([], None) == (holding(here), redaction.owed(here.ledger))
+    assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
 
 
 def commands_id(here: Project, seq: int) -> str:
@@ -271,11 +271,11 @@ def commands_id(here: Project, seq: int) -> str:
 
 def test_a_note_forged_beside_the_ledger_stops_no_writer_for_ever(here: Project) -> None:
     """A note that names nothing of this ledger is done and taken back by the next writer."""
-    redaction.owe(here.ledger, Owed(("nobody",), ("nothing at all",), "gone", HUMAN))
+    redaction.write_pending(here.ledger, PendingRedaction(("nobody",), ("nothing at all",), "gone", HUMAN))
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is redaction.owed(here.ledger)
+    assert None is redaction.read_pending(here.ledger)
     assert () == commands.verify(here).problems
-    (here.ledger / OWED).write_bytes(b"{")
+    (here.ledger / PENDING_FILE).write_bytes(b"{")
     with pytest.raises(CannotWriteError, match="put it back, or delete it"):
         commands.rate(here, "kpt_001", "helpful", HUMAN)
 

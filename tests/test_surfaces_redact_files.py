@@ -68,7 +68,7 @@ def test_every_file_of_ours_loses_the_text(here: Project) -> None:
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert sizes == {path: path.stat().st_size for path in sizes}
     assert "the key is" in (here.claude / "diagnostic" / f"{STAMP}_playbook_pruning.txt").read_text()
-    assert None is redaction.owed(here.ledger)
+    assert None is redaction.read_pending(here.ledger)
 
 
 def test_redaction_reaches_no_file_that_is_not_tallybooks(here: Project) -> None:
@@ -97,9 +97,9 @@ def test_redaction_reaches_the_score_files(here: Project) -> None:
 def test_a_planted_note_of_a_redaction_makes_nothing_happen(here: Project, tmp_path: Path, name: str) -> None:
     """A note that came with an archive hides no text and erases none, and `verify` says that it is ignored."""
     (event,) = (row for row in commands.log(here) if row["seq"] == 4)
-    redaction.owe(here.ledger, redaction.Owed((event["id"],), (PRIVATE,), "planted", HUMAN))
+    redaction.write_pending(here.ledger, redaction.PendingRedaction((event["id"],), (PRIVATE,), "planted", HUMAN))
     note = json.loads((here.ledger / "erasing").read_bytes())
-    redaction.paid(here.ledger)
+    redaction.remove_pending(here.ledger)
     note["proof"] |= {"boot": "another machine's", "made": note["proof"]["made"] - 3600 * 10**9}
     (tmp_path / "archived").write_text(json.dumps(note))
     shutil.copy2(tmp_path / "archived", here.ledger / name)
@@ -174,10 +174,10 @@ def test_a_spelling_that_cannot_be_blotted_out_is_told(here: Project) -> None:
     assert str(path) in done.erased.stands[0]
     assert "not finished" in commands.verify(here).notes[0]
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is not redaction.owed(here.ledger)
+    assert None is not redaction.read_pending(here.ledger)
     path.unlink()
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert None is redaction.owed(here.ledger)
+    assert None is redaction.read_pending(here.ledger)
     assert ((), [], 1) == (commands.verify(here).notes, holding(here, "hunter2"), len(commands.verify(here).redacted))
 
 
@@ -225,7 +225,7 @@ def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
     )
     assert ((), ()) == (done.erased.stands, done.erased.foreign)
     assert TOLD == (out / "note.txt").read_text()
-    assert ([], None) == (holding(here), redaction.owed(here.ledger))
+    assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
 
 
 def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
@@ -346,8 +346,8 @@ def test_a_rendering_at_work_is_waited_for(here: Project) -> None:
     try:
         assert disk.try_lock(fd)
         assert "begun" in strike(here).erased.stands[0]
-        assert None is not redaction.owed(here.ledger)
+        assert None is not redaction.read_pending(here.ledger)
     finally:
         os.close(fd)
     commands.replay(here)
-    assert ([], None) == (holding(here), redaction.owed(here.ledger))
+    assert ([], None) == (holding(here), redaction.read_pending(here.ledger))

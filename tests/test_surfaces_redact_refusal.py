@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tallybook import compat
-from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage import redacted_digests
 from tallybook.ledger.storage.redacted_digests import FOLDER, NAME, RedactedTextError
@@ -171,7 +171,7 @@ def test_reword_refuses_a_redacted_text(here: Project) -> None:
     """An entry cannot be given the text back."""
     strike(here)
     with pytest.raises(RedactedTextError):
-        curation.curate(here, Wish("reword", "kpt_001", text=TOLD), HUMAN)
+        curation.curate(here, Curation("reword", "kpt_001", text=TOLD), HUMAN)
     assert_gone(here)
 
 

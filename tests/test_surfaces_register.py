@@ -31,7 +31,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, PointRestored
-from tallybook.ledger.storage.redaction import Owed, owe
+from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.explanation import explain
 from tallybook.projections.entry_history.status import STANDING
@@ -227,7 +227,7 @@ def test_a_text_that_was_redacted_is_told_as_such(log: JsonlLog) -> None:
 def test_a_text_that_is_owed_is_told_from_all_of_history(log: JsonlLog) -> None:
     """While a redaction is not finished its text is gone for every reader, and nothing is kept."""
     ids = [record.id for batch in decode(log.read()) for record in batch.records]
-    owe(log.folder, Owed((ids[1],), ("no such text",), "private", HUMAN))
+    write_pending(log.folder, PendingRedaction((ids[1],), ("no such text",), "private", HUMAN))
     check(log)
     assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
     assert not caches_of(log.folder).exists()

@@ -16,7 +16,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.reading.by_offset import picked
+from tallybook.ledger.reading.random_access import read_batches_at
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.surfaces.cli import bisect
@@ -121,7 +121,7 @@ def test_a_moment_reads_what_can_decide(log: JsonlLog, monkeypatch: pytest.Monke
     seen: list[int] = []
 
     def noted(path: Path, offsets: Any) -> Any:
-        for batch in picked(path, offsets):
+        for batch in read_batches_at(path, offsets):
             seen.append(batch.last)
             yield batch
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CLOSE = PlaybookUpdated(0, 0, 0)
 A = PointAdded("kpt_001", "Delete the build cache.")
 HOUR_US = 3600 * clock.MICROSECONDS
-START = clock.unix_us("2026-01-15T00:00:00.000000Z")
+START = clock.to_unix_us("2026-01-15T00:00:00.000000Z")
 
 
 def measured(score: int) -> list[Any]:

@@ -42,7 +42,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.scores.view import Scores
 
@@ -176,7 +176,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     heard: list[int] = []
     hear = Session.hear
 
-    def listen(session: Session, record: Recorded) -> None:
+    def listen(session: Session, record: EventRecord) -> None:
         heard.append(record.seq)
         hear(session, record)
 

@@ -9,7 +9,7 @@ import pytest
 
 from reference_model import book, extraction, point
 from tallybook import compat
-from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -98,7 +98,7 @@ def test_entries_that_leave_are_in_no_section_until_they_are_back(here: Project)
     assert NAMES | {"MISTAKES TO AVOID": []} == read(here)["section_names"]
     assert NAMES == commands.show(here, "~2")["section_names"]
     compat.save_playbook(compat.load_playbook())
-    curation.curate(here, Wish("restore", "mis-001"), HUMAN)
+    curation.curate(here, Curation("restore", "mis-001"), HUMAN)
     assert NAMES == read(here)["section_names"]
 
 

@@ -241,7 +241,7 @@ def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 @pytest.mark.usefixtures("zone")
 def test_people_see_local_time_and_programs_utc(project: Path, run: Run, at: str, expected: str) -> None:
     """A time is shown in the local zone with its offset, `--at` takes what was shown, and JSON has UTC."""
-    now = clock.unix_us(at)
+    now = clock.to_unix_us(at)
     log = JsonlLog(Project(project).ledger, lambda: clock.moment(now))
     point = Draft("point.added", 1, {"name": "kpt_001"}, {"text": "Quote ids."})
     with log.transaction() as transaction:

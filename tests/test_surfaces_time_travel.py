@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from command_line import Answer, Run
     from tallybook.ledger.events import Event
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 HUMAN = {"rater": "human"}
 EVENTS = 10_000

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.ledger.backends.memory import MemoryLog
-from tallybook.ledger.clock import Now, moment, unix_us
+from tallybook.ledger.clock import Now, moment, to_unix_us
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventsVoided
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 MINUTE_US = 60_000_000
-BEGIN = unix_us("2026-11-20T00:00:00.000000Z")
+BEGIN = to_unix_us("2026-11-20T00:00:00.000000Z")
 NOW = moment(BEGIN + 10 * MINUTE_US)
 ADDED = Draft("point.removed", 1, {"name": "kpt_001"})
 
@@ -172,7 +172,7 @@ def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute
 
 def test_an_hour_that_comes_twice_is_told_apart_by_its_zone() -> None:
     """When clocks are set back, the same reading in summer and in winter time names two moments, an hour apart."""
-    start = unix_us("2026-10-25T00:00:00.000000Z")
+    start = to_unix_us("2026-10-25T00:00:00.000000Z")
     log = log_at([(start - BEGIN) // MINUTE_US + minute for minute in (30, 90)])
     assert [3, 5] == [resolve(log, f"2026-10-25T02:30{zone}", NOW) for zone in ("+02:00", "+01:00")]
     assert 0 == resolve(log, "2026-10-25T00:29", NOW)

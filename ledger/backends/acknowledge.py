@@ -15,7 +15,7 @@ from tallybook.ledger.storage.log_ends import read_at
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tallybook.ledger.backends.files import Files
-    from tallybook.ledger.line import Mark
+    from tallybook.ledger.line import Position
 
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
 # not be noted would be forgotten, so that is tried for longer.
@@ -36,12 +36,12 @@ def lock_head(files: Files, tries: int) -> None:
     raise OutcomeUnknownError(files.head_path, "held by another process")
 
 
-def told(files: Files, mark: Mark) -> bytes:
+def told(files: Files, mark: Position) -> bytes:
     """Return the head that says that everything up to ``mark`` is acknowledged."""
     return heads.encode(Head(mark, files.boot, -1, files.failures))
 
 
-def confirm(files: Files, mark: Mark, begin: int, opened: Mark, noted: bytes) -> None:
+def confirm(files: Files, mark: Position, begin: int, opened: Position, noted: bytes) -> None:
     """Make everything up to a place durable, and move the head there.
 
     Args:
@@ -85,7 +85,7 @@ def _is_acknowledged(files: Files, seq: int, found: Head | None) -> bool:
     if found.failures != files.failures:
         files.tail = None
         raise OutcomeUnknownError(files.path, "another writer's flush failed meanwhile")
-    return found.mark.seq >= seq
+    return found.position.seq >= seq
 
 
 def _move_head(files: Files, seq: int, fresh: bytes, *, is_first: bool) -> None:
@@ -103,7 +103,7 @@ def _move_head(files: Files, seq: int, fresh: bytes, *, is_first: bool) -> None:
     files.head_seen = fresh
 
 
-def report_failure(files: Files, begin: int, opened: Mark) -> None:
+def report_failure(files: Files, begin: int, opened: Position) -> None:
     """Note in the head where the bytes begin that the disk may have lost; arguments as above.
 
     Raises:
@@ -113,7 +113,7 @@ def report_failure(files: Files, begin: int, opened: Mark) -> None:
     try:
         found = heads.decode(read_at(files.head, HEAD_BYTES, 0)) or Head(opened, files.boot)
         # What lies between the head and this batch was not confirmed either, and its writer may be dead.
-        suspect = min(place for place in (begin, found.mark.offset, found.suspect) if place >= 0)
+        suspect = min(place for place in (begin, found.position.offset, found.suspect) if place >= 0)
         heads.write(files.head, heads.encode(found._replace(suspect=suspect, failures=found.failures + 1)))
     except OSError as error:
         raise OutcomeUnknownError(files.path, disk.reason(error)) from error

@@ -10,16 +10,16 @@ from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import first_seq
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.log_ends import fits, read_at
+from tallybook.ledger.storage.log_ends import has_position, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.line import Mark
-    from tallybook.ledger.reading import recover
+    from tallybook.ledger.line import Position
+    from tallybook.ledger.reading import recovery
     from tallybook.ledger.storage.head import Head
 else:
-    recover = import_lazily("tallybook.ledger.reading.recover")
+    recovery = import_lazily("tallybook.ledger.reading.recovery")
 
 LOG_NAME = "events.jsonl"
 
@@ -53,7 +53,7 @@ class Files:
         disk.make_folder(folder)
         self.boot = disk.boot_id()
         self.inode = 0
-        self.tail: Mark | None = None
+        self.tail: Position | None = None
         self.head_seen = b""
         self.failures = 0
         self.busy = False
@@ -68,14 +68,14 @@ class Files:
             self.head = disk.open_file(self.head_path, write=True, create=True)
             # A log that is gone although bytes of it were acknowledged must not begin anew in silence.
             head, _ = heads.read(self.head)
-            disk.refuse_second_name(self.head, self.head_path, ours=head is not None)
-            lost = head is not None and head.mark.offset > 0
+            disk.refuse_hard_link(self.head, self.head_path, ours=head is not None)
+            lost = head is not None and head.position.offset > 0
             self.log = disk.open_file(self.path, write=True, append=True, create=not lost)
             ours = lost or first_seq(read_at(self.log, 64, 0)) == 1
-            disk.refuse_second_name(self.log, self.path, ours=ours)
+            disk.refuse_hard_link(self.log, self.path, ours=ours)
         except FileNotFoundError:
             self.close()
-            raise DamagedLedgerError([recover.gone(self.path, head or heads.NO_HEAD)]) from None
+            raise DamagedLedgerError([recovery.missing_log_problem(self.path, head or heads.NO_HEAD)]) from None
         except CannotWriteError:
             self.close()
             raise
@@ -91,7 +91,7 @@ class Files:
             with suppress(OSError):
                 heads.write(self.lock, data)
 
-    def noted(self, head: Head | None, size: int) -> Mark | None:
+    def noted(self, head: Head | None, size: int) -> Position | None:
         """Return the end of a batch that was written whole and in its place, None where nobody can say.
 
         To be asked under the lock: then it is the last one's, unless its writer died before he noted it. A note counts
@@ -101,15 +101,15 @@ class Files:
             head: How far the log is acknowledged.
             size: Its size.
         """
-        if head is None or not self.boot or head.boot != self.boot or head.suspect >= 0 or head.mark.offset >= size:
+        if head is None or not self.boot or head.boot != self.boot or head.suspect >= 0 or head.position.offset >= size:
             return None
         try:
             note = heads.decode(read_at(self.lock, heads.HEAD_BYTES, 0))
         except (OSError, NewerLedgerError):
             return None
-        if note is None or note.boot != self.boot or not head.mark.offset < note.mark.offset <= size:
+        if note is None or note.boot != self.boot or not head.position.offset < note.position.offset <= size:
             return None
-        return note.mark if fits(self.log, note.mark) else None
+        return note.position if has_position(self.log, note.position) else None
 
     def release(self) -> None:
         """Give the lock back."""

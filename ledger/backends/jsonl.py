@@ -1,8 +1,7 @@
 """The default back end: one append-only file of lines, written by many short processes at once.
 
-Take the lock, look at the end, write the whole batch in one call, release the lock, flush, move the head,
-acknowledge. The flush stays outside the lock, so the kernel groups the flushes of many writers. Standard library
-only: hooks append through this module.
+Take the lock, look at the end, write the batch in one call, release the lock, flush, move the head, acknowledge. The
+flush is outside the lock, so that the kernel groups the flushes of many writers. Standard library only, for hooks.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from tallybook.ledger.backends import acknowledge
 from tallybook.ledger.backends.files import LOG_NAME, Files
 from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame
 from tallybook.ledger.storage import disk, idempotency, receipts
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
-from tallybook.ledger.storage.log_ends import check_format, fits, read_at
+from tallybook.ledger.storage.log_ends import check_format, has_position, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,12 +30,12 @@ if TYPE_CHECKING:
     from tallybook.ledger import batches as found
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import reader, recover
+    from tallybook.ledger.reading import reader, recovery
 else:
     # A hook on a ledger that is as it should be needs none of them.
-    found, reader, recover = map(
+    found, reader, recovery = map(
         import_lazily,
-        ("tallybook.ledger.batches", "tallybook.ledger.reading.reader", "tallybook.ledger.reading.recover"),
+        ("tallybook.ledger.batches", "tallybook.ledger.reading.reader", "tallybook.ledger.reading.recovery"),
     )
 
 _CHUNK_BYTES = 1024 * 1024
@@ -82,10 +81,10 @@ class JsonlLog:
         """Say whether there is a ledger, or at least the trace of one."""
         return os.path.exists(self.log_file) or os.path.exists(os.path.join(self.ledger_folder, "head"))
 
-    def head(self) -> Mark:
+    def head(self) -> Position:
         """Return the place behind the last acknowledged batch, START where there is no ledger."""
         found = self.read_head()
-        return found.mark if found is not None else START
+        return found.position if found is not None else START
 
     def read_head(self) -> Head | None:
         """Return what the head says, None where there is none or it is torn."""
@@ -98,27 +97,27 @@ class JsonlLog:
         finally:
             os.close(fd)
 
-    def scan(self, after: Mark = START, *, proven: bool = True) -> reader.Reading:
+    def scan(self, after: Position = START, *, verify: bool = True) -> reader.LogReader:
         """Open the log for reading behind a place; never writes, needs no lock."""
-        return reader.Reading(self.log_file, self.read_head(), after, proven=proven)
+        return reader.LogReader(self.log_file, self.read_head(), after, verify=verify)
 
-    def read(self, after: Mark = START, *, proven: bool = True) -> Iterator[RawBatch]:
+    def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
         """Yield every batch behind a place, each verified.
 
         A bad end that was never acknowledged is left out: it is the next writer's to seal.
 
         Args:
             after: The place.
-            proven: False where somebody else proves them: only their form is looked at.
+            verify: False where somebody else proves them: only their form is looked at.
 
         Raises:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        return found.Batches(self._runs(after, proven=proven))
+        return found.Batches(self._runs(after, verify=verify))
 
-    def _runs(self, after: Mark, *, proven: bool) -> Iterator[found.Run]:
-        with self.scan(after, proven=proven) as reading:
+    def _runs(self, after: Position, *, verify: bool) -> Iterator[found.Run]:
+        with self.scan(after, verify=verify) as reading:
             yield from reading.runs() if self.watch is None else self._watched(reading.runs(), self.watch)
 
     def _watched(self, runs: Iterator[found.Run], watch: Callable[[int, int], None]) -> Iterator[found.Run]:
@@ -127,12 +126,12 @@ class JsonlLog:
         try:
             for run in runs:
                 yield run
-                watch(run.found[-1].end if run.found else 0, size)
+                watch(run.batches[-1].end if run.batches else 0, size)
         finally:
             # Also where the reader has had enough.
             watch(size, size)
 
-    def may_hold(self, needle: bytes) -> bool:
+    def may_contain(self, needle: bytes) -> bool:
         """Say whether bytes stand anywhere in the log, proven or not: far quicker than reading, and no proof of any."""
         try:
             fd = disk.open_file(self.log_file, write=False)
@@ -162,7 +161,7 @@ class Transaction:
     """The lock is held from entering on; leaving writes what was appended, all or nothing, and makes it durable.
 
     Attributes:
-        mark: The place behind the last batch, appended ones included.
+        position: The place behind the last batch, appended ones included.
     """
 
     def __init__(self, log: JsonlLog, wait_ms: int) -> None:
@@ -179,7 +178,7 @@ class Transaction:
         self._noted = b""
         # Verified up to here when the lock was taken: what is known where the head is torn.
         self._opened = START
-        self.mark = START
+        self.position = START
 
     def __enter__(self) -> Self:
         """Take the lock, and mend the end of the log if a crash left it unclean.
@@ -193,14 +192,14 @@ class Transaction:
         files, size = self._open()
         try:
             tail = files.tail
-            if tail is not None and size == tail.offset and fits(files.log, tail):
+            if tail is not None and size == tail.offset and has_position(files.log, tail):
                 # Nobody has appended since this process did. If a flush failed meanwhile, the head tells it when
                 # this transaction comes to move it.
-                self.mark = tail
+                self.position = tail
             else:
                 self._look(files, size)
-            self._opened = self.mark
-            if self.mark.seq == 0:
+            self._opened = self.position
+            if self.position.seq == 0:
                 self._open_ledger(files)
         except BaseException:
             files.release()
@@ -233,16 +232,21 @@ class Transaction:
         head, seen = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.log_file)
-        if head is not None and head.suspect < 0 and head.mark.offset == size and fits(files.log, head.mark):
+        if (
+            head is not None
+            and head.suspect < 0
+            and head.position.offset == size
+            and has_position(files.log, head.position)
+        ):
             # All of it is acknowledged, and there is nothing else.
-            self.mark = head.mark
+            self.position = head.position
         else:
             known = files.noted(head, size) or files.tail
-            tail = recover.find_tail(files.log, log.log_file, size, head, files.boot, known)
-            self.mark = tail.mark
+            tail = recovery.find_tail(files.log, log.log_file, size, head, files.boot, known)
+            self.position = tail.position
             if tail.stop is not None:
                 batch = self._seal(files, tail, size)
-                self.mark, size = batch.mark, batch.end
+                self.position, size = batch.position, batch.end
                 self._flush_owed = True
         if head is not None and head.suspect >= 0:
             head = self._mend(files, head, size)
@@ -251,13 +255,13 @@ class Transaction:
             seen = heads.encode(head)
         files.failures = head.failures if head is not None else 0
         files.head_seen = seen
-        files.tail = self.mark
-        self._crowded = head is not None and size != head.mark.offset
+        files.tail = self.position
+        self._crowded = head is not None and size != head.position.offset
 
     def _mend(self, files: Files, head: Head, size: int) -> Head:
         """Hand what a failed flush may have lost to the disk once more, and return the head without the mark."""
         while True:
-            recover.write_again(self._log.log_file, head.suspect, size)
+            recovery.rewrite(self._log.log_file, head.suspect, size)
             acknowledge.lock_head(files, acknowledge.REPORT_TRIES)
             try:
                 found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or head
@@ -270,11 +274,13 @@ class Transaction:
             finally:
                 disk.unlock(files.head)
 
-    def _seal(self, files: Files, tail: recover.Tail, size: int) -> RawBatch:
+    def _seal(self, files: Files, tail: recovery.Tail, size: int) -> RawBatch:
         try:
-            return recover.seal(files.log, self._log.log_file, tail, size, lambda mark: self._stamp(mark, SYSTEM, None))
+            return recovery.seal(
+                files.log, self._log.log_file, tail, size, lambda mark: self._stamp(mark, SYSTEM, None)
+            )
         except OutcomeUnknownError:
-            acknowledge.report_failure(files, tail.mark.offset, self._opened)
+            acknowledge.report_failure(files, tail.position.offset, self._opened)
             raise
 
     def _open_ledger(self, files: Files) -> None:
@@ -296,11 +302,13 @@ class Transaction:
         opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
         self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
 
-    def _stamp(self, mark: Mark, by: Mapping[str, str], key: str | None) -> Stamp:
+    def _stamp(self, mark: Position, by: Mapping[str, str], key: str | None) -> Stamp:
         now = self._log.now()
-        return Stamp(mark, clock.raised(now.at, mark.at), by, lambda: clock.new_id(now.unix_us), clock.new_salt, key)
+        return Stamp(
+            mark, clock.clamp_time(now.at, mark.at), by, lambda: clock.new_id(now.unix_us), clock.new_salt, key
+        )
 
-    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+    def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield what stood in the log before this transaction, behind a place."""
         return self._log.read(after)
 
@@ -320,24 +328,24 @@ class Transaction:
         """
         if not drafts:
             raise BadInputError("batch", "has no event")
-        plain = idempotency.plain(key) if key is not None else None
+        plain = idempotency.normalize(key) if key is not None else None
         if plain is not None and self._known(plain):
             self._flush_owed = True
             return None
-        stamp = self._stamp(self.mark, by, plain)
+        stamp = self._stamp(self.position, by, plain)
         batch = frame(drafts, stamp)
         self._pending.append(batch)
         if plain is not None:
             self._held.add(plain)
-        self.mark = Mark(batch.last, batch.chain, batch.end, stamp.at)
+        self.position = Position(batch.last, batch.chain, batch.end, stamp.at)
         return batch
 
-    def look_up(self, wanted: Iterable[str]) -> None:
+    def look_up(self, keys: Iterable[str]) -> None:
         """Ask for many keys at once, so that to append under each of them need not read all that there are again."""
-        fresh = set(map(idempotency.plain, wanted)) - self._asked
+        fresh = set(map(idempotency.normalize, keys)) - self._asked
         files = self._log.files
         if fresh and files is not None:
-            self._held |= idempotency.held(fresh, self._log.read, self._log.ledger_folder, files.log)
+            self._held |= idempotency.find_known(fresh, self._log.read, self._log.ledger_folder, files.log)
             self._asked |= fresh
 
     def _known(self, key: str) -> bool:
@@ -360,12 +368,12 @@ class Transaction:
                 files.tail = None
                 self._write(files)
                 if self._asked:
-                    idempotency.note(self._log.ledger_folder, self._opened, self._pending)
+                    idempotency.extend(self._log.ledger_folder, self._opened, self._pending)
         finally:
             files.release()
         if kind is None and (self._pending or self._flush_owed):
             begin = self._pending[0].offset if self._pending else -1
-            acknowledge.confirm(files, self.mark, begin, self._opened, self._noted)
+            acknowledge.confirm(files, self.position, begin, self._opened, self._noted)
             receipts.add()
 
     def _write(self, files: Files) -> None:
@@ -380,10 +388,10 @@ class Transaction:
                 raise OutcomeUnknownError(path, f"written in part: {error}") from error
             raise
         # Behind what was appended the file's own position says where that stands.
-        if os.lseek(files.log, 0, os.SEEK_CUR) == self.mark.offset:
-            files.tail = self.mark
+        if os.lseek(files.log, 0, os.SEEK_CUR) == self.position.offset:
+            files.tail = self.position
             if self._crowded:
-                self._noted = acknowledge.told(files, self.mark)
+                self._noted = acknowledge.told(files, self.position)
                 files.note(self._noted)
         elif read_at(files.log, len(data), self._pending[0].offset) != data:
             # A program that knows no lock appended first, so our lines do not stand where they say they do. The next

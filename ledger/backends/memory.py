@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Self
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import SYSTEM
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import FORMAT, START, Draft, Mark, RawBatch, Stamp, frame
+from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame
 from tallybook.ledger.storage import idempotency
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ class MemoryLog:
         self.batches: list[RawBatch] = []
         self.keys: set[str] = set()
 
-    def head(self) -> Mark:
+    def head(self) -> Position:
         """Return the place behind the last batch."""
-        return self.batches[-1].mark if self.batches else START
+        return self.batches[-1].position if self.batches else START
 
     def exists(self) -> bool:
         """Say whether anything was ever appended."""
@@ -37,11 +37,11 @@ class MemoryLog:
     def close(self) -> None:
         """Nothing is open."""
 
-    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+    def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield the batches behind a place."""
         return iter([batch for batch in self.batches if batch.first > after.seq])
 
-    def may_hold(self, needle: bytes) -> bool:
+    def may_contain(self, needle: bytes) -> bool:
         """Say whether bytes stand anywhere in the log."""
         return any(needle in batch.data for batch in self.batches)
 
@@ -54,7 +54,7 @@ class MemoryTransaction:
     """What was appended is kept when the context is left without an exception.
 
     Attributes:
-        mark: The place behind the last batch, appended ones included.
+        position: The place behind the last batch, appended ones included.
     """
 
     def __init__(self, log: MemoryLog) -> None:
@@ -62,11 +62,11 @@ class MemoryTransaction:
         self._log = log
         self._pending: list[RawBatch] = []
         self._keys: set[str] = set()
-        self.mark = log.head()
+        self.position = log.head()
 
     def __enter__(self) -> Self:
         """Open the ledger if this is its first transaction."""
-        if self.mark.seq == 0:
+        if self.position.seq == 0:
             opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
             self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
         return self
@@ -77,7 +77,7 @@ class MemoryTransaction:
             self._log.batches += self._pending
             self._log.keys |= self._keys
 
-    def read(self, after: Mark = START) -> Iterator[RawBatch]:
+    def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield what stood in the ledger before this transaction."""
         return self._log.read(after)
 
@@ -88,15 +88,15 @@ class MemoryTransaction:
         """Add a batch, or return None where its key has been here before."""
         if not drafts:
             raise BadInputError("batch", "has no event")
-        plain = idempotency.plain(key) if key is not None else None
+        plain = idempotency.normalize(key) if key is not None else None
         if plain is not None and plain in self._log.keys | self._keys:
             return None
         now = self._log.now()
-        at = clock.raised(now.at, self.mark.at)
-        stamp = Stamp(self.mark, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, plain)
+        at = clock.clamp_time(now.at, self.position.at)
+        stamp = Stamp(self.position, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, plain)
         batch = frame(drafts, stamp)
         if plain is not None:
             self._keys.add(plain)
         self._pending.append(batch)
-        self.mark = batch.mark
+        self.position = batch.position
         return batch

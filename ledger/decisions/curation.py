@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.decisions.update import Decision, Known, text_fault
+from tallybook.ledger.decisions.update import Decision, PlaybookFacts, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownPointError
 from tallybook.ledger.events import (
     PointMerged,
@@ -27,7 +27,7 @@ MAX_REASON_CHARS = 1_000
 
 
 @attrs.frozen
-class Wish:
+class Curation:
     """What somebody wants to become of an entry, or the same of several.
 
     Attributes:
@@ -35,19 +35,19 @@ class Wish:
         name: The entry.
         reason: Why, empty where none was given.
         text: Its new text, for ``reword``.
-        merged: Names of the entries that go into it, for ``merge``.
-        others: Names of further entries of which the same is wanted, in the same batch.
+        sources: Names of the entries that go into it, for ``merge``.
+        more_names: Names of further entries of which the same is wanted, in the same batch.
     """
 
     verb: str
     name: str
     reason: str = ""
     text: str = ""
-    merged: tuple[str, ...] = ()
-    others: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+    more_names: tuple[str, ...] = ()
 
 
-def decide_wish(wish: Wish, known: Known) -> Decision:
+def decide_curation(curation: Curation, known: PlaybookFacts) -> Decision:
     """Decide what a wish comes to.
 
     Raises:
@@ -55,26 +55,26 @@ def decide_wish(wish: Wish, known: Known) -> Decision:
         UnknownPointError: No entry ever had one of the names.
         NothingToDoError: It is so already, or cannot be done to an entry as this one stands.
     """
-    if wish.reason and (fault := reason_fault(wish.reason)) is not None:
+    if curation.reason and (fault := reason_fault(curation.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
-    names = dict.fromkeys(_used_name(name, known) for name in (wish.name, *wish.others))
-    wish = attrs.evolve(wish, merged=tuple(_used_name(name, known) for name in wish.merged))
+    names = dict.fromkeys(_find_used_name(name, known) for name in (curation.name, *curation.more_names))
+    curation = attrs.evolve(curation, sources=tuple(_find_used_name(name, known) for name in curation.sources))
     events = []
     for name in names:
-        events.append(WISHES[wish.verb](attrs.evolve(wish, name=name), known))
-        if wish.verb == "restore":
+        events.append(CURATIONS[curation.verb](attrs.evolve(curation, name=name), known))
+        if curation.verb == "restore":
             # Two entries with the same text are not both restored.
-            known = attrs.evolve(known, points={**known.points, name: known.gone[name]})
+            known = attrs.evolve(known, points={**known.points, name: known.former_points[name]})
     return Decision(tuple(events))
 
 
-def _used_name(given: str, known: Known) -> str:
+def _find_used_name(given: str, known: PlaybookFacts) -> str:
     """Return the name of the entry that was meant.
 
     Raises:
         UnknownPointError: There never was one.
     """
-    name = find_name(given, known.used)
+    name = find_name(given, known.used_names)
     if name is None:
         raise UnknownPointError(given)
     return name
@@ -87,53 +87,53 @@ def reason_fault(reason: str) -> str | None:
     return text_fault(reason)
 
 
-def _standing(name: str, known: Known) -> None:
+def _check_present(name: str, known: PlaybookFacts) -> None:
     if name not in known.points:
-        into = known.merged.get(name)
+        into = known.merged_into.get(name)
         what = "is not in the playbook" if into is None else f"went into {into}"
         raise NothingToDoError(name, what, "`tallybook why` tells how it left")
 
 
-def _saying(text: str, known: Known) -> list[str]:
+def _names_with_text(text: str, known: PlaybookFacts) -> list[str]:
     """Return the names of the entries that say this already."""
     return [name for name, point in known.points.items() if point.text == text]
 
 
-def _retire(wish: Wish, known: Known) -> Event:
-    _standing(wish.name, known)
+def _retire(wish: Curation, known: PlaybookFacts) -> Event:
+    _check_present(wish.name, known)
     return PointRetired(wish.name, wish.reason)
 
 
-def _restore(wish: Wish, known: Known) -> Event:
+def _restore(wish: Curation, known: PlaybookFacts) -> Event:
     if wish.name in known.points:
         raise NothingToDoError(wish.name, "stands in the playbook")
-    if wish.name in known.merged:
-        raise NothingToDoError(wish.name, f"went into {known.merged[wish.name]}", "undo that merge instead")
-    if wish.name not in known.gone:
+    if wish.name in known.merged_into:
+        raise NothingToDoError(wish.name, f"went into {known.merged_into[wish.name]}", "undo that merge instead")
+    if wish.name not in known.former_points:
         raise NothingToDoError(wish.name, "was undone", "undo that undoing; `tallybook log` shows its number")
-    if same := _saying(known.gone[wish.name].text, known):
+    if same := _names_with_text(known.former_points[wish.name].text, known):
         raise NothingToDoError(wish.name, f"would say what {same[0]} says", f"`tallybook retire {same[0]}` first")
     return PointRestored(wish.name, wish.reason)
 
 
-def _pin(wish: Wish, known: Known) -> Event:
-    _standing(wish.name, known)
-    if wish.name in known.pinned:
+def _pin(wish: Curation, known: PlaybookFacts) -> Event:
+    _check_present(wish.name, known)
+    if wish.name in known.pinned_names:
         raise NothingToDoError(wish.name, "is pinned")
     return PointPinned(wish.name, wish.reason)
 
 
-def _unpin(wish: Wish, known: Known) -> Event:
-    if wish.name not in known.pinned:
+def _unpin(wish: Curation, known: PlaybookFacts) -> Event:
+    if wish.name not in known.pinned_names:
         raise NothingToDoError(wish.name, "is not pinned")
     return PointUnpinned(wish.name, wish.reason)
 
 
-def _reword(wish: Wish, known: Known) -> Event:
-    _standing(wish.name, known)
+def _reword(wish: Curation, known: PlaybookFacts) -> Event:
+    _check_present(wish.name, known)
     if (fault := text_fault(wish.text)) is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
-    same = _saying(wish.text, known)
+    same = _names_with_text(wish.text, known)
     if wish.name in same:
         raise NothingToDoError(wish.name, "says that already")
     if same:
@@ -141,15 +141,15 @@ def _reword(wish: Wish, known: Known) -> Event:
     return PointReworded(wish.name, wish.reason, wish.text)
 
 
-def _merge(wish: Wish, known: Known) -> Event:
-    for name in (wish.name, *wish.merged):
-        _standing(name, known)
-    if wish.name in wish.merged:
+def _merge(wish: Curation, known: PlaybookFacts) -> Event:
+    for name in (wish.name, *wish.sources):
+        _check_present(name, known)
+    if wish.name in wish.sources:
         raise BadInputError(wish.name, "cannot go into itself", "nothing was recorded")
-    return PointMerged(wish.name, tuple(dict.fromkeys(wish.merged)), wish.reason)
+    return PointMerged(wish.name, tuple(dict.fromkeys(wish.sources)), wish.reason)
 
 
-WISHES: Final[dict[str, Callable[[Wish, Known], Event]]] = {
+CURATIONS: Final[dict[str, Callable[[Curation, PlaybookFacts], Event]]] = {
     "retire": _retire,
     "restore": _restore,
     "pin": _pin,

@@ -14,11 +14,11 @@ import attrs
 
 from tallybook.ledger.decisions.legacy_json import (
     DECODER,
-    Found,
     Json,
-    Number,
-    flaws_of,
-    levels_of,
+    JsonNumber,
+    JsonObject,
+    find_flaws,
+    list_levels,
     mend_text,
     shorten,
     to_plain,
@@ -27,7 +27,7 @@ from tallybook.ledger.decisions.legacy_json import (
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import MAX_INT, ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import SECTION_NAMES, STAMP, Naming, usable_name
+from tallybook.ledger.names import SECTION_NAMES, STAMP, NameAssigner, is_usable_name
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -66,7 +66,7 @@ class LegacyItem:
 
 
 @attrs.frozen
-class Legacy:
+class LegacyFile:
     """A legacy file, as it was read.
 
     Attributes:
@@ -116,8 +116,8 @@ class _Slot:
     @property
     def name(self) -> str | None:
         """Return the usable name that it carries."""
-        name = self.value.last().get("name") if isinstance(self.value, Found) and not self.skip else None
-        return name if isinstance(name, str) and usable_name(name) else None
+        name = self.value.last().get("name") if isinstance(self.value, JsonObject) and not self.skip else None
+        return name if isinstance(name, str) and is_usable_name(name) else None
 
 
 @attrs.frozen
@@ -132,37 +132,37 @@ class _Counts:
     notes: tuple[str, ...] = ()
 
 
-def read_legacy(data: bytes, source: str = "playbook.json", taken: Collection[str] = ()) -> Legacy:
+def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection[str] = ()) -> LegacyFile:
     """Read a playbook file in any shape that was ever written (REQ-SCORE-004, -005, -006).
 
     Args:
         data: The file's bytes.
         source: What problems call the file.
-        taken: Names that are not generated, even where nothing in the file carries them.
+        reserved: Names that are not generated, even where nothing in the file carries them.
 
     Raises:
         BadInputError: It is empty, not JSON in UTF-8, nested too deeply, or no playbook at all.
     """
-    found = _playbook(data, source)
+    found = _parse_playbook(data, source)
     keys = found.last()
     slots = list(_slots(found))
-    naming = Naming({*taken, *(slot.name for slot in slots if slot.name)})
+    naming = NameAssigner({*reserved, *(slot.name for slot in slots if slot.name)})
     items: list[LegacyItem] = []
     skipped: list[ItemSkipped] = []
     problems: list[Problem] = []
     sections: dict[str, list[str]] = {}
-    if isinstance(keys.get("sections"), Found | list) and "sections" not in _own_keys(keys):
+    if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in _own_keys(keys):
         problems.append(Problem(f"{source}: sections", "not read, as key_points stands beside them; kept as they are"))
     for index, slot in enumerate(slots):
-        text = slot.value.last().get("text") if isinstance(slot.value, Found) else slot.value
+        text = slot.value.last().get("text") if isinstance(slot.value, JsonObject) else slot.value
         reason = slot.skip or ("" if isinstance(text, str) and text.strip() else "holds no text")
         names = sections.setdefault(slot.section, []) if slot.section else []
         if reason:
-            naming.see(slot.name)
+            naming.note_number(slot.name)
             skipped.append(ItemSkipped(index, reason, to_text(slot.value)))
             notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept in the ledger alone",)
         else:
-            item, notes = _entry(index, slot, naming.give(slot.name))
+            item, notes = _read_entry(index, slot, naming.assign(slot.name))
             items.append(item)
             names.append(item.point.name)
         problems += [Problem(f"{source}: {slot.place}", note) for note in notes]
@@ -173,10 +173,10 @@ def read_legacy(data: bytes, source: str = "playbook.json", taken: Collection[st
     top = dumps(others | ({SECTION_NAMES: sections} if sections else {}))
     stamp = keys.get(STAMP)
     known = mend_text(stamp) if isinstance(stamp, str) else None
-    return Legacy(tuple(items), tuple(skipped), top, known, sha256(data).hexdigest(), tuple(problems))
+    return LegacyFile(tuple(items), tuple(skipped), top, known, sha256(data).hexdigest(), tuple(problems))
 
 
-def seed_events(legacy: Legacy) -> tuple[Event, ...]:
+def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
     """Return what the ledger says of a legacy file: it was adopted, then each of its items in order."""
     seeds: dict[int, Event] = {skipped.index: skipped for skipped in legacy.skipped}
     for item in legacy.items:
@@ -185,7 +185,7 @@ def seed_events(legacy: Legacy) -> tuple[Event, ...]:
     return PlaybookAdopted(legacy.sha256, len(legacy.items), legacy.top), *(seeds[index] for index in sorted(seeds))
 
 
-def _parsed(data: bytes, source: str) -> Json:
+def _parse(data: bytes, source: str) -> Json:
     """Return the file's JSON; a byte order mark, as some editors leave it, is passed over."""
     too_deep = BadInputError(source, f"is nested more than {MAX_DEPTH} levels deep")
     try:
@@ -199,17 +199,17 @@ def _parsed(data: bytes, source: str) -> Json:
     except RecursionError as error:
         raise too_deep from error
     # Python's own limit depends on the version and the stack, and whoever reads our JSON has one of their own.
-    if len(levels_of(value)) > MAX_DEPTH:
+    if len(list_levels(value)) > MAX_DEPTH:
         raise too_deep
     return value
 
 
-def _playbook(data: bytes, source: str) -> Found:
+def _parse_playbook(data: bytes, source: str) -> JsonObject:
     """Return the object that the file holds."""
-    value = _parsed(data, source)
-    if isinstance(value, Found):
+    value = _parse(data, source)
+    if isinstance(value, JsonObject):
         top = value.last()
-        if isinstance(top.get("key_points"), list) or isinstance(top.get("sections"), Found | list):
+        if isinstance(top.get("key_points"), list) or isinstance(top.get("sections"), JsonObject | list):
             return value
     hint = 'put {"key_points": …} around it' if isinstance(value, list) else ""
     raise BadInputError(source, "is not a playbook, which is an object with a list of key_points", hint)
@@ -220,66 +220,66 @@ def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     return ("key_points", STAMP) if isinstance(top.get("key_points"), list) else ("key_points", STAMP, "sections")
 
 
-def _slots(found: Found) -> Iterator[_Slot]:
+def _slots(found: JsonObject) -> Iterator[_Slot]:
     """Yield every place of the file where an entry may stand, then what would be lost at its top."""
     top = found.last()
     points, sections = top.get("key_points"), top.get("sections")
     if isinstance(points, list):
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(points))
-    elif isinstance(sections, Found | list):  # pragma: no branch - a playbook has one of the two
+    elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
         yield from _section_slots(sections)
     last_places = {key: place for place, (key, _) in enumerate(found.pairs)}
     for place, (key, value) in enumerate(found.pairs):
-        pair = Found(((key, value),))
+        pair = JsonObject(((key, value),))
         reason = _top_fault(top, pair) if place == last_places[key] else "stands again later, where it counts"
         if reason:
             yield _Slot(shorten(key), pair, skip=reason)
 
 
-def _top_fault(top: dict[str, Json], pair: Found) -> str:
+def _top_fault(top: dict[str, Json], pair: JsonObject) -> str:
     """Say why a top-level key cannot be passed on as it stands; empty where it can, or where it was read."""
     ((key, value),) = pair.pairs
     if key not in _own_keys(top):
-        return "; ".join(flaws_of(pair))
+        return "; ".join(find_flaws(pair))
     fits = isinstance(value, {"key_points": list, STAMP: str}.get(key, object))
     return "" if fits else "is not what a playbook has there"
 
 
-def _section_slots(sections: Found | list[Json]) -> Iterator[_Slot]:
+def _section_slots(sections: JsonObject | list[Json]) -> Iterator[_Slot]:
     """Yield the slots of the later shape: a list of entries under each name, or a list of such sections.
 
     What a section says beside its entries stands in its heading, with the list left empty.
     """
     labelled: Iterable[tuple[str | int, Json]] = enumerate(sections) if isinstance(sections, list) else sections.pairs
     for label, section in labelled:
-        entries, heading = _opened(section)
+        entries, heading = _open_section(section)
         name = mend_text(label) if isinstance(label, str) else ""
         if isinstance(label, str):
-            heading = Found(((label, heading),))
+            heading = JsonObject(((label, heading),))
         place = f"sections[{shorten(label) if isinstance(label, str) else label}]"
         if heading is not None:
             yield _Slot(place, heading, name, skip=HEADING)
         yield from (_Slot(f"{place}[{index}]", entry, name) for index, entry in enumerate(entries))
 
 
-def _opened(section: Json) -> tuple[list[Json], Json]:
+def _open_section(section: Json) -> tuple[list[Json], Json]:
     """Return a section's entries and what it says beside them; None beside one that may be an entry itself."""
     if isinstance(section, list):
         return section, []
-    if isinstance(section, Found) and "text" not in section.last():
+    if isinstance(section, JsonObject) and "text" not in section.last():
         for key in SECTION_LISTS:
             entries = section.last().get(key)
             if isinstance(entries, list):
-                return entries, Found(tuple((k, [] if value is entries else value) for k, value in section.pairs))
+                return entries, JsonObject(tuple((k, [] if value is entries else value) for k, value in section.pairs))
     return [section], None
 
 
-def _entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[str, ...]]:
+def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[str, ...]]:
     """Return the entry of a slot that holds one, and what is odd about it."""
-    fields = slot.value.last() if isinstance(slot.value, Found) else {}
+    fields = slot.value.last() if isinstance(slot.value, JsonObject) else {}
     text = mend_text(str(fields.get("text", slot.value)))
-    counts = _counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
-    flaws = flaws_of(slot.value)
+    counts = _read_counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
+    flaws = find_flaws(slot.value)
     notes = flaws + counts.notes + _other_notes(fields, name)
     origin = counts.origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
@@ -291,30 +291,30 @@ def _entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[str, .
     return LegacyItem(index, point, origin, counts.migrated, counts.score, original), notes
 
 
-def _counts(fields: dict[str, Json]) -> _Counts:
+def _read_counts(fields: dict[str, Json]) -> _Counts:
     """Return the counters of an object by branches 0, 3 and 2 of the design's decision tree."""
     if "helpful" in fields and "harmful" in fields:
-        helpful, notes = _whole(fields, "helpful", 0)
-        harmful, more = _whole(fields, "harmful", 0)
+        helpful, notes = _read_whole_number(fields, "helpful", 0)
+        harmful, more = _read_whole_number(fields, "harmful", 0)
         return _Counts(helpful, harmful, "canonical", "", notes=notes + more)
     half = tuple(f"has {key} alone, which does not count" for key in ("helpful", "harmful") if key in fields)
     if "score" in fields:
-        score, notes = _whole(fields, "score", -MAX_INT)
+        score, notes = _read_whole_number(fields, "score", -MAX_INT)
         origin = "one_counter" if half else "dict_with_score"
         before = to_text(fields["score"]) if notes else score
         return _Counts(max(score, 0), max(-score, 0), origin, "dict_with_score", before, half + notes)
     return _Counts(0, 0, "one_counter" if half else "dict_no_score", "dict_no_score", notes=half)
 
 
-def _whole(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[str, ...]]:
+def _read_whole_number(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[str, ...]]:
     """Return the whole number under a key, from ``floor`` to 2**53, and a note where it is not what was written."""
     value = fields[key]
-    text = value.text if isinstance(value, Number) else value if isinstance(value, str) else ""
-    pattern = r"-?[0-9.]+([eE][+-]?[0-9]+)?" if isinstance(value, Number) else r"[+-]?[0-9]+"
+    text = value.text if isinstance(value, JsonNumber) else value if isinstance(value, str) else ""
+    pattern = r"-?[0-9.]+([eE][+-]?[0-9]+)?" if isinstance(value, JsonNumber) else r"[+-]?[0-9]+"
     # Whole numbers up to 2**53 are exact as floats, and no count of digits makes one slow.
     number = min(max(float(text), floor), MAX_INT) if re.fullmatch(pattern, text) else 0
     whole = int(number) if number == int(number) else 0
-    if isinstance(value, Number) and text == str(whole):
+    if isinstance(value, JsonNumber) and text == str(whole):
         return whole, ()
     return whole, (f"{key} {shorten(value)} was read as {whole}",)
 
@@ -322,7 +322,7 @@ def _whole(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[st
 def _other_notes(fields: dict[str, Json], name: str) -> tuple[str, ...]:
     """Say what became of an item's own name, if it has one, and name the first key that entries do not have."""
     own = fields.get("name", name)
-    why = "is another entry's" if usable_name(own) else "cannot stand"
+    why = "is another entry's" if is_usable_name(own) else "cannot stand"
     renamed = (f"name {shorten(own)} {why}; it is {name} from now on",) if own != name else ()
     extra = [key for key in fields if key not in ENTRY_KEYS]
     more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""

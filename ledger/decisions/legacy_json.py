@@ -14,19 +14,19 @@ SHOWN_CHARS: Final = 40
 
 
 @attrs.frozen
-class Number:
+class JsonNumber:
     """A JSON number as it was written, NaN and Infinity included: no digit is lost before somebody looks at it."""
 
     text: str
 
     @property
-    def endless(self) -> bool:
+    def is_infinite(self) -> bool:
         """Tell whether it is NaN, infinite, or read as infinite by others."""
         return not math.isfinite(float(self.text))
 
 
 @attrs.frozen
-class Found:
+class JsonObject:
     """A JSON object as it was written: every pair, repeated keys included."""
 
     pairs: tuple[tuple[str, Json], ...]
@@ -36,29 +36,34 @@ class Found:
         return dict(self.pairs)
 
 
-Json: TypeAlias = "str | bool | Number | list[Json] | Found | None"
+Json: TypeAlias = "str | bool | JsonNumber | list[Json] | JsonObject | None"
 DECODER: Final = json.JSONDecoder(
-    object_pairs_hook=lambda pairs: Found(tuple(pairs)), parse_int=Number, parse_float=Number, parse_constant=Number
+    object_pairs_hook=lambda pairs: JsonObject(tuple(pairs)),
+    parse_int=JsonNumber,
+    parse_float=JsonNumber,
+    parse_constant=JsonNumber,
 )
 
 
-def levels_of(value: Json) -> list[list[Json]]:
+def list_levels(value: Json) -> list[list[Json]]:
     """Return a value and everything in it, keys included, level by level."""
     levels = [[value]]
     while levels[-1]:
-        opened = (chain.from_iterable(part.pairs) if isinstance(part, Found) else part for part in levels[-1])
+        opened = (chain.from_iterable(part.pairs) if isinstance(part, JsonObject) else part for part in levels[-1])
         levels.append(list(chain.from_iterable(inner for inner in opened if isinstance(inner, chain | list))))
     return levels[:-1]
 
 
-def flaws_of(value: Json) -> tuple[str, ...]:
+def find_flaws(value: Json) -> tuple[str, ...]:
     """Name what JSON readers disagree on in a value."""
-    parts = list(chain.from_iterable(levels_of(value)))
-    objects = [part for part in parts if isinstance(part, Found)]
+    parts = list(chain.from_iterable(list_levels(value)))
+    objects = [part for part in parts if isinstance(part, JsonObject)]
     flaws = {
         "repeats a key, of which the last one counts": any(len(part.last()) < len(part.pairs) for part in objects),
         "holds half of a surrogate pair": any(isinstance(part, str) and part != mend_text(part) for part in parts),
-        "holds a number that many cannot read": any(isinstance(part, Number) and part.endless for part in parts),
+        "holds a number that many cannot read": any(
+            isinstance(part, JsonNumber) and part.is_infinite for part in parts
+        ),
     }
     return tuple(flaw for flaw, there in flaws.items() if there)
 
@@ -70,23 +75,23 @@ def mend_text(text: str) -> str:
 
 def to_plain(value: Json) -> Any:
     """Return a value as JSON that every reader takes; an endless number becomes its text."""
-    if isinstance(value, Found):
+    if isinstance(value, JsonObject):
         return {mend_text(key): to_plain(child) for key, child in value.pairs}
     if isinstance(value, list):
         return [to_plain(child) for child in value]
-    if isinstance(value, Number):
-        read = str if value.endless else int if value.text.lstrip("-").isdigit() else float
+    if isinstance(value, JsonNumber):
+        read = str if value.is_infinite else int if value.text.lstrip("-").isdigit() else float
         return read(value.text)
     return mend_text(value) if isinstance(value, str) else value
 
 
 def to_text(value: Json) -> str:
     """Return a value as it was written, without the white space between its parts."""
-    if isinstance(value, Found):
+    if isinstance(value, JsonObject):
         return "{" + ",".join([f"{to_text(key)}:{to_text(child)}" for key, child in value.pairs]) + "}"
     if isinstance(value, list):
         return "[" + ",".join([to_text(child) for child in value]) + "]"
-    if isinstance(value, Number):
+    if isinstance(value, JsonNumber):
         return value.text
     return json.dumps(value, ensure_ascii=isinstance(value, str) and value != mend_text(value))
 

@@ -25,7 +25,7 @@ from tallybook.ledger.events import (
     PointRemoved,
 )
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import MAX_NAME_CHARS, free_number, number_of, point_name, rename_in_sections
+from tallybook.ledger.names import MAX_NAME_CHARS, format_name, next_free_number, parse_number, rename_in_sections
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -45,7 +45,7 @@ _UNKNOWN_ENTRY = KeyPoint("", "")
 
 
 @attrs.frozen
-class Ignored:
+class IgnoredItem:
     """A part of a payload that counts nothing, and why.
 
     Attributes:
@@ -60,7 +60,7 @@ class Ignored:
 
 
 @attrs.frozen
-class Refused(Ignored):
+class RefusedText(IgnoredItem):
     """A new text that was redacted and must not come back."""
 
 
@@ -76,7 +76,7 @@ class Extraction:
 
     texts: tuple[tuple[str, str], ...] = ()
     ratings: tuple[tuple[str, str, str], ...] = ()
-    ignored: tuple[Ignored, ...] = ()
+    ignored: tuple[IgnoredItem, ...] = ()
 
 
 def text_fault(text: object) -> str | None:
@@ -113,7 +113,7 @@ def rating_fault(evaluation: object) -> str | None:
     return None
 
 
-def shown_key(key: object) -> str:
+def shorten_key(key: object) -> str:
     """Return an unknown key of a payload as messages show it: no longer than a name."""
     return str(key)[:MAX_NAME_CHARS]
 
@@ -138,14 +138,14 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
         if fault is None:
             texts.append((item, text))
         else:
-            ignored.append(Ignored(item, fault))
+            ignored.append(IgnoredItem(item, fault))
     for index, evaluation in enumerate(lists["evaluations"]):
         item, fault = f"evaluations[{index}]", rating_fault(evaluation)
         if fault is None:
             ratings.append((item, evaluation["name"], evaluation["rating"]))
         else:
-            ignored.append(Ignored(item, fault))
-    ignored += [Ignored(shown_key(key), UNKNOWN_KEY) for key in payload if key not in FIELDS]
+            ignored.append(IgnoredItem(item, fault))
+    ignored += [IgnoredItem(shorten_key(key), UNKNOWN_KEY) for key in payload if key not in FIELDS]
     return Extraction(tuple(texts), tuple(ratings), tuple(ignored))
 
 
@@ -156,41 +156,41 @@ class Decision:
     Attributes:
         events: What happened, closed by ``playbook.updated`` or ``playbook.edited``.
         ignored: What counts nothing, and why.
-        renamed: Name that the sender uses → the entry's name in the ledger, where they differ. A sender's later
+        new_names: Name that the sender uses → the entry's name in the ledger, where they differ. A sender's later
             requests are decided with it, so each name is translated once.
     """
 
     events: tuple[Event, ...]
-    ignored: tuple[Ignored, ...] = ()
-    renamed: Mapping[str, str] = attrs.field(factory=dict)
+    ignored: tuple[IgnoredItem, ...] = ()
+    new_names: Mapping[str, str] = attrs.field(factory=dict)
 
 
 @attrs.frozen
-class Known:
+class PlaybookFacts:
     """What a decision must know of the playbook.
 
     Attributes:
         points: The entries that stand, by name.
         high_water: Highest number that a name ever had, 0 for none.
-        used: Every name that ever stood.
-        pinned: Names that are not pruned.
-        merged: Name of a merged entry → the one that it went into.
-        gone: Entries that stood and do not, as they stood last.
+        used_names: Every name that ever stood.
+        pinned_names: Names that are not pruned.
+        merged_into: Name of a merged entry → the one that it went into.
+        former_points: Entries that stood and do not, as they stood last.
         refusal: Says why a new text is refused because it was redacted, None where it may be recorded.
     """
 
     points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
     high_water: int = 0
-    used: Collection[str] = ()
-    pinned: Collection[str] = ()
-    merged: Mapping[str, str] = attrs.field(factory=dict)
-    gone: Mapping[str, KeyPoint] = attrs.field(factory=dict)
+    used_names: Collection[str] = ()
+    pinned_names: Collection[str] = ()
+    merged_into: Mapping[str, str] = attrs.field(factory=dict)
+    former_points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
     refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
 
 
 def decide_extraction(
     extraction: Extraction,
-    known: Known,
+    known: PlaybookFacts,
     wishes: Mapping[str, str] | None = None,
     renamed_before: Mapping[str, str] | None = None,
 ) -> Decision:
@@ -212,29 +212,29 @@ def decide_extraction(
         wish = (wishes or {}).get(text, "")
         name = standing.get(text, "")
         if name:
-            ignored.append(Ignored(item, f"stands already as {name}", name))
+            ignored.append(IgnoredItem(item, f"stands already as {name}", name))
         elif (why := known.refusal(text)) is not None:
             # No entry ever has this name: what the sender says of the refused text counts for no other entry.
             name = f"{wish}-refused" if wish else ""
-            ignored.append(Refused(item, why, name or None))
+            ignored.append(RefusedText(item, why, name or None))
         else:
-            wished = number_of(wish) or 0
-            high_water = wished if wished > high_water else free_number(high_water, known.used)
-            standing[text] = name = point_name(high_water)
+            wished = parse_number(wish) or 0
+            high_water = wished if wished > high_water else next_free_number(high_water, known.used_names)
+            standing[text] = name = format_name(high_water)
             events.append(PointAdded(name, text))
         if wish and wish != name:
             renamed[wish] = name
     added = len(events)
-    into = {name for name, stays in known.merged.items() if stays in known.points}
+    into = {name for name, stays in known.merged_into.items() if stays in known.points}
     names = known.points.keys() | standing.values() | into
     idle = []
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
         events.append(PointRated(name, rating))
         if name not in names:
-            idle.append(Ignored(item, "no such entry in the playbook", name))
+            idle.append(IgnoredItem(item, "no such entry in the playbook", name))
         elif rating not in RATINGS:
-            idle.append(Ignored(item, f"the rating {rating!r} counts nothing", name))
+            idle.append(IgnoredItem(item, f"the rating {rating!r} counts nothing", name))
     rated = len(extraction.ratings) - len(idle)
     events.append(PlaybookUpdated(added, rated, len(extraction.ignored) + len(idle)))
     ignored += idle
@@ -246,15 +246,15 @@ class Edit:
     """A playbook that somebody changed by hand or by an old program, and what it was before.
 
     Attributes:
-        base: The entries before the change, in order.
-        found: The entries after it, in order.
+        base_entries: The entries before the change, in order.
+        entries: The entries after it, in order.
         top: The other top-level keys as a JSON object, where they were changed; empty elsewhere.
         seq: The moment of the base, None where it has none.
         source: SHA-256 of the changed file, None where there is none.
     """
 
-    base: tuple[KeyPoint, ...]
-    found: tuple[KeyPoint, ...]
+    base_entries: tuple[KeyPoint, ...]
+    entries: tuple[KeyPoint, ...]
     top: str = ""
     seq: int | None = None
     source: str | None = None
@@ -262,7 +262,7 @@ class Edit:
 
 def decide_edit(
     edit: Edit,
-    known: Known,
+    known: PlaybookFacts,
     drift: Mapping[str, tuple[int, int]],
     renamed_before: Mapping[str, str] | None = None,
 ) -> Decision:
@@ -279,38 +279,40 @@ def decide_edit(
         One event an entry, then the order if it changed, closed by ``playbook.edited``. It prunes nothing.
     """
     points = known.points
-    edit, refused = _without_redacted(edit, known, renamed_before or {})
+    edit, refused = _drop_redacted(edit, known, renamed_before or {})
     renamed = _names_in_ledger(edit, known, renamed_before or {})
-    base = {point.name: point for point in edit.base}
+    base = {point.name: point for point in edit.base_entries}
     base_names = [renamed.get(name, name) for name in base]
-    found_names = [renamed.get(point.name, point.name) for point in edit.found]
+    found_names = [renamed.get(point.name, point.name) for point in edit.entries]
     removed = set(base_names) - set(found_names)
     events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in points]
     after = dict.fromkeys(name for name in points if name not in removed)
-    for name, point in zip(found_names, edit.found, strict=True):
+    for name, point in zip(found_names, edit.entries, strict=True):
         old, now = base.get(point.name), points.get(name)
         if old == point:
             continue
-        target = attrs.evolve(_merged(point, old, now, drift.get(name, (0, 0))), name=name)
+        target = attrs.evolve(_merge_entry(point, old, now, drift.get(name, (0, 0))), name=name)
         if target != now:
             events.append(PointEdited(name, target.helpful, target.harmful, target.text))
         after.setdefault(name)
-    wanted = _order(found_names, base_names, list(after))
+    wanted = _decide_order(found_names, base_names, list(after))
     if wanted != list(after):
         events.extend(
             PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
             for begin in range(0, len(wanted), _NAMES_A_LINE)
         )
     events.append(PlaybookEdited(edit.seq, edit.source, rename_in_top(edit.top, renamed)))
-    return Decision(tuple(events), refused, renamed=renamed)
+    return Decision(tuple(events), refused, new_names=renamed)
 
 
-def _without_redacted(edit: Edit, known: Known, renamed: Mapping[str, str]) -> tuple[Edit, tuple[Refused, ...]]:
+def _drop_redacted(
+    edit: Edit, known: PlaybookFacts, renamed: Mapping[str, str]
+) -> tuple[Edit, tuple[RefusedText, ...]]:
     """Return an edit without the new texts that were redacted: an entry keeps its text, a new one is left out."""
-    base = {point.name: point for point in edit.base}
+    base = {point.name: point for point in edit.base_entries}
     found: list[KeyPoint] = []
-    refused: list[Refused] = []
-    for index, point in enumerate(edit.found):
+    refused: list[RefusedText] = []
+    for index, point in enumerate(edit.entries):
         old, now = base.get(point.name), known.points.get(renamed.get(point.name, point.name))
         texts = {one.text for one in (old, now) if one is not None}
         stays = old == point or (now is not None and point.text in texts)
@@ -318,30 +320,30 @@ def _without_redacted(edit: Edit, known: Known, renamed: Mapping[str, str]) -> t
         if why is None:
             found.append(point)
             continue
-        refused.append(Refused(f"key_points[{index}]", why, point.name))
+        refused.append(RefusedText(f"key_points[{index}]", why, point.name))
         if old is not None and now is not None:
             found.append(attrs.evolve(point, text=old.text))
-    return attrs.evolve(edit, found=tuple(found)), tuple(refused)
+    return attrs.evolve(edit, entries=tuple(found)), tuple(refused)
 
 
-def _names_in_ledger(edit: Edit, known: Known, renamed_before: Mapping[str, str]) -> dict[str, str]:
+def _names_in_ledger(edit: Edit, known: PlaybookFacts, renamed_before: Mapping[str, str]) -> dict[str, str]:
     """Return name in the edit → name in the ledger, with a free one for each new entry whose name is another's."""
     renamed, high_water = dict(renamed_before), known.high_water
-    base = {point.name for point in edit.base}
-    claimed = {renamed.get(point.name, point.name) for point in edit.found if point.name in base}
-    taken = {*known.used, *known.points, *(renamed.get(point.name, point.name) for point in edit.found)}
-    for point in edit.found:
+    base = {point.name for point in edit.base_entries}
+    claimed = {renamed.get(point.name, point.name) for point in edit.entries if point.name in base}
+    taken = {*known.used_names, *known.points, *(renamed.get(point.name, point.name) for point in edit.entries)}
+    for point in edit.entries:
         if point.name in base:
             continue
         name = renamed.get(point.name, point.name)
         former = known.points.get(name)
-        if edit.source is None and name in known.used:
+        if edit.source is None and name in known.used_names:
             # A file says itself how its entries are named. A program's dict can give a name again that left it, and
             # other programs still mean the former entry by it.
-            former = former or known.gone.get(name, _UNKNOWN_ENTRY)
+            former = former or known.former_points.get(name, _UNKNOWN_ENTRY)
         if name in claimed or (former is not None and former.text != point.text):
-            high_water = free_number(high_water, taken)
-            renamed[point.name] = name = point_name(high_water)
+            high_water = next_free_number(high_water, taken)
+            renamed[point.name] = name = format_name(high_water)
         claimed.add(name)
     return renamed
 
@@ -351,7 +353,7 @@ def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
     return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
 
 
-def _merged(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:
+def _merge_entry(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:
     """Return an entry with each field from the side that changed it."""
     text = point.text if old is None or now is None or old.text != point.text else now.text
     helpful, harmful = point.helpful + drift[0], point.harmful + drift[1]
@@ -361,7 +363,7 @@ def _merged(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: 
     return KeyPoint(point.name, text, max(helpful, 0), max(harmful, 0))
 
 
-def _order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
+def _decide_order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
     """Return the order that entries have after an edit: the found one where it differs from the base's."""
     stood, here = set(base), set(found)
     kept = [name for name in found if name in stood]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.batches import Batches, Run, found_of
+from tallybook.ledger.batches import Batches, Run, to_line_batch
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.event_json import (
     FREE_FIELDS,
@@ -27,18 +27,18 @@ from tallybook.ledger.encoding.event_json import (
     structure,
     structure_fields,
 )
-from tallybook.ledger.encoding.header import head_form
+from tallybook.ledger.encoding.header import parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF, LedgerOpened, UnknownEvent
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, lines_of, split_line
-from tallybook.ledger.recorded import Batch, By, Recorded
+from tallybook.ledger.line import CONTINUED, FORMAT, FREE_MARK, SECTION, Draft, split_line, split_lines
+from tallybook.ledger.records import Author, Batch, EventRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tallybook.ledger.batches import Found
-    from tallybook.ledger.encoding.header import HeadForm
+    from tallybook.ledger.batches import LineBatch
+    from tallybook.ledger.encoding.header import LineHead
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
 
@@ -80,7 +80,7 @@ def texts_of(event: Event) -> dict[str, str]:
     return {field: text for field, text in texts.items() if isinstance(text, str) and text}
 
 
-class _Parsed(NamedTuple):
+class _LineParts(NamedTuple):
     """The sections of a line as JSON values; ``texts`` is None where there are none, or where they were redacted."""
 
     kind: str
@@ -107,7 +107,7 @@ def _loads(data: bytes) -> Any:
     return value
 
 
-def _parse(what: bytes) -> _Parsed:
+def _parse(what: bytes) -> _LineParts:
     _, said, free = split_line(SECTION + what.removesuffix(b"\n"))
     value = _loads(said)
     kind, version, body = value["kind"], value["v"], value["body"]
@@ -124,14 +124,14 @@ def _parse(what: bytes) -> _Parsed:
         for part in (said, free):
             if part is not None and not strict_json.is_canonical(part):
                 raise ValueError("it is not canonical JSON")
-    return _Parsed(kind, version, body, texts, free == b"null")
+    return _LineParts(kind, version, body, texts, free == b"null")
 
 
 def _is_known(kind: str, version: int) -> bool:
     return kind in EVENT_TYPES and version <= EVENT_TYPES[kind][1]
 
 
-def _continue(before: _Parsed | None, line: _Parsed) -> None:
+def _append_continuation(before: _LineParts | None, line: _LineParts) -> None:
     """Add a continued text to the line before it, which it continues."""
     if before is None or not (before.redacted or before.texts) or not (line.redacted or line.texts):
         raise ValueError("it continues a text that is not there")
@@ -144,7 +144,7 @@ def _continue(before: _Parsed | None, line: _Parsed) -> None:
         texts[field] = check_text(texts[field]) + check_text(more)
 
 
-def _event(line: _Parsed) -> Event:
+def _to_event(line: _LineParts) -> Event:
     """Return the event of a line; a kind or version from the future as an UnknownEvent."""
     kind, version, body, texts, redacted = line
     if kind == CONTINUED:
@@ -166,13 +166,13 @@ def _event(line: _Parsed) -> Event:
 # ---- Batches ----
 
 
-def _fault(raw: Found | RawBatch, index: int, error: Exception) -> DamagedLedgerError:
+def _damage(raw: LineBatch | RawBatch, index: int, error: Exception) -> DamagedLedgerError:
     seq = raw.first + index
     message = f"its chain fits, but no Tallybook wrote this: {error}"
     return DamagedLedgerError([Problem(f"seq {seq}", message, seq)])
 
 
-def _read(raw: Found, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event]) -> list[Event]:
+def _decode_lines(raw: LineBatch, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event]) -> list[Event]:
     """Return the events of a batch, and remember those that may come again.
 
     Args:
@@ -186,33 +186,33 @@ def _read(raw: Found, whats: Sequence[bytes], events: list[Any], memo: dict[byte
             what = whats[index]
             events[index] = read = decode_fast(what)
             if read is None:
-                return _read_slowly(raw, whats, memo)
+                return _decode_lines_slowly(raw, whats, memo)
             # Not a function of its own: a call would take a twentieth of the time of a line that was never read before.
             if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
                 memo[what] = read
     return events
 
 
-def _read_slowly(raw: Found, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
+def _decode_lines_slowly(raw: LineBatch, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
     """Return the events of a batch of which some lines take the slow path; continued texts are joined."""
-    lines: list[tuple[int, Event | _Parsed]] = []
+    lines: list[tuple[int, Event | _LineParts]] = []
     for index, what in enumerate(whats):
-        line: Event | _Parsed | None = memo.get(what) or decode_fast(what)
+        line: Event | _LineParts | None = memo.get(what) or decode_fast(what)
         if line is None:
             try:
                 line = _parse(what)
                 if line.kind == CONTINUED:
-                    _continue(_last_of(lines, whats), line)
+                    _append_continuation(_previous_parts(lines, whats), line)
                     continue
             except REFUSALS as error:
-                raise _fault(raw, index, error) from error
+                raise _damage(raw, index, error) from error
         lines.append((index, line))
     events: list[Event] = []
     for index, line in lines:
         try:
-            event = _event(line) if isinstance(line, _Parsed) else line
+            event = _to_event(line) if isinstance(line, _LineParts) else line
         except REFUSALS as error:
-            raise _fault(raw, index, error) from error
+            raise _damage(raw, index, error) from error
         what = whats[index]
         if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
             memo[what] = event
@@ -220,43 +220,43 @@ def _read_slowly(raw: Found, whats: Sequence[bytes], memo: dict[bytes, Event]) -
     return events
 
 
-def _last_of(lines: list[tuple[int, Event | _Parsed]], whats: Sequence[bytes]) -> _Parsed | None:
+def _previous_parts(lines: list[tuple[int, Event | _LineParts]], whats: Sequence[bytes]) -> _LineParts | None:
     """Return the last line so far as its sections, so that a text can be added to it; None where there is none."""
     if not lines:
         return None
     index, line = lines[-1]
-    if not isinstance(line, _Parsed):
+    if not isinstance(line, _LineParts):
         line = _parse(whats[index])
         lines[-1] = index, line
     return line
 
 
-def _records(raw: RawBatch, events: Sequence[Event]) -> list[Recorded]:
+def _decode_records(raw: RawBatch, events: Sequence[Event]) -> list[EventRecord]:
     """Decode who and when of a batch whose events are known."""
-    records: list[Recorded] = []
+    records: list[EventRecord] = []
     remaining = iter(events)
     continued = b'"kind":"%b"' % CONTINUED.encode()
-    for index, line in enumerate(lines_of(raw.data)):
+    for index, line in enumerate(split_lines(raw.data)):
         head, _, rest = line.partition(SECTION)
         try:
-            form = _head(head, raw, index)
-            by = _by(form.by)
+            form = _decode_head(head, raw, index)
+            by = _decode_author(form.by)
             if not rest.startswith(continued):
                 event = next(remaining)
-                records.append(Recorded(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
+                records.append(EventRecord(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
         except (*REFUSALS, StopIteration) as error:
-            raise _fault(raw, index, error) from error
+            raise _damage(raw, index, error) from error
     return records
 
 
 @lru_cache(maxsize=1024)
-def _by(said: bytes) -> By:
+def _decode_author(said: bytes) -> Author:
     """Return who says so; a session says it again and again."""
-    return structure_fields(_loads(said), By, "$.by")
+    return structure_fields(_loads(said), Author, "$.by")
 
 
-def _head(head: bytes, raw: RawBatch, index: int) -> HeadForm:
-    form = head_form(head)
+def _decode_head(head: bytes, raw: RawBatch, index: int) -> LineHead:
+    form = parse_head(head)
     place = (raw.first + index, (index + 1, raw.last - raw.first + 1))
     if form is None or (form.seq, form.part) != place or (index and form.key is not None):
         raise ValueError("its head is not one that Tallybook writes here")
@@ -272,14 +272,14 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
     """
     memo: dict[bytes, Event] = {}
     recall, misses = memo.get, 0
-    for run in batches.runs if isinstance(batches, Batches) else (Run([found_of(raw)]) for raw in batches):
-        for found in run.found:
+    for run in batches.runs if isinstance(batches, Batches) else (Run([to_line_batch(raw)]) for raw in batches):
+        for found in run.batches:
             whats = [line.partition(b"\t")[2] for line in found.lines]
             # Most batches hold only lines that were read before: a look into the memo proves and decodes them.
             events: list[Any] = list(map(recall, whats))
             if not all(events):
-                events = _read(found, whats, events, memo)
+                events = _decode_lines(found, whats, events, memo)
                 misses += 1
                 if misses % MEMO_MISSES == 0:
                     memo.clear()
-            yield Batch(found.last, found.chain, events, _records, found)
+            yield Batch(found.last, found.chain, events, _decode_records, found)

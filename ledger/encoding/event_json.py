@@ -45,7 +45,7 @@ class UnfitError(ValueError):
 # ValueError: by itself cattrs would turn None into "None" and 2.9 into 2.
 
 
-def _check_whole(value: Any, _: object) -> int:
+def _check_int(value: Any, _: object) -> int:
     if type(value) is not int or abs(value) > MAX_INT:
         raise TypeError
     return value
@@ -84,7 +84,7 @@ def _check_numbers(value: Any, _: object) -> Numbers:
 
 def _make_converter() -> Converter:
     converter = Converter(forbid_extra_keys=True)
-    converter.register_structure_hook(int, _check_whole)
+    converter.register_structure_hook(int, _check_int)
     converter.register_structure_hook(float, _check_number)
     converter.register_structure_hook(str, check_text)
     converter.register_structure_hook(Numbers, _check_numbers)

@@ -17,7 +17,7 @@ _HEAD = re.compile(
 )
 
 
-class HeadForm(NamedTuple):
+class LineHead(NamedTuple):
     """Who and when, as text.
 
     Attributes:
@@ -39,7 +39,7 @@ class HeadForm(NamedTuple):
     by: bytes
 
 
-def head_form(head: bytes) -> HeadForm | None:
+def parse_head(head: bytes) -> LineHead | None:
     """Return a line's first section taken apart, None where no writer of this format wrote it."""
     found = _HEAD.fullmatch(head)
     if found is None or (not head.isascii() and not _is_utf8(head)):
@@ -47,11 +47,11 @@ def head_form(head: bytes) -> HeadForm | None:
     seq, id_, key, at, when, part, size, by = found.groups()
     if not _is_day(at[:10]) or (when is not None and not _is_day(when[:10])):
         return None
-    return HeadForm(int(seq), id_.decode(), _text(key), at.decode(), _text(when), (int(part), int(size)), by)
+    return LineHead(int(seq), id_.decode(), _text(key), at.decode(), _text(when), (int(part), int(size)), by)
 
 
 @lru_cache(maxsize=1024)
-def session_in(by: bytes) -> str | None:
+def parse_session(by: bytes) -> str | None:
     """Return the session of who says so, given in JSON; None outside a session, and where it is no such JSON."""
     try:
         found = json.loads(by).get("session")

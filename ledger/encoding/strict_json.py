@@ -35,10 +35,10 @@ def loads(data: bytes, source: str, hint: str = HINT) -> Any:
     try:
         value = json.loads(
             data.decode("utf-8"),
-            object_pairs_hook=_object,
-            parse_constant=_no_constant,
-            parse_int=_whole,
-            parse_float=_broken,
+            object_pairs_hook=_check_keys,
+            parse_constant=_refuse_constant,
+            parse_int=_parse_int,
+            parse_float=_parse_float,
         )
         if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
             _check_depth(value)
@@ -62,7 +62,7 @@ def is_canonical(value: bytes) -> bool:
         return False
 
 
-def is_deep(value: Any) -> bool:
+def is_too_deep(value: Any) -> bool:
     """Say whether a JSON value is nested more than MAX_DEPTH deep."""
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
@@ -80,11 +80,11 @@ class _RefusedError(Exception):
 
 
 def _check_depth(value: Any) -> None:
-    if is_deep(value):
+    if is_too_deep(value):
         raise _RefusedError(f"is nested more than {MAX_DEPTH} deep")
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     value = dict(pairs)
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
@@ -93,17 +93,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return value
 
 
-def _no_constant(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise _RefusedError(f"holds {name}, which is no JSON")
 
 
-def _whole(digits: str) -> int:
+def _parse_int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS or abs(int(digits)) > MAX_INT:
         raise _RefusedError(f"holds the number {digits[:20]}, beyond 2^53")
     return int(digits)
 
 
-def _broken(digits: str) -> float:
+def _parse_float(digits: str) -> float:
     if isinf(number := float(digits)):
         raise _RefusedError(f"holds the number {digits[:20]}, which is too large")
     return number

@@ -1,1 +1,1 @@
-"""The classes of events, by what they speak of; ledger/events.py names them."""
+"""The classes of events, one module per subject; ``ledger/events.py`` lists them with their kinds on disk."""

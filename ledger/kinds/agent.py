@@ -1,4 +1,4 @@
-"""What an agent saw and used of its playbook."""
+"""Events about what an agent saw and used of its playbook."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tallybook.ledger.kinds.fields import NAMES, NOT_NEGATIVE, Kind
 
 @attrs.frozen(eq=False, repr=False)
 class PlaybookInjected(Kind):
-    """A session was told of the playbook.
+    """A session received the playbook.
 
     Attributes:
-        names: The entries that it was told, in order.
-        left_out: How many others there was no room for.
+        names: The entries that it received, in order.
+        left_out: How many further entries did not fit, 0 or more.
     """
 
     names: tuple[str, ...] = attrs.field(validator=NAMES)
@@ -22,7 +22,7 @@ class PlaybookInjected(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class PointCited(Kind):
-    """An agent named an entry in what it said or handed to a tool: use, not praise, so it counts as no rating.
+    """An agent named an entry in a message or in a tool call. It shows use, not approval, so it is not a rating.
 
     Attributes:
         name: The entry.

@@ -1,4 +1,4 @@
-"""What events have in common: how they are told and compared, the types and bounds of fields, and what is free text."""
+"""What event classes share: their base class, types and bounds of fields, and the marker of free text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FREE: Final = "free"
 
 
 def _check_count(_event: object, field: attrs.Attribute[Any], value: int) -> None:
-    # One function, because it runs for every count of every event that is read: attrs' own would take four calls.
+    # One function, because it runs for every count of every event that is read: validators of attrs would take four.
     if not 0 <= value <= MAX_INT:
         raise ValueError(f"{field.name!r} must be from 0 to 2^53: {value}")
 
@@ -31,17 +31,16 @@ NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str),
 
 @attrs.frozen(eq=False, repr=False)
 class Kind:
-    """What every kind of event is, beside its fields: told, compared and counted by their values.
+    """Base of every event class: events are shown, compared and hashed by the values of their fields."""
 
-    attrs would write and compile all of that for each kind anew, which takes longer than to make the class itself, and
-    every command makes all of them.
-    """
+    # attrs would generate and compile these methods for each class, which takes longer than to make the class itself,
+    # and every command makes all the classes.
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in attrs.fields(type(self)))
 
     def __eq__(self, other: object) -> bool:
-        """Say whether the other is of the same kind and says the same."""
+        """Return whether the other is of the same class with the same values."""
         return type(other) is type(self) and self._values() == other._values()
 
     def __hash__(self) -> int:
@@ -50,38 +49,35 @@ class Kind:
 
     def __repr__(self) -> str:
         """Render as ``PointRated(name='kpt_001', rating='helpful')``."""
-        said = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in attrs.fields(type(self)))
-        return f"{type(self).__name__}({said})"
+        values = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in attrs.fields(type(self)))
+        return f"{type(self).__name__}({values})"
 
 
-def free(validator: Any = None) -> Any:
-    """Return an attrs field that stands in the free section of the line."""
+def free_text(validator: Any = None) -> Any:
+    """Return an attrs field that is written to the free section of a line, where it can be redacted."""
     return attrs.field(metadata={FREE: True}, validator=validator)
 
 
-def is_object(_event: object, field: attrs.Attribute[Any], value: str | None) -> None:
-    """Refuse a text that is neither empty nor a JSON object that can be written again."""
+def check_json_object(_event: object, field: attrs.Attribute[Any], value: str | None) -> None:
+    """Refuse a text that is neither empty nor a JSON object that can be encoded again."""
     try:
-        said = json.loads(value or "{}")
-        json.dumps(said, ensure_ascii=False).encode()
+        decoded = json.loads(value or "{}")
+        json.dumps(decoded, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{field.name} is no JSON: {error}") from error
-    if not isinstance(said, dict):
-        raise TypeError(f"{field.name} is no JSON object")
+        raise ValueError(f"{field.name} is not JSON: {error}") from error
+    if not isinstance(decoded, dict):
+        raise TypeError(f"{field.name} is not a JSON object")
 
 
 class Numbers(dict[str, float]):
-    """Numbers by name, as a field of an event: made once and never changed, so that the event can be remembered by it.
-
-    A value lies within 2^53, beyond which JSON readers disagree, and may be true or false.
-    """
+    """An immutable, hashable dict of numbers, as a field of an event. A value lies within 2^53, or is true or false."""
 
     def __init__(self, values: dict[str, float]) -> None:
-        """Take the numbers.
+        """Copy the numbers.
 
         Raises:
-            TypeError: A name is no text, or a value no number.
-            ValueError: A value lies beyond 2^53, or is none.
+            TypeError: A name is not a text, or a value is not a number.
+            ValueError: A value lies beyond 2^53, or is NaN.
         """
         for name, value in values.items():
             if type(name) is not str or type(value) not in {bool, int, float}:
@@ -91,21 +87,21 @@ class Numbers(dict[str, float]):
         super().__init__(values)
 
     def __eq__(self, other: object) -> bool:
-        """Say whether both name the same: 1, 1.0 and true are three things, since each is written otherwise."""
-        return isinstance(other, Numbers) and self._told() == other._told()
+        """Return whether both hold the same; 1, 1.0 and true differ, because JSON writes each differently."""
+        return isinstance(other, Numbers) and self._typed_items() == other._typed_items()
 
     def __ne__(self, other: object) -> bool:
-        """Say whether they do not, which a dict would answer by its own rule."""
+        """Return the opposite of ``==``; without it dict's own comparison would be used."""
         return not self == other
 
     def __hash__(self) -> int:  # type: ignore[override]
-        """Equal numbers have equal hashes, in whatever order they were named."""
-        return hash(self._told())
+        """Equal numbers have equal hashes, whatever their order."""
+        return hash(self._typed_items())
 
-    def _told(self) -> frozenset[tuple[str, type, float]]:
+    def _typed_items(self) -> frozenset[tuple[str, type, float]]:
         return frozenset((name, type(value), value) for name, value in self.items())
 
     def _refuse(self, *_args: object, **_named: object) -> NoReturn:
-        raise TypeError("numbers of an event never change")
+        raise TypeError("numbers of an event are immutable")
 
     __setitem__ = __delitem__ = __ior__ = update = pop = popitem = clear = setdefault = _refuse

@@ -1,8 +1,8 @@
-"""The bound of every number in the ledger. Standard library only: hooks and bad-input checks need it without attrs."""
+"""Bounds of numbers in the ledger. Standard library only, so that hooks and input checks need not load attrs."""
 
 from __future__ import annotations
 
 from typing import Final
 
 MAX_INT: Final = 2**53
-"""Beyond it JSON readers disagree about which number is meant, because many of them read every number as a double."""
+"""Largest integer that every JSON reader keeps exact: many read each number as a double."""

@@ -1,10 +1,10 @@
-"""What the ledger says of itself: that it was opened, mended, or made to forget; and what a later version said."""
+"""Events about the ledger itself: its creation, recovery and redactions; and events of a later version."""
 
 from __future__ import annotations
 
 import attrs
 
-from tallybook.ledger.kinds.fields import NOT_NEGATIVE, Kind, free
+from tallybook.ledger.kinds.fields import NOT_NEGATIVE, Kind, free_text
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -22,26 +22,26 @@ class LedgerOpened(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class EventRedacted(Kind):
-    """The free text of an earlier event is gone from disk; its proof stays.
+    """The free text of an earlier event is erased from disk; its proof remains.
 
-    Readers take the text for gone from this line on, and a text that is gone without such a line for damage.
+    From this line on readers accept that the text is missing. A missing text without such a line is damage.
 
     Attributes:
-        id: The earlier event's own id.
-        reason: Why it had to go.
+        id: Id of the earlier event.
+        reason: Why it was redacted.
     """
 
     id: str
-    reason: str | None = free()
+    reason: str | None = free_text()
 
 
 @attrs.frozen(eq=False, repr=False)
 class LogRecovered(Kind):
-    """Bytes that were never acknowledged and do not verify were sealed: readers skip exactly this range.
+    """A range of bytes that was never acknowledged and does not verify is sealed: readers skip exactly this range.
 
     Attributes:
         begin: Offset of the first sealed byte.
-        end: Offset behind the last; this line begins there.
+        end: Offset after the last one, where this line begins.
         digest: First 16 bytes of the range's SHA-256, in hex.
     """
 
@@ -52,7 +52,7 @@ class LogRecovered(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class UnknownEvent(Kind):
-    """A kind, or a version of one, that this Tallybook does not know: kept byte for byte, ignored by every view.
+    """An event of a kind or version that this Tallybook does not know: kept byte for byte, ignored by every view.
 
     Attributes:
         kind: Its kind.

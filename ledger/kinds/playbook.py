@@ -1,4 +1,4 @@
-"""What becomes of key points: taken in, learned, rated, pruned, and changed by hand."""
+"""Events that change the playbook: import of a legacy file, updates with ratings, and manual edits."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from typing import Final
 
 import attrs
 
-from tallybook.ledger.kinds.fields import EXACT, NAMES, NOT_NEGATIVE, Kind, free, is_object
+from tallybook.ledger.kinds.fields import EXACT, NAMES, NOT_NEGATIVE, Kind, check_json_object, free_text
 
 
 @attrs.frozen(eq=False, repr=False)
 class PlaybookAdopted(Kind):
-    """A legacy ``playbook.json`` begins to be taken in; a ``point.seeded`` follows for each entry in the same batch.
+    """A legacy ``playbook.json`` is imported; a ``point.seeded`` follows for each entry in the same batch.
 
     Attributes:
         source: SHA-256 of the file's bytes, in hex.
@@ -22,68 +22,68 @@ class PlaybookAdopted(Kind):
 
     source: str
     entries: int = attrs.field(validator=NOT_NEGATIVE)
-    top: str | None = free(is_object)
+    top: str | None = free_text(check_json_object)
 
 
 @attrs.frozen(eq=False, repr=False)
 class PointSeeded(Kind):
-    """A key point as a legacy file had it: synthetic, the past before the ledger.
+    """An entry of a legacy file, a synthetic event for its history before the ledger.
 
     Attributes:
-        name: Its name, the file's or a generated one.
+        name: Its name, from the file or generated.
         helpful: Count of helpful ratings before the ledger, 0 or more.
         harmful: Count of harmful ratings before the ledger, 0 or more.
         origin: Shape it had: canonical, bare_string, dict_no_score, dict_with_score, one_counter, section, or odd.
-        text: The guidance.
-        original: The item as the file had it, in JSON, where that differs from what was read; empty elsewhere.
+        text: Its text.
+        original: The item of the file in JSON, where it differs from what was read; empty elsewhere.
     """
 
     name: str
     helpful: int = attrs.field(validator=NOT_NEGATIVE)
     harmful: int = attrs.field(validator=NOT_NEGATIVE)
     origin: str
-    text: str | None = free()
-    original: str | None = free()
+    text: str | None = free_text()
+    original: str | None = free_text()
 
 
 @attrs.frozen(eq=False, repr=False)
 class ItemSkipped(Kind):
-    """An item of a legacy or edited file that holds no key point; kept as evidence, folded as nothing.
+    """An item of a legacy or edited file that is not an entry; kept as evidence, ignored by every view.
 
     Attributes:
-        index: Its place among the file's items, from 0.
-        reason: Why it is no key point, in a few words.
-        original: The item as the file had it, in JSON.
+        index: Its index among the file's items, from 0.
+        reason: Why it is not an entry, in a few words.
+        original: The item of the file, in JSON.
     """
 
     index: int = attrs.field(validator=NOT_NEGATIVE)
     reason: str
-    original: str | None = free()
+    original: str | None = free_text()
 
 
 @attrs.frozen(eq=False, repr=False)
 class PointAdded(Kind):
-    """A new key point was learned; it starts with no ratings.
+    """A new entry; it starts without ratings.
 
     Attributes:
         name: Its name, never used before.
-        text: The guidance.
+        text: Its text.
     """
 
     name: str
-    text: str | None = free()
+    text: str | None = free_text()
 
 
 RATINGS: Final = ("helpful", "harmful", "neutral")
-"""What a rating can be; anything else counts nothing."""
+"""The ratings that Tallybook knows; any other is recorded and counts nothing."""
 
 
 @attrs.frozen(eq=False, repr=False)
 class PointRated(Kind):
-    """An evaluation of a key point, as it was received.
+    """A rating of an entry, recorded as received.
 
     Attributes:
-        name: The key point meant; a name that is not in the playbook counts nothing and is kept.
+        name: The entry; the rating of a name that is not in the playbook is recorded and counts nothing.
         rating: helpful (+1 helpful), harmful (+1 harmful), or anything else, which counts nothing.
     """
 
@@ -93,12 +93,12 @@ class PointRated(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class PlaybookUpdated(Kind):
-    """Closes an update. It alone prunes (REQ-SCORE-007), even if the update brought nothing.
+    """The end of an update, the only event that prunes (REQ-SCORE-007), even where the update was empty.
 
     Attributes:
-        added: How many points the update added.
-        rated: How many evaluations it brought, the uncounted ones included.
-        ignored: How many parts of it could not be used at all (not a text, not a pair of name and rating).
+        added: How many entries the update added.
+        rated: How many ratings counted.
+        ignored: How many parts counted nothing, such as a rating of an unknown entry.
     """
 
     added: int = attrs.field(validator=NOT_NEGATIVE)
@@ -108,24 +108,24 @@ class PlaybookUpdated(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class PointEdited(Kind):
-    """A person or an old program set an entry to what stands here, in ``playbook.json`` itself.
+    """A manual edit of ``playbook.json`` gave an entry these values.
 
     Attributes:
-        name: The entry; one that is not in the playbook comes to stand in it, a pruned one again.
-        helpful: Its count from now on, 0 or more.
-        harmful: Its count from now on, 0 or more.
-        text: Its text from now on.
+        name: The entry; one that is not in the playbook is added to it, even if it was pruned before.
+        helpful: Its new count, 0 or more.
+        harmful: Its new count, 0 or more.
+        text: Its new text.
     """
 
     name: str
     helpful: int = attrs.field(validator=NOT_NEGATIVE)
     harmful: int = attrs.field(validator=NOT_NEGATIVE)
-    text: str | None = free()
+    text: str | None = free_text()
 
 
 @attrs.frozen(eq=False, repr=False)
 class PointRemoved(Kind):
-    """A person or an old program took an entry out of ``playbook.json``.
+    """A manual edit removed an entry from ``playbook.json``.
 
     Attributes:
         name: The entry; its name is not used again.
@@ -136,10 +136,10 @@ class PointRemoved(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class PlaybookOrdered(Kind):
-    """A stretch of the order that entries have from the batch's ``playbook.edited`` on; stretches add up.
+    """A part of the order that entries have after the ``playbook.edited`` of this batch; the parts of a batch add up.
 
     Attributes:
-        names: Names in their order; those that no stretch names follow as they stood.
+        names: Names in their new order; entries that no part names follow in their old order.
     """
 
     names: tuple[str, ...] = attrs.field(validator=NAMES)
@@ -147,26 +147,26 @@ class PlaybookOrdered(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class PlaybookEdited(Kind):
-    """Closes an edit, or a save that changed nothing. It prunes nothing.
+    """The end of a manual edit, or of a save that changed nothing. It prunes nothing.
 
     Attributes:
-        base: Sequence number of the rendering that was edited, None where that is not known.
-        source: SHA-256 of the edited file's bytes, None where a program saved a dict.
-        top: The top-level keys other than ``key_points`` from now on, as a JSON object; empty: as they were.
+        base: Event number of the rendering that was edited; None where unknown.
+        source: SHA-256 of the edited file's bytes; None where a program saved a dict.
+        top: The new top-level keys other than ``key_points``, as a JSON object; empty where they did not change.
     """
 
     base: int | None = attrs.field(validator=EXACT)
     source: str | None
-    top: str | None = free(is_object)
+    top: str | None = free_text(check_json_object)
 
 
 @attrs.frozen
 class KeyPoint:
-    """An entry of the playbook, as the specification has it (PlaybookEntry).
+    """An entry of the playbook (PlaybookEntry of the specification).
 
     Attributes:
         name: Unique in its playbook, never used again.
-        text: The guidance; a note in its place where it was redacted.
+        text: Its text, or a placeholder where it was redacted.
         helpful: Count of helpful ratings, 0 or more (INV-SCORE-001).
         harmful: Count of harmful ratings, 0 or more (INV-SCORE-002).
     """

@@ -1,37 +1,37 @@
-"""The work on an agent's sessions: what is owed, what was begun, what was read, and how it ended.
+"""Events about reflection: requested, started, what was read of a transcript, and the outcome.
 
-The session that an event is about is the one that its line names.
+Each is about the session that its line names in ``by``.
 """
 
 from __future__ import annotations
 
 import attrs
 
-from tallybook.ledger.kinds.fields import NOT_NEGATIVE, Kind, free
+from tallybook.ledger.kinds.fields import NOT_NEGATIVE, Kind, free_text
 
 
 @attrs.frozen(eq=False, repr=False)
 class ReflectionRequested(Kind):
-    """What a session said up to here is to be reflected on; what was reflected on before is left out.
+    """A transcript awaits reflection up to an offset; ranges that were read before are not read again.
 
     Attributes:
         end: Length of the transcript, in bytes.
-        trigger: The agent's event that asked for it.
-        transcript: The transcript's path.
+        trigger: The agent's event that caused the request.
+        transcript: Path of the transcript.
     """
 
     end: int = attrs.field(validator=NOT_NEGATIVE)
     trigger: str
-    transcript: str | None = free()
+    transcript: str | None = free_text()
 
 
 @attrs.frozen(eq=False, repr=False)
 class ReflectionStarted(Kind):
-    """A model is about to be asked. One that neither completes nor fails was broken off, and may have cost as much.
+    """A model is about to be called. Without a later completion or failure the call was interrupted.
 
     Attributes:
-        rater: Who is asked: claude, anthropic.
-        tokens: What it is expected to cost, in tokens.
+        rater: Which rater is called: claude, anthropic.
+        tokens: Expected cost, in tokens.
     """
 
     rater: str
@@ -40,15 +40,15 @@ class ReflectionStarted(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class TranscriptRead(Kind):
-    """A stretch of a transcript is done with: its evaluations stand in the same batch.
+    """A range of a transcript was evaluated; its ratings are in the same batch.
 
     Attributes:
-        file: Empty for the session's own transcript, else the name of its subagent's: ``agent-a1b2``.
-        begin: Where the stretch begins, in bytes.
-        end: Where it ends, behind a line: the next one begins here.
-        seen: How far the transcript is accounted for; more than ``end`` only by a last line that was half-written.
-        last: The ``uuid`` of its last line, by which a copy of it is known; empty without one.
-        rater: Who judged it; ``none`` where it was only searched for citations.
+        file: Empty for the session's own transcript, else the name of a subagent's: ``agent-a1b2``.
+        begin: Offset of the first byte of the range.
+        end: Offset after its last line, where the next range begins.
+        seen: Offset up to which the transcript is accounted for; above ``end`` only where the last line was incomplete.
+        last: ``uuid`` of the last line, which identifies a copy of the transcript; empty without one.
+        rater: Which rater evaluated it; ``none`` where it was only searched for citations.
     """
 
     file: str
@@ -61,12 +61,12 @@ class TranscriptRead(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class ReflectionCompleted(Kind):
-    """A model's answer was taken in: the stretches and the evaluations of this batch come from it.
+    """A model's answer was recorded; the ranges and ratings of this batch come from it.
 
     Attributes:
-        rater: Who was asked.
-        input_tokens: What it was sent, in tokens, as it counted them.
-        output_tokens: What it answered, likewise.
+        rater: Which rater was called.
+        input_tokens: Tokens sent, as the rater counted them.
+        output_tokens: Tokens received, as the rater counted them.
     """
 
     rater: str
@@ -76,13 +76,13 @@ class ReflectionCompleted(Kind):
 
 @attrs.frozen(eq=False, repr=False)
 class ReflectionFailed(Kind):
-    """Nothing came of a reflection; it is tried again later, unless its transcript is gone.
+    """A reflection gave no result; it is tried again later, unless its transcript is gone.
 
     Attributes:
-        rater: Who was asked, or was to be.
-        cause: gone (no transcript), unavailable, refused, or unusable (an answer that says nothing to be recorded).
-        input_tokens: What it cost all the same, in tokens; 0 where that is not known.
-        output_tokens: Likewise.
+        rater: Which rater was called, or was about to be.
+        cause: gone (no transcript), unavailable, refused, or unusable (an answer without anything to record).
+        input_tokens: Tokens sent all the same; 0 where not known.
+        output_tokens: Tokens received all the same; 0 where not known.
         reason: What went wrong, in a few words.
     """
 
@@ -90,4 +90,4 @@ class ReflectionFailed(Kind):
     cause: str
     input_tokens: int = attrs.field(validator=NOT_NEGATIVE)
     output_tokens: int = attrs.field(validator=NOT_NEGATIVE)
-    reason: str | None = free()
+    reason: str | None = free_text()

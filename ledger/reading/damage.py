@@ -50,8 +50,8 @@ class DamageIndex:
         if not 0 <= self._begin <= begin:
             self._begin = begin
             claims: dict[int, int] = {}
-            for mention in self._mentions(begin):
-                claim = self._claim(mention)
+            for mention in self._find_seal_kinds(begin):
+                claim = self._parse_claim(mention)
                 # A line makes one claim, and it comes first.
                 if claim is not None and claim[0] < claim[1] <= mention < claim[1] + MAX_LINE_BYTES:
                     claims.setdefault(claim[1], claim[0])
@@ -60,7 +60,7 @@ class DamageIndex:
                 self._seals.setdefault(claims[place], []).append(place)
         return self._seals.get(begin, ())
 
-    def _mentions(self, begin: int) -> Iterator[int]:
+    def _find_seal_kinds(self, begin: int) -> Iterator[int]:
         """Yield each offset from one on at which the kind of a seal stands."""
         position = begin
         while position < self._end:
@@ -74,7 +74,7 @@ class DamageIndex:
             # A mark may lie across two windows.
             position += max(len(window) - len(_SEAL), 1)
 
-    def _claim(self, mention: int) -> tuple[int, int] | None:
+    def _parse_claim(self, mention: int) -> tuple[int, int] | None:
         """Return which range a seal says that it seals, None where it names none."""
         text = read_at(self._fd, _CLAIM_BYTES, mention).removeprefix(_SEAL)
         begin, found, rest = text.removeprefix(_CLAIM).partition(_CLAIM_END)
@@ -84,7 +84,7 @@ class DamageIndex:
         return int(begin), int(end)
 
 
-class Range:
+class ByteRange:
     """The bytes from an offset on, read once for all the ends that are asked for, which must rise."""
 
     def __init__(self, fd: int, begin: int) -> None:
@@ -105,7 +105,7 @@ class Range:
             self._hashed += len(chunk)
         return self._hasher.hexdigest()[:CHAIN_CHARS]
 
-    def is_blotted(self, end: int) -> bool:
+    def is_blank(self, end: int) -> bool:
         """Say whether nothing but blanks stands there up to an end."""
         while self._is_blank and self._blank < end:
             chunk = read_at(self._fd, min(_WINDOW_BYTES, end - self._blank), self._blank)

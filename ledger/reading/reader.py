@@ -7,10 +7,10 @@ import os
 
 from tallybook.ledger.batches import Batches
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.reading import recover
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.log_ends import check_format, fits
+from tallybook.ledger.storage.log_ends import check_format, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.batches import Run
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.line import Mark, RawBatch
+    from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.storage.head import Head
 
 
-class Reading:
+class LogReader:
     """The log, opened for reading up to the end it has now. It needs no lock and writes nothing."""
 
-    def __init__(self, path: StrPath, head: Head | None, after: Mark, *, proven: bool = True) -> None:
+    def __init__(self, path: StrPath, head: Head | None, after: Position, *, verify: bool = True) -> None:
         """Read behind a place; ``head`` was read before, so what it acknowledges must lie within the file."""
-        self._proven = proven
+        self._verify = verify
         self._path = path
         self._folder, self._name = os.path.split(path)
         self._head = head
@@ -44,8 +44,8 @@ class Reading:
         try:
             self._fd = disk.open_file(self._path, write=False)
         except FileNotFoundError:
-            if self._head is not None and self._head.mark.offset:
-                raise DamagedLedgerError([recover.gone(self._path, self._head)]) from None
+            if self._head is not None and self._head.position.offset:
+                raise DamagedLedgerError([recovery.missing_log_problem(self._path, self._head)]) from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -67,20 +67,20 @@ class Reading:
         if self._fd < 0:
             return
         size = os.fstat(self._fd).st_size
-        if self._head is not None and size < self._head.mark.offset:
-            raise recover.truncated(self._name, self._fd, size, self._head)
+        if self._head is not None and size < self._head.position.offset:
+            raise recovery.truncated_error(self._name, self._fd, size, self._head)
         check_format(self._fd, self._path)
         known: Collection[str] = frozenset()
-        for run in self._scanned(self._after, size):
-            for found in run.found if run.gone else ():
-                if redaction.GONE in found.data or found.blotted:
-                    known = self._explained(found.batch, known)
+        for run in self._scan(self._after, size):
+            for found in run.batches if run.lacks_text else ():
+                if redaction.ERASED_TEXT in found.data or found.erased:
+                    known = self._check_erased(found.batch, known)
             yield run
-        if self._head is not None and not fits(self._fd, self._head.mark):
+        if self._head is not None and not has_position(self._fd, self._head.position):
             # All of it proves itself, and is not what was acknowledged: another log in its place.
-            raise DamagedLedgerError([recover.another(self._name, self._head)])
+            raise DamagedLedgerError([recovery.other_log_problem(self._name, self._head)])
 
-    def _scanned(self, after: Mark, size: int) -> Iterator[Run]:
+    def _scan(self, after: Position, size: int) -> Iterator[Run]:
         """Yield what stands behind a place.
 
         A text may be blotted out just now, so what does not verify is looked at once more: by then it is owed or gone.
@@ -90,27 +90,27 @@ class Reading:
         """
         mark, offset = after, -1
         while True:
-            owed = redaction.owed_ids(self._folder)
-            scan = Scan(self._fd, mark, size, self._name, owed, proven=self._proven)
+            owed = redaction.pending_ids(self._folder)
+            scan = Scan(self._fd, mark, size, self._name, owed, verify=self._verify)
             yield from scan.runs()
-            if scan.stop is None or offset == scan.stop.mark.offset:
+            if scan.stop is None or offset == scan.stop.position.offset:
                 break
-            mark, offset = scan.mark, scan.stop.mark.offset
-        if scan.stop is not None and not recover.is_unclean(self._fd, scan.stop, self._head, size):
+            mark, offset = scan.position, scan.stop.position.offset
+        if scan.stop is not None and not recovery.is_unclean(self._fd, scan.stop, self._head, size):
             raise DamagedLedgerError([scan.stop.problem])
 
-    def _explained(self, batch: RawBatch, known: Collection[str]) -> Collection[str]:
+    def _check_erased(self, batch: RawBatch, known: Collection[str]) -> Collection[str]:
         """Return the events that are known to be redacted, with those whose text is gone from a batch.
 
         Raises:
             DamagedLedgerError: A text of it is gone that nobody redacted, or nobody knows because of damage behind it.
         """
-        lost = redaction.gone(batch)
+        lost = redaction.find_erased(batch)
         if any(id_ not in known for _, id_ in lost):
             # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
-            owed = redaction.owed_ids(self._folder)
-            behind = Batches(self._scanned(batch.mark, os.fstat(self._fd).st_size))
-            known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redaction.redacted_by(one))}
-        if problems := redaction.unexplained(lost, known, self._name):
+            owed = redaction.pending_ids(self._folder)
+            behind = Batches(self._scan(batch.position, os.fstat(self._fd).st_size))
+            known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redaction.redacted_ids(one))}
+        if problems := redaction.find_unexplained(lost, known, self._name):
             raise DamagedLedgerError(problems)
         return known

@@ -14,16 +14,16 @@ from tallybook.ledger.line import (
     CHAIN_MARK,
     CHAIN_TAIL_BYTES,
     MAX_BATCH_BYTES,
-    Mark,
+    Position,
     RawBatch,
-    chain_of,
+    compute_chain,
     first_seq,
     sum_fault,
 )
 from tallybook.ledger.reading.damage import DamageIndex
 from tallybook.ledger.reading.scan import Scan, Stop
 from tallybook.ledger.storage.log_ends import read_at
-from tallybook.ledger.storage.redaction import masked
+from tallybook.ledger.storage.redaction import mask
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -43,7 +43,7 @@ class Gap(NamedTuple):
     """
 
     stop: Stop
-    after: Mark | None
+    after: Position | None
 
     @property
     def missing(self) -> tuple[int, int | None]:
@@ -51,10 +51,10 @@ class Gap(NamedTuple):
 
         The last is one less than the first where only a chain value was changed and nothing is missing.
         """
-        return self.stop.mark.seq + 1, None if self.after is None else self.after.seq
+        return self.stop.position.seq + 1, None if self.after is None else self.after.seq
 
 
-def survey(fd: int, start: Mark, size: int, source: str, owed: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
+def survey(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
     """Yield every batch from ``start`` on that proves itself, and a gap for every stretch that does not.
 
     Args:
@@ -62,16 +62,16 @@ def survey(fd: int, start: Mark, size: int, source: str, owed: Collection[str] =
         start: Where to begin.
         size: Where to end.
         source: What problems call the file.
-        owed: Events whose texts are taken for gone.
+        pending: Events whose texts are taken for gone.
     """
     index = DamageIndex(fd, size)
     while True:
-        scan = Scan(fd, start, size, source, owed, index=index)
+        scan = Scan(fd, start, size, source, pending, index=index)
         yield from scan
         if scan.stop is None:
             return
-        whole, after = _next_proven(fd, scan.stop.mark, size, owed, index)
-        yield Gap(scan.stop, after if whole is None else scan.stop.mark)
+        whole, after = _find_next_verified(fd, scan.stop.position, size, pending, index)
+        yield Gap(scan.stop, after if whole is None else scan.stop.position)
         if whole is not None:
             yield whole
         if after is None:
@@ -79,41 +79,41 @@ def survey(fd: int, start: Mark, size: int, source: str, owed: Collection[str] =
         start = after
 
 
-def _next_proven(
-    fd: int, bad: Mark, size: int, owed: Collection[str], index: DamageIndex
-) -> tuple[RawBatch | None, Mark | None]:
+def _find_next_verified(
+    fd: int, bad: Position, size: int, owed: Collection[str], index: DamageIndex
+) -> tuple[RawBatch | None, Position | None]:
     """Return the batch at ``bad`` if only its chain value was changed, and the place where reading goes on."""
-    whole = _whole_but_for_its_chain(fd, bad, size, owed, index)
+    whole = _batch_with_changed_chain(fd, bad, size, owed, index)
     if whole is not None:
-        return whole, Mark(whole.last, whole.chain, whole.end)
-    for (chain, offset), (_, end) in pairwise(_chains(fd, bad.offset, size)):
+        return whole, Position(whole.last, whole.chain, whole.end)
+    for (chain, offset), (_, end) in pairwise(_find_chains(fd, bad.offset, size)):
         seq = first_seq(read_at(fd, CHAIN_TAIL_BYTES + CHAIN_CHARS, offset)) - 1
-        mark = Mark(seq, chain, offset)
+        mark = Position(seq, chain, offset)
         # A place before the gap cannot be told from a repeated stretch of the ledger.
-        if seq >= bad.seq and next(iter(Scan(fd, mark, end, owed=owed, index=index)), None) is not None:
+        if seq >= bad.seq and next(iter(Scan(fd, mark, end, pending=owed, index=index)), None) is not None:
             return None, mark
     return None, None
 
 
-def _whole_but_for_its_chain(
-    fd: int, bad: Mark, size: int, owed: Collection[str], index: DamageIndex
+def _batch_with_changed_chain(
+    fd: int, bad: Position, size: int, owed: Collection[str], index: DamageIndex
 ) -> RawBatch | None:
     """Return the batch at ``bad`` if the one behind it proves it, whatever its own chain value says."""
-    ends = [end for _, end in islice(_chains(fd, bad.offset, size), 2)]
+    ends = [end for _, end in islice(_find_chains(fd, bad.offset, size), 2)]
     if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
         return None
     end, proof_end = ends
     length = end - bad.offset - len(CHAIN_MARK) - CHAIN_TAIL_BYTES
-    data = masked(read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset), owed)
+    data = mask(read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset), owed)
     last = bad.seq + data.count(b"\n") + 1
     if sum_fault(data) is not None:
         return None
-    batch = RawBatch(bad.seq + 1, last, chain_of(bad.chain, data), bad.offset, data)
-    proof = next(iter(Scan(fd, Mark(last, batch.chain, end), proof_end, owed=owed, index=index)), None)
+    batch = RawBatch(bad.seq + 1, last, compute_chain(bad.chain, data), bad.offset, data)
+    proof = next(iter(Scan(fd, Position(last, batch.chain, end), proof_end, pending=owed, index=index)), None)
     return batch if proof is not None else None
 
 
-def _chains(fd: int, begin: int, size: int) -> Iterator[tuple[str, int]]:
+def _find_chains(fd: int, begin: int, size: int) -> Iterator[tuple[str, int]]:
     """Yield each chain value behind an offset, as it stands in the file, and the offset behind its line."""
     position, length = begin, min(_FIRST_BYTES, _WINDOW_BYTES)
     while position < size:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from io import BytesIO
 from itertools import islice
 
-from tallybook.ledger.batches import LINE_END, Batches, Found, Run, found_of, lines_within
+from tallybook.ledger.batches import LINE_END, Batches, LineBatch, Run, split_lines_with_ends, to_line_batch
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
 from tallybook.ledger.line import (
@@ -17,17 +17,17 @@ from tallybook.ledger.line import (
     FREE_MARK,
     MAX_BATCH_BYTES,
     MAX_LINE_BYTES,
-    Mark,
+    Position,
     RawBatch,
-    covered,
+    chained_bytes,
     diagnose,
     first_seq,
-    free_values,
+    free_spans,
     head_field,
     line_fault,
     sum_fault,
 )
-from tallybook.ledger.reading.damage import DamageIndex, Range
+from tallybook.ledger.reading.damage import ByteRange, DamageIndex
 from tallybook.ledger.storage.log_ends import read_at
 
 TYPE_CHECKING = False
@@ -47,7 +47,7 @@ CHUNK_BYTES = 128 * 1024
 _FIRST_BYTES = 4 * 1024
 # The last line of most batches is far shorter; a longer one is read again with room for any line.
 _SHORT_BYTES = 1024
-_TELLING_BYTES = 4 * 1024 * 1024
+_MAX_DESCRIBED_BYTES = 4 * 1024 * 1024
 # Of a batch that are not its data: the chain's mark, value and end.
 _FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 _FIRST = b'"part":[1,'
@@ -62,12 +62,12 @@ class Stop(NamedTuple):
     """Where reading could not go on.
 
     Attributes:
-        mark: The place behind the last good batch.
+        position: The place behind the last good batch.
         problem: What is wrong there.
         finished: Whether a whole batch, if a wrong one, stands there: more than a torn end.
     """
 
-    mark: Mark
+    position: Position
     problem: Problem
     finished: bool
 
@@ -78,18 +78,18 @@ class Scan:
     Attributes:
         stop: Where and why reading ended early; None where it came to the end.
         source: What problems call the file.
-        sealed: The ranges skipped, as (begin, end) offsets.
+        sealed_ranges: The ranges skipped, as (begin, end) offsets.
     """
 
     def __init__(  # noqa: PLR0913 - as a tail is looked for in a few places, and each by all of them
         self,
         fd: int,
-        start: Mark,
+        start: Position,
         end: int,
         source: str = "events.jsonl",
-        owed: Collection[str] = (),
+        pending: Collection[str] = (),
         *,
-        proven: bool = True,
+        verify: bool = True,
         index: DamageIndex | None = None,
     ) -> None:
         """Read ``fd`` from ``start`` up to the offset ``end``, the texts of the events ``owed`` taken for gone.
@@ -98,21 +98,21 @@ class Scan:
         Scans of one log share an ``index`` of what is wrong in it.
         """
         self._index = index or DamageIndex(fd, end)
-        self._proven = proven
+        self._verify = verify
         self._start = start
-        self._last: Found | RawBatch | None = None
+        self._last: LineBatch | RawBatch | None = None
         self.stop: Stop | None = None
-        self.sealed: list[tuple[int, int]] = []
+        self.sealed_ranges: list[tuple[int, int]] = []
         self._fd = fd
         self._end = end
         self.source = source
-        self._owed = owed
+        self._pending = pending
 
     @property
-    def mark(self) -> Mark:
+    def position(self) -> Position:
         """Return the place behind the last batch given out."""
         last = self._last
-        return self._start if last is None else Mark(last.last, last.chain, last.end)
+        return self._start if last is None else Position(last.last, last.chain, last.end)
 
     def __iter__(self) -> Iterator[RawBatch]:
         """Yield the batches; look at ``stop`` afterwards."""
@@ -120,22 +120,22 @@ class Scan:
 
     def runs(self) -> Iterator[Run]:
         """Yield the batches, as many at once as were read at once; look at ``stop`` afterwards."""
-        while self.mark.offset < self._end:
-            yield from self._good()
-            if self.mark.offset >= self._end:
+        while self.position.offset < self._end:
+            yield from self._verified_runs()
+            if self.position.offset >= self._end:
                 return
-            sealed = self._sealed()
+            sealed = self._find_seal()
             if sealed is None:
-                self.stop = self._explain()
+                self.stop = self._describe_stop()
                 return
-            self.sealed.append((self.mark.offset, sealed.offset))
+            self.sealed_ranges.append((self.position.offset, sealed.offset))
             self._last = sealed
-            yield Run([found_of(sealed)], gone=True)
+            yield Run([to_line_batch(sealed)], lacks_text=True)
 
-    def _good(self) -> Iterator[Run]:
+    def _verified_runs(self) -> Iterator[Run]:
         """Yield batches up to the first that is not whole and right."""
-        digest = _digest(self._end - self.mark.offset) if self._proven else None
-        position, buffer = self.mark.offset, b""
+        digest = _choose_digest(self._end - self.position.offset) if self._verify else None
+        position, buffer = self.position.offset, b""
         step = min(_FIRST_BYTES, CHUNK_BYTES)
         while position < self._end:
             # What goes on beyond a chunk is read in ever longer pieces: each time, all of it is looked through again.
@@ -145,23 +145,23 @@ class Scan:
                 return
             position += len(chunk)
             buffer += chunk
-            run = _run(buffer, self.mark, self._owed, digest)
-            if run.found:
-                self._last = run.found[-1]
+            run = _verify_run(buffer, self.position, self._pending, digest)
+            if run.batches:
+                self._last = run.batches[-1]
                 yield run
                 buffer = buffer[len(buffer) - (position - self._last.end) :]
-            if _is_over(buffer):
+            if _is_conclusive(buffer):
                 return
 
-    def _sealed(self) -> RawBatch | None:
+    def _find_seal(self) -> RawBatch | None:
         """Return the ``log.recovered`` that seals the range beginning here, None where none does."""
-        unread = Range(self._fd, self.mark.offset)
-        seals = (self._seal_at(place, unread) for place in self._index.seals(self.mark.offset))
+        unread = ByteRange(self._fd, self.position.offset)
+        seals = (self._read_seal(place, unread) for place in self._index.seals(self.position.offset))
         return next(filter(None, seals), None)
 
-    def _seal_at(self, place: int, unread: Range) -> RawBatch | None:
+    def _read_seal(self, place: int, unread: ByteRange) -> RawBatch | None:
         """Return the line that begins at ``place`` if it is whole and seals exactly the range up to itself."""
-        begin, whole = self.mark.offset, b""
+        begin, whole = self.position.offset, b""
         for size in (_SHORT_BYTES, MAX_LINE_BYTES):
             around = read_at(self._fd, max(min(size, self._end - place) + 1, 0), place - 1)
             data, mark, tail = around[1:].partition(CHAIN_MARK)
@@ -170,37 +170,37 @@ class Scan:
                 break
         if not around.startswith(b"\n") or b"\n" in data:
             return None
-        found = _run(whole, self.mark._replace(offset=place), (), sha256).found
+        found = _verify_run(whole, self.position._replace(offset=place), (), sha256).batches
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
         if not found or body not in data:
             return None
         batch = found[0].batch
-        owed = head_field(data, b"id") in self._owed
+        owed = head_field(data, b"id") in self._pending
         if not owed and data.endswith(body + unread.digest(place).encode() + b'"}'):
             return batch
-        return batch._replace(blotted=True) if owed or unread.is_blotted(place - 1) else None
+        return batch._replace(erased=True) if owed or unread.is_blank(place - 1) else None
 
-    def _explain(self) -> Stop:
+    def _describe_stop(self) -> Stop:
         """Say what is wrong at the place where reading stopped."""
-        seq, _, offset, _ = self.mark
+        seq, _, offset, _ = self.position
         size = _FIRST_BYTES
         while True:
             found = read_at(self._fd, min(size, self._end - offset), offset)
             text, mark, behind = found.partition(CHAIN_MARK)
             tail, end, _ = behind.partition(b"\n")
-            if end or len(found) < size or size >= _TELLING_BYTES:
+            if end or len(found) < size or size >= _MAX_DESCRIBED_BYTES:
                 break
             size *= 2
         # A text that is being blotted out is not what is wrong.
-        text = redact.masked(text, self._owed) + mark + tail
+        text = redact.mask(text, self._pending) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
         line = self._index.line_number(offset) + index
-        return Stop(self.mark, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
+        return Stop(self.position, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
 
 
-def _digest(size: int) -> Digest:
+def _choose_digest(size: int) -> Digest:
     """Return what digests so many bytes soonest: OpenSSL is five times as quick, and takes milliseconds to load."""
     if size < _LONG_BYTES:
         return sha256
@@ -209,19 +209,19 @@ def _digest(size: int) -> Digest:
     return hashlib.sha256
 
 
-def _cut(buffer: bytes, after: Mark) -> tuple[list[Found], int]:
+def _split_batches(buffer: bytes, after: Position) -> tuple[list[LineBatch], int]:
     """Return the batches at the beginning of some bytes of the file that have the form of the ones due, and their end.
 
     This is where a replay spends its time: each has as many lines as it says, the seq that is due, and a chain value.
     """
     seq, begin = after.seq, after.offset
     part, place, size = b"\n\n", 0, 0
-    cut: list[Found] = []
+    cut: list[LineBatch] = []
     rest = BytesIO(buffer)
     for line in rest:
         # Most batches have as many lines as the one before.
         if not line.startswith(part, place):
-            place, size = _part(line)
+            place, size = _find_size(line)
             part = b"%b%d]," % (_FIRST, size)
             if not size:
                 break
@@ -235,19 +235,19 @@ def _cut(buffer: bytes, after: Mark) -> tuple[list[Found], int]:
             break
         chain = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
         lines[-1] = last[:-_FRAME_BYTES] + LINE_END
-        cut.append(_new(Found, (seq + 1, seq + size, chain, begin, lines, False)))
+        cut.append(_new(LineBatch, (seq + 1, seq + size, chain, begin, lines, False)))
         seq += size
         begin = end
     return cut, begin
 
 
-def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Digest | None) -> Run:
+def _verify_run(buffer: bytes, after: Position, owed: Collection[str], digest: Digest | None) -> Run:
     """Return the batches at the beginning of some bytes of the file, up to the first that is not whole and right.
 
     Where there is a digest, each is proven: that is chain_of() written out, and the commonest case, no free text at
     all, is taken the short way.
     """
-    cut, end = _cut(buffer, after)
+    cut, end = _split_batches(buffer, after)
     if digest is None and not owed:
         return Run(cut)
     run, proof, gone = [], after.chain, False
@@ -255,24 +255,24 @@ def _run(buffer: bytes, after: Mark, owed: Collection[str], digest: Digest | Non
     ends = [*(found.offset for found in cut), end][1:]
     for found, behind in zip(cut, ends, strict=True):
         data = buffer[found.offset - after.offset : behind - after.offset - _FRAME_BYTES]
-        values = () if plain else free_values(data)
+        values = () if plain else free_spans(data)
         if digest is not None:
-            proof = digest(proof.encode() + (covered(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
+            proof = digest(proof.encode() + (chained_bytes(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
             if proof != found.chain:
                 break
         if not values:
             run.append(found)
             continue
         # A text that is being blotted out may stand in part.
-        data = redact.masked(data, owed) if owed else data
+        data = redact.mask(data, owed) if owed else data
         if digest is not None and sum_fault(data, values, digest) is not None:
             break
         gone = gone or any(data.startswith(redact.NULL, begin) for begin, _ in values)
-        run.append(found._replace(lines=lines_within(data)) if owed else found)
+        run.append(found._replace(lines=split_lines_with_ends(data)) if owed else found)
     return Run(run, gone)
 
 
-def _part(line: bytes) -> tuple[int, int]:
+def _find_size(line: bytes) -> tuple[int, int]:
     """Return where a batch's first line says how many lines there are, and how many; 0 where it does not."""
     place = line.find(_FIRST)
     begin = place + len(_FIRST)
@@ -280,13 +280,13 @@ def _part(line: bytes) -> tuple[int, int]:
     return place, int(digits) if place >= 0 and digits.isdigit() else 0
 
 
-def _is_over(buffer: bytes) -> bool:
+def _is_conclusive(buffer: bytes) -> bool:
     """Say whether more bytes make no right batch of these: it has its chain, is too long, or has a hole."""
     tail = buffer.partition(CHAIN_MARK)[2]
     return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer
 
 
-def last_batch_end(fd: int, size: int) -> Mark | None:
+def find_last_batch_end(fd: int, size: int) -> Position | None:
     """Return the place behind the last line if that line is whole and closes a batch, None otherwise.
 
     This trusts what stands before it, as a writer may within one boot: the page cache holds what was written, and
@@ -304,5 +304,5 @@ def last_batch_end(fd: int, size: int) -> Mark | None:
         if seq < 1 or line_fault(text[start:-1], seq) is not None:
             return None
         chain = tail[:CHAIN_CHARS].decode("ascii", "replace")
-        return RawBatch(seq, seq, chain, begin + start, data).mark
+        return RawBatch(seq, seq, chain, begin + start, data).position
     return None

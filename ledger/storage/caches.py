@@ -33,7 +33,7 @@ _NAME = "tallybook"
 _MODE = 0o700
 
 
-def find(ledger: StrPath) -> str | None:
+def find_folder(ledger: StrPath) -> str | None:
     """Return the folder for the caches of a ledger, which need not exist yet.
 
     Args:
@@ -43,12 +43,12 @@ def find(ledger: StrPath) -> str | None:
         None where the ledger is not begun, or where this user has no cache folder that is safe to use.
     """
     base, real = user_folder(), os.path.realpath(ledger)
-    if not base or fault(base, real):
+    if not base or find_fault(base, real):
         return None
     id_ = ledger_id(os.path.join(ledger, "events.jsonl"))
     if not id_:
         return None
-    folder = os.path.join(base, id_, digest_of(real))
+    folder = os.path.join(base, id_, path_digest(real))
     with suppress(OSError):
         owner = os.path.join(folder, OWNER)
         if clock.utc_now().unix_us - os.stat(owner).st_mtime_ns // 1000 > DAY_US:
@@ -56,7 +56,7 @@ def find(ledger: StrPath) -> str | None:
     return folder
 
 
-def make(folder: StrPath, ledger: StrPath) -> None:
+def make_folder(folder: StrPath, ledger: StrPath) -> None:
     """Create the folder that ``find`` returned, unless it exists.
 
     Raises:
@@ -76,9 +76,9 @@ def make(folder: StrPath, ledger: StrPath) -> None:
     except OSError as error:
         raise CannotWriteError(folder, disk.reason(error)) from error
     real = os.path.realpath(ledger)
-    if found := fault(user_folder(), real):
+    if found := find_fault(user_folder(), real):
         raise CannotWriteError(folder, f"is not safe as a cache: it {found}")
-    disk.store(owner, real.encode("utf-8", "surrogateescape"))
+    disk.replace_cache_file(owner, real.encode("utf-8", "surrogateescape"))
 
 
 def user_folder() -> str:
@@ -103,7 +103,7 @@ def _platform_folder() -> str:
     return os.path.join(home, "Library", "Caches") if sys.platform == "darwin" else os.path.join(home, ".cache")
 
 
-def fault(base: str, ledger: str) -> str:
+def find_fault(base: str, ledger: str) -> str:
     """Return why a folder cannot hold the caches of a ledger, as the end of a sentence; empty where it can.
 
     Args:
@@ -113,12 +113,12 @@ def fault(base: str, ledger: str) -> str:
     if not os.path.isabs(base):
         return "is not an absolute path"
     real = os.path.realpath(base)
-    if f"{real}{os.sep}".startswith(project_of(ledger).rstrip(os.sep) + os.sep):
+    if f"{real}{os.sep}".startswith(find_project(ledger).rstrip(os.sep) + os.sep):
         return "is in the project"
     try:
         return _access_fault(real) if os.name == "posix" else ""
     except FileNotFoundError:
-        return _fault_above(real)
+        return _parent_fault(real)
     except OSError as error:
         return f"cannot be used: {disk.reason(error)}"
 
@@ -137,7 +137,7 @@ def _access_fault(path: str) -> str:
     return "is open to other users" if found.st_mode & 0o077 else ""
 
 
-def _fault_above(path: str) -> str:
+def _parent_fault(path: str) -> str:
     """Return why a missing folder must not be created: with root's rights it would be root's, in another's home."""
     above = os.path.dirname(path)
     while not os.path.exists(above):
@@ -145,7 +145,7 @@ def _fault_above(path: str) -> str:
     return "belongs to another user" if os.geteuid() == 0 != os.stat(above).st_uid else ""
 
 
-def project_of(ledger: str) -> str:
+def find_project(ledger: str) -> str:
     """Return the outermost folder whose ``.claude`` holds a ledger, by its real path; else the ledger's own folder."""
     found = ledger
     claude = folder = os.path.dirname(ledger)
@@ -157,6 +157,6 @@ def project_of(ledger: str) -> str:
     return found
 
 
-def digest_of(ledger: str) -> str:
+def path_digest(ledger: str) -> str:
     """Return what tells a ledger from its copies: the digest of its real path."""
     return sha256(ledger.encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]

@@ -53,11 +53,11 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
     Raises:
         OSError: It cannot be created, or something is there.
     """
-    mode, group, owner = rights.of_file(like or path)
+    mode, group, owner = rights.file_rights(like or path)
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, rights.FILE_MODE)
     try:
-        rights.grant(fd, mode, group)
-        rights.give(fd, owner)
+        rights.set_mode(fd, mode, group)
+        rights.set_owner(fd, owner)
     except BaseException:
         os.close(fd)
         raise
@@ -87,7 +87,7 @@ def refuse_link(folder: StrPath) -> None:
         raise CannotWriteError(folder, "is a symbolic link", _NO_LINK)
 
 
-def refuse_second_name(fd: int, path: StrPath, *, ours: bool) -> None:
+def refuse_hard_link(fd: int, path: StrPath, *, ours: bool) -> None:
     """Refuse to write to a hard link of a file that is elsewhere, unless its content shows that it is the ledger's own.
 
     A backup by hard links, which gives every file of the ledger a second name, stops nobody.
@@ -157,24 +157,24 @@ def make_folder(path: StrPath, *, durable: bool = True) -> None:
         while not os.path.exists(_folder_of(missing[-1])):
             missing.append(_folder_of(missing[-1]))
         for folder in reversed(missing):
-            _make_one(folder)
+            _make_one_folder(folder)
             if durable:
                 flush_folder(_folder_of(folder))
     except OSError as error:
         raise CannotWriteError(path, reason(error)) from error
 
 
-def _make_one(folder: StrPath) -> None:
+def _make_one_folder(folder: StrPath) -> None:
     """Create a folder, unless another process was quicker."""
-    bits, group = rights.shared(_folder_of(folder))
+    bits, group = rights.folder_rights(_folder_of(folder))
     try:
         os.mkdir(folder, rights.FOLDER_MODE)
     except FileExistsError:
         if not stat.S_ISDIR(os.lstat(folder).st_mode):
             raise
     else:
-        rights.grant(folder, rights.FOLDER_MODE | bits, group)
-        rights.give_folder(folder)
+        rights.set_mode(folder, rights.FOLDER_MODE | bits, group)
+        rights.set_folder_owner(folder)
 
 
 def flush_folder(path: StrPath) -> None:
@@ -215,13 +215,13 @@ def flush(fd: int, path: StrPath) -> None:
         raise OutcomeUnknownError(path, reason(error)) from error
 
 
-def replace_file(path: StrPath, data: bytes, still: Callable[[], bool] = lambda: True) -> bool:
+def replace_file(path: StrPath, data: bytes, may_replace: Callable[[], bool] = lambda: True) -> bool:
     """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
 
     Args:
         path: The file.
         data: Its new bytes.
-        still: Asked right before the rename whether the old file may be replaced.
+        may_replace: Asked right before the rename whether the old file may be replaced.
 
     Returns:
         Whether it was replaced.
@@ -233,7 +233,7 @@ def replace_file(path: StrPath, data: bytes, still: Callable[[], bool] = lambda:
     fresh = _temporary(path)
     try:
         _write_new(fresh, data, path, flush_file=os.fsync)
-        if not still():
+        if not may_replace():
             _discard(fresh)
             return False
         os.replace(fresh, path)
@@ -250,7 +250,7 @@ def replace_file(path: StrPath, data: bytes, still: Callable[[], bool] = lambda:
     return True
 
 
-def store(path: StrPath, data: bytes) -> None:
+def replace_cache_file(path: StrPath, data: bytes) -> None:
     """Put a file that may be lost in place of another, whole but not flushed; a disk that refuses it costs time alone.
 
     It gets the rights of a file that is created in its folder.

@@ -17,7 +17,7 @@ import os
 
 from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple
-from tallybook.ledger.line import GENESIS, Mark
+from tallybook.ledger.line import GENESIS, Position
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import read_at
 
@@ -27,31 +27,31 @@ _VERSION = b"1"
 _FIELDS = 10
 # As many as every offset that a system takes has at most.
 _DIGITS = 18
-_LOOKS = 5
+_READ_ATTEMPTS = 5
 
 
 class Head(NamedTuple):
     """How far the ledger is acknowledged.
 
     Attributes:
-        mark: The place behind the last acknowledged batch.
+        position: The place behind the last acknowledged batch.
         boot: The boot of the machine in which that was written, empty where the system has no name for it.
         suspect: Offset of the first batch whose flush failed, -1 without one.
         failures: How many flushes ever failed.
     """
 
-    mark: Mark
+    position: Position
     boot: str
     suspect: int = -1
     failures: int = 0
 
 
-NO_HEAD = Head(Mark(0, GENESIS, 0), "")
+NO_HEAD = Head(Position(0, GENESIS, 0), "")
 
 
 def encode(head: Head) -> bytes:
     """Return the head as its HEAD_BYTES bytes."""
-    mark = head.mark
+    mark = head.position
     text = (
         f"tallybook-head 1 {mark.seq} {mark.chain} {mark.offset} {mark.at or '-'} {head.boot or '-'} "
         f"{head.suspect} {head.failures} "
@@ -81,7 +81,7 @@ def decode(data: bytes) -> Head | None:
         return None
     at = "" if parts[5] == b"-" else parts[5].decode()
     boot = "" if parts[6] == b"-" else parts[6].decode()
-    return Head(Mark(seq, parts[3].decode(), offset, at), boot, suspect, failures)
+    return Head(Position(seq, parts[3].decode(), offset, at), boot, suspect, failures)
 
 
 def _number(part: bytes) -> int:
@@ -94,7 +94,7 @@ def read(fd: int) -> tuple[Head | None, bytes]:
 
     A writer may be at it just now, so what does not decode is looked at again.
     """
-    for _ in range(_LOOKS):
+    for _ in range(_READ_ATTEMPTS):
         data = read_at(fd, HEAD_BYTES, 0)
         head = decode(data)
         if head is not None or not data:

@@ -18,9 +18,9 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple, sha256
-from tallybook.ledger.line import START, Mark, digest, key_of
+from tallybook.ledger.line import START, Position, batch_key, digest
 from tallybook.ledger.storage import caches, disk
-from tallybook.ledger.storage.log_ends import fits, read_at
+from tallybook.ledger.storage.log_ends import has_position, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,24 +37,24 @@ _FIELDS = 6
 _SIZE_CHARS, _SLOT_CHARS = 12, 20
 _ENTRY_BYTES = 16
 # From so many digests on, one pass over a file is quicker than a search for each.
-_MANY = 8
+_MIN_SET_KEYS = 8
 _MAX_KEY_CHARS = 200
 _WINDOW_BYTES = 1024 * 1024
 
 
-class _Table(NamedTuple):
+class _Header(NamedTuple):
     """What the cache says of itself.
 
     Attributes:
-        mark: The place up to which it speaks.
+        position: The place up to which it speaks.
         slots: For each file of digests how many bytes of it count, and their CRC-32, in hex digits.
     """
 
-    mark: Mark
+    position: Position
     slots: bytes
 
 
-_NOTHING = _Table(START, b"0" * _SLOT_CHARS * BUCKETS)
+_EMPTY = _Header(START, b"0" * _SLOT_CHARS * BUCKETS)
 _REFUSALS = (OSError, ValueError, CannotWriteError)
 
 
@@ -62,7 +62,7 @@ class _UnprovenError(Exception):
     """A file of digests is not the one that the table speaks of."""
 
 
-def plain(key: str) -> str:
+def normalize(key: str) -> str:
     """Return a key as the ledger writes it: itself if short printable ASCII without quotes, else its digest."""
     if (
         key
@@ -76,16 +76,18 @@ def plain(key: str) -> str:
     return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
 
 
-def known(key: str, read: Callable[[Mark], Iterator[RawBatch]], folder: StrPath, fd: int) -> bool:
+def contains(key: str, read: Callable[[Position], Iterator[RawBatch]], folder: StrPath, fd: int) -> bool:
     """Say whether the ledger holds a key; as ``held``."""
-    return bool(held((key,), read, folder, fd))
+    return bool(find_known((key,), read, folder, fd))
 
 
-def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], folder: StrPath, fd: int) -> set[str]:
+def find_known(
+    keys: Iterable[str], read: Callable[[Position], Iterator[RawBatch]], folder: StrPath, fd: int
+) -> set[str]:
     """Return those of some keys that the ledger holds; to be asked under its lock.
 
     Args:
-        wanted: Plain keys.
+        keys: Plain keys.
         read: Gives the ledger's batches behind a place.
         folder: The ledger's folder.
         fd: The log, open for reading.
@@ -93,30 +95,36 @@ def held(wanted: Iterable[str], read: Callable[[Mark], Iterator[RawBatch]], fold
     Raises:
         DamagedLedgerError: The log itself cannot be read.
     """
-    cache, entries = caches.find(folder), {_entry(key): key for key in wanted}
-    if cache is None and len(entries) < _MANY and not _may_hold(fd, entries.values()):
+    cache, entries = caches.find_folder(folder), {_entry(key): key for key in keys}
+    if cache is None and len(entries) < _MIN_SET_KEYS and not _log_may_contain(fd, entries.values()):
         return set()
-    table = _NOTHING if cache is None else _load(cache)
-    if not fits(fd, table.mark):
-        table = _NOTHING
+    table = _EMPTY if cache is None else _load_header(cache)
+    if not has_position(fd, table.position):
+        table = _EMPTY
     try:
-        found: set[bytes] = set() if cache is None else _among(cache, table, entries)
+        found: set[bytes] = set() if cache is None else _find_entries(cache, table, entries)
         # What was appended last says itself up to where it goes, so that mostly there is nothing to read.
-        fresh, mark = _read_on(read(table.mark), table.mark) if _is_longer(fd, table) else ([], table.mark)
+        fresh, mark = (
+            _read_entries(read(table.position), table.position)
+            if _has_unread_bytes(fd, table)
+            else ([], table.position)
+        )
     except (DamagedLedgerError, _UnprovenError):
-        if table is _NOTHING:
+        if table is _EMPTY:
             raise
         # Its files are others', or a range that it ends within was sealed since: ask the log alone.
-        table, found = _NOTHING, set()
-        fresh, mark = _read_on(read(START), START)
-    if cache is not None and mark != table.mark:
+        table, found = _EMPTY, set()
+        fresh, mark = _read_entries(read(START), START)
+    if cache is not None and mark != table.position:
         with suppress(*_REFUSALS):
-            caches.make(cache, folder)
-            disk.store(os.path.join(cache, TABLE), _said(_with(cache, table, fresh, mark)))
+            caches.make_folder(cache, folder)
+            disk.replace_cache_file(
+                os.path.join(cache, TABLE), _encode_header(_append_entries(cache, table, fresh, mark))
+            )
     return {entries[entry] for entry in found.union(fresh) if entry in entries}
 
 
-def note(folder: StrPath, begin: Mark, batches: Iterable[RawBatch]) -> None:
+def extend(folder: StrPath, begin: Position, batches: Iterable[RawBatch]) -> None:
     """Say in the cache what was written just now, so that nobody has to read it for that; to be said under the lock.
 
     Args:
@@ -124,17 +132,17 @@ def note(folder: StrPath, begin: Mark, batches: Iterable[RawBatch]) -> None:
         begin: The place behind which it was written. A cache that speaks up to another one is left as it is.
         batches: What was written.
     """
-    cache = caches.find(folder)
+    cache = caches.find_folder(folder)
     if cache is None:
         return
-    table = _load(cache)
-    if table is not _NOTHING and table.mark[:3] == begin[:3]:
+    table = _load_header(cache)
+    if table is not _EMPTY and table.position[:3] == begin[:3]:
         with suppress(*_REFUSALS):
-            fresh, mark = _read_on(iter(batches), begin)
-            _write(os.path.join(cache, TABLE), _said(_with(cache, table, fresh, mark)), 0)
+            fresh, mark = _read_entries(iter(batches), begin)
+            _write(os.path.join(cache, TABLE), _encode_header(_append_entries(cache, table, fresh, mark)), 0)
 
 
-def _may_hold(fd: int, wanted: Iterable[str]) -> bool:
+def _log_may_contain(fd: int, wanted: Iterable[str]) -> bool:
     """Say whether the bytes of one of these keys are anywhere in the log: far quicker than to read and prove it."""
     needles = [f',"key":"{key}",'.encode() for key in wanted]
     overlap, offset = max(map(len, needles), default=1) - 1, 0
@@ -149,47 +157,47 @@ def _entry(key: str) -> bytes:
     return sha256(key.encode()).digest()[:_ENTRY_BYTES]
 
 
-def _read_on(batches: Iterator[RawBatch], mark: Mark) -> tuple[list[bytes], Mark]:
+def _read_entries(batches: Iterator[RawBatch], mark: Position) -> tuple[list[bytes], Position]:
     """Return the digests of the keys behind a place, and the place behind them."""
     fresh: list[bytes] = []
     for batch in batches:
-        key = key_of(batch.data)
+        key = batch_key(batch.data)
         if key:
             fresh.append(_entry(key))
-        mark = Mark(batch.last, batch.chain, batch.end)
+        mark = Position(batch.last, batch.chain, batch.end)
     return fresh, mark
 
 
-def _load(cache: str) -> _Table:
+def _load_header(cache: str) -> _Header:
     """Return what the cache says of itself, nothing where it does not prove itself."""
     with suppress(*_REFUSALS):
         data = disk.read_file(os.path.join(cache, TABLE))
         said, _, crc = data.rpartition(b" ")
         fields = said.split(b" ")
         whole = said.startswith(_OPENING) and len(fields) == _FIELDS and crc == b"%08x\n" % binascii.crc32(said)
-        if whole and len(fields[5]) == len(_NOTHING.slots):
-            return _Table(Mark(int(fields[2]), fields[3].decode(), int(fields[4])), fields[5])
-    return _NOTHING
+        if whole and len(fields[5]) == len(_EMPTY.slots):
+            return _Header(Position(int(fields[2]), fields[3].decode(), int(fields[4])), fields[5])
+    return _EMPTY
 
 
-def _said(table: _Table) -> bytes:
+def _encode_header(table: _Header) -> bytes:
     """Return a table as its file has it."""
-    mark = table.mark
+    mark = table.position
     said = b"%b%d %b %d %b" % (_OPENING, mark.seq, mark.chain.encode(), mark.offset, table.slots)
     return b"%b %08x\n" % (said, binascii.crc32(said))
 
 
-def _slot(table: _Table, bucket: int) -> tuple[int, int]:
+def _slot(table: _Header, bucket: int) -> tuple[int, int]:
     """Return how many bytes of a file of digests count, and their checksum."""
     slot = table.slots[bucket * _SLOT_CHARS : (bucket + 1) * _SLOT_CHARS]
     return int(slot[:_SIZE_CHARS], 16), int(slot[_SIZE_CHARS:], 16)
 
 
-def _file(cache: str, bucket: int) -> str:
+def _bucket_file(cache: str, bucket: int) -> str:
     return os.path.join(cache, f"{TABLE}-{bucket:02d}")
 
 
-def _digests(cache: str, table: _Table, bucket: int) -> bytes:
+def _read_bucket(cache: str, table: _Header, bucket: int) -> bytes:
     """Return the digests of a file that count.
 
     Raises:
@@ -199,30 +207,30 @@ def _digests(cache: str, table: _Table, bucket: int) -> bytes:
         size, crc = _slot(table, bucket)
         if not size:
             return b""
-        data = disk.read_file(_file(cache, bucket))[:size]
+        data = disk.read_file(_bucket_file(cache, bucket))[:size]
         if len(data) == size and binascii.crc32(data) == crc:
             return data
     raise _UnprovenError
 
 
-def _among(cache: str, table: _Table, entries: Collection[bytes]) -> set[bytes]:
+def _find_entries(cache: str, table: _Header, entries: Collection[bytes]) -> set[bytes]:
     """Return those digests that stand in the files that a table speaks of.
 
     Raises:
         _UnprovenError: They are not there.
     """
     found: set[bytes] = set()
-    for bucket, wanted in _by_bucket(entries).items():
-        data = _digests(cache, table, bucket)
-        if len(wanted) < _MANY:
-            found.update(entry for entry in wanted if _stands(entry, data))
+    for bucket, wanted in _group_by_bucket(entries).items():
+        data = _read_bucket(cache, table, bucket)
+        if len(wanted) < _MIN_SET_KEYS:
+            found.update(entry for entry in wanted if _has_entry(entry, data))
         else:
             stand = {data[begin : begin + _ENTRY_BYTES] for begin in range(0, len(data), _ENTRY_BYTES)}
             found.update(stand.intersection(wanted))
     return found
 
 
-def _stands(entry: bytes, data: bytes) -> bool:
+def _has_entry(entry: bytes, data: bytes) -> bool:
     """Say whether a digest is one of many."""
     place = data.find(entry)
     # It may seem to stand where one ends and the next begins.
@@ -231,7 +239,7 @@ def _stands(entry: bytes, data: bytes) -> bool:
     return place >= 0
 
 
-def _by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
+def _group_by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
     """Return digests by the number of the file that each belongs to."""
     buckets: dict[int, list[bytes]] = {}
     for entry in entries:
@@ -239,22 +247,22 @@ def _by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
     return buckets
 
 
-def _with(cache: str, table: _Table, fresh: Iterable[bytes], mark: Mark) -> _Table:
+def _append_entries(cache: str, table: _Header, fresh: Iterable[bytes], mark: Position) -> _Header:
     """Write digests behind those that count, and return the table that speaks of them too, up to a place.
 
     Raises:
         OSError, CannotWriteError: A file did not take them all.
     """
     slots = table.slots
-    for bucket, entries in _by_bucket(fresh).items():
+    for bucket, entries in _group_by_bucket(fresh).items():
         data, (size, crc) = b"".join(entries), _slot(table, bucket)
         if size:
-            _write(_file(cache, bucket), data, size)
+            _write(_bucket_file(cache, bucket), data, size)
         else:
-            disk.store(_file(cache, bucket), data)
+            disk.replace_cache_file(_bucket_file(cache, bucket), data)
         slot = b"%012x%08x" % (size + len(data), binascii.crc32(data, crc))
         slots = slots[: bucket * _SLOT_CHARS] + slot + slots[(bucket + 1) * _SLOT_CHARS :]
-    return _Table(mark, slots)
+    return _Header(mark, slots)
 
 
 def _write(path: str, data: bytes, begin: int) -> None:
@@ -271,6 +279,6 @@ def _write(path: str, data: bytes, begin: int) -> None:
         os.close(fd)
 
 
-def _is_longer(fd: int, table: _Table) -> bool:
+def _has_unread_bytes(fd: int, table: _Header) -> bool:
     """Say whether there is more of the log than a table speaks of."""
-    return os.fstat(fd).st_size > table.mark.offset
+    return os.fstat(fd).st_size > table.position.offset

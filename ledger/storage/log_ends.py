@@ -15,7 +15,7 @@ from tallybook.ledger.storage import disk
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.line import Mark
+    from tallybook.ledger.line import Position
 
 _OPENING_BYTES = 1024
 _ID_CHARS = 36
@@ -56,7 +56,7 @@ def ledger_id(path: StrPath) -> str:
     return ""
 
 
-def fits(fd: int, mark: Mark) -> bool:
+def has_position(fd: int, mark: Position) -> bool:
     """Say whether a batch with this chain value ends at this offset: whether a mark speaks of this log."""
     tail = mark.chain.encode() + CHAIN_END
     return not mark.offset or read_at(fd, len(tail), max(mark.offset - len(tail), 0)) == tail

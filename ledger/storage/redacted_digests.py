@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions.update import Refused
+from tallybook.ledger.decisions.update import RefusedText
 from tallybook.ledger.errors import EXIT_NO, CannotWriteError, TallybookError
 from tallybook.ledger.events import PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import hashlib
     from pathlib import Path
 
-    from tallybook.ledger.decisions.legacy_import import Legacy
+    from tallybook.ledger.decisions.legacy_import import LegacyFile
     from tallybook.ledger.events import Event
 else:
     # Most ledgers have nothing redacted.
@@ -95,13 +95,13 @@ class Redactions:
         whole = self.digest(text.strip())
         if whole in self.accepted:
             return None
-        found = self.texts.get(whole) or next(self._found_parts(text), None)
+        found = self.texts.get(whole) or next(self._find_parts(text), None)
         if found is None:
             return None
         named = f"redacted by event {found.seq}" if found.seq else f"redacted on {found.at[:10]}"
         return f"the text was {named}; {_WAY_BACK}"
 
-    def _found_parts(self, text: str) -> Iterator[Redaction]:
+    def _find_parts(self, text: str) -> Iterator[Redaction]:
         """Yield the redaction of each part of a text that was redacted wherever it stood."""
         # Once for each character of each new text.
         data, blake2b, key, size = _encode(text), hashlib.blake2b, self.key, _DIGEST_BYTES
@@ -131,14 +131,14 @@ class Redactions:
                 waiting += one
         return None
 
-    def without_redacted(self, legacy: Legacy) -> tuple[Legacy, tuple[Refused, ...]]:
+    def filter_legacy(self, legacy: LegacyFile) -> tuple[LegacyFile, tuple[RefusedText, ...]]:
         """Return a file without what must not come back: entries, items and top-level keys."""
-        refused: list[Refused] = []
+        refused: list[RefusedText] = []
 
         def is_kept(place: str, *said: str) -> bool:
             why = next((why for one in said if (why := self.refusal_in_json(one)) is not None), None)
             if why is not None:
-                refused.append(Refused(place, why))
+                refused.append(RefusedText(place, why))
             return why is None
 
         items = [
@@ -152,7 +152,7 @@ class Redactions:
             return legacy, ()
         return attrs.evolve(legacy, items=tuple(items), skipped=tuple(skipped), top=dumps(top)), tuple(refused)
 
-    def without_notes(self, events: Sequence[Event]) -> tuple[Event, ...]:
+    def filter_notes(self, events: Sequence[Event]) -> tuple[Event, ...]:
         """Return events with the notes left empty that hold what must not come back."""
         return tuple(
             attrs.evolve(event, note="")
@@ -173,7 +173,7 @@ def _is_whole(text: str, begin: int, end: int) -> bool:
     return not (_WORD.match(before) or _WORD.match(after))
 
 
-NONE: Final = Redactions(b"")
+NO_REDACTIONS: Final = Redactions(b"")
 """Nothing was redacted."""
 
 
@@ -186,7 +186,7 @@ def load(folder: Path) -> Redactions:
     try:
         return _read(folder)
     except PermissionError:
-        return NONE
+        return NO_REDACTIONS
 
 
 def _read(folder: Path) -> Redactions:

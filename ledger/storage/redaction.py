@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
 
-OWED = "erasing"
-PAID = ".erased"
+PENDING_FILE = "erasing"
+FINISHED_FILE = ".erased"
 NULL = b"null"
-GONE = FREE_MARK + NULL
+ERASED_TEXT = FREE_MARK + NULL
 _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
 SEALS = b',\t"kind":"log.recovered","v":1,'
 _BEGIN = b'"body":{"begin":'
@@ -37,7 +37,7 @@ _NOTE_NS = 600 * 10**9
 _REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
 
-class Owed(NamedTuple):
+class PendingRedaction(NamedTuple):
     """A redaction that was begun and is not finished.
 
     Attributes:
@@ -78,7 +78,7 @@ def _values(data: bytes) -> Iterator[_Value]:
         position += len(line) + 1
 
 
-def masked(data: bytes, ids: Collection[str]) -> bytes:
+def mask(data: bytes, ids: Collection[str]) -> bytes:
     """Return a batch as it stands once the texts of these events are blotted out; no byte moves."""
     fresh = bytearray(data)
     for _, owner, begin, end in _values(data):
@@ -87,30 +87,30 @@ def masked(data: bytes, ids: Collection[str]) -> bytes:
     return bytes(fresh)
 
 
-def gone(batch: RawBatch) -> list[tuple[int, str]]:
+def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
     """Return the lines of a batch that have no text any more, as (sequence number, id of the event).
 
     A sealed range is the text of the line that seals it.
     """
     data = batch.data
-    if batch.blotted:
+    if batch.erased:
         return [(batch.first, head_field(data, b"id"))]
-    if GONE not in data:
+    if ERASED_TEXT not in data:
         return []
     return [(batch.first + line, owner) for line, owner, begin, _ in _values(data) if data.startswith(NULL, begin)]
 
 
-def redacted_by(batch: RawBatch) -> list[str]:
+def redacted_ids(batch: RawBatch) -> list[str]:
     """Return the ids of the events that a batch says are redacted."""
     if _REDACTED not in batch.data:
         return []
     return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(_REDACTED)[1:]]
 
 
-def _blanks(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
+def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
     """Yield what to overwrite for these events, as (offset, length, first bytes); blanks follow."""
     data = batch.data
-    if (span := _sealed(batch, ids)) is not None:
+    if (span := _sealed_range(batch, ids)) is not None:
         begin, end = span
         # Its line feed stays: the sealing line begins behind it.
         yield begin, end - 1 - begin, b""
@@ -119,7 +119,7 @@ def _blanks(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, b
             yield batch.offset + begin, end - begin, NULL
 
 
-def _sealed(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
+def _sealed_range(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
     """Return the range that a batch seals, as (begin, end) offsets, where it is one of these events."""
     if SEALS not in batch.data or head_field(batch.data, b"id") not in ids:
         return None
@@ -137,13 +137,13 @@ def _fill(fd: int, length: int, first: bytes, path: StrPath) -> None:
         first = b""
 
 
-def unexplained(lost: Iterable[tuple[int, str]], explained: Collection[str], source: str) -> list[Problem]:
+def find_unexplained(lost: Iterable[tuple[int, str]], explained: Collection[str], source: str) -> list[Problem]:
     """Return a problem for each text that is gone although no redaction took it."""
     message = "its text was blotted out, and no event.redacted says so"
     return [Problem(f"{source}: seq {seq}", message, seq) for seq, id_ in lost if id_ not in explained]
 
 
-def owed(folder: StrPath) -> Owed | None:
+def read_pending(folder: StrPath) -> PendingRedaction | None:
     """Return the redaction that is not finished, None where there is none.
 
     A note that was not written on this machine, as one that came with an archive or a clone, is none. Where all is
@@ -152,12 +152,12 @@ def owed(folder: StrPath) -> Owed | None:
     Raises:
         CannotWriteError: What stands in its place is no note of ours, so nobody knows which texts must not be read.
     """
-    path = os.path.join(folder, OWED)
+    path = os.path.join(folder, PENDING_FILE)
     try:
         disk.refuse_link(folder)
         fd = disk.open_file(path, write=False)
         try:
-            found, proof = _owed(read_up_to(fd))
+            found, proof = _parse_pending(read_up_to(fd))
             if _is_proven(proof, fd):
                 return found
         finally:
@@ -167,22 +167,22 @@ def owed(folder: StrPath) -> Owed | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "it names texts that must go: put it back, or delete it and redact again"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
-    return Owed((), (), "", {}) if os.path.lexists(os.path.join(folder, PAID)) else None
+    return PendingRedaction((), (), "", {}) if os.path.lexists(os.path.join(folder, FINISHED_FILE)) else None
 
 
 def is_foreign(folder: StrPath) -> bool:
     """Say whether a note stands in the ledger's folder that was not written on this machine; nothing follows it."""
-    if not os.path.lexists(os.path.join(folder, OWED)):
+    if not os.path.lexists(os.path.join(folder, PENDING_FILE)):
         return False
-    found = owed(folder)
+    found = read_pending(folder)
     return found is None or not found.by
 
 
-def _owed(data: bytes) -> tuple[Owed, object]:
+def _parse_pending(data: bytes) -> tuple[PendingRedaction, object]:
     import json  # noqa: PLC0415 - slow to load, and there is hardly ever a note
 
     value: Any = json.loads(data)
-    found = Owed(tuple(value["ids"]), tuple(value["texts"]), value["reason"], value["by"])
+    found = PendingRedaction(tuple(value["ids"]), tuple(value["texts"]), value["reason"], value["by"])
     said: list[object] = [found.reason, *found.ids, *found.texts, *found.by.values()]
     if not all(isinstance(one, str) and one for one in said):
         raise TypeError("expected texts")
@@ -211,20 +211,20 @@ def _is_proven(proof: object, fd: int) -> bool:
     return proof.get("file") == now.st_ino and type(made) is int and 0 <= now.st_ctime_ns - made < _NOTE_NS
 
 
-def owed_ids(folder: StrPath) -> frozenset[str]:
+def pending_ids(folder: StrPath) -> frozenset[str]:
     """Return the events whose text readers must take for gone although it may stand."""
-    found = owed(folder)
+    found = read_pending(folder)
     return frozenset() if found is None else frozenset(found.ids)
 
 
-def owe(folder: StrPath, what: Owed) -> None:
+def write_pending(folder: StrPath, what: PendingRedaction) -> None:
     """Note a redaction durably, before anything is blotted out.
 
     Raises:
         CannotWriteError: It cannot be noted; nothing was redacted.
     """
-    path = os.path.join(folder, OWED)
-    fresh = os.path.join(folder, f".{OWED}.{os.getpid()}.tmp")
+    path = os.path.join(folder, PENDING_FILE)
+    fresh = os.path.join(folder, f".{PENDING_FILE}.{os.getpid()}.tmp")
     try:
         with suppress(FileNotFoundError):
             os.unlink(fresh)
@@ -241,39 +241,39 @@ def owe(folder: StrPath, what: Owed) -> None:
         with suppress(OSError):
             os.unlink(fresh)
         raise CannotWriteError(path, disk.reason(error), "nothing was redacted") from error
-    if owed(folder) != what:
+    if read_pending(folder) != what:
         raise CannotWriteError(path, "cannot be told from a file that came from elsewhere", "nothing was redacted")
 
 
-def paid(folder: StrPath) -> None:
+def remove_pending(folder: StrPath) -> None:
     """Take the note back and blot it out in its turn: what it names is gone from disk.
 
     Raises:
         CannotWriteError: It cannot be taken back; the next writer tries again.
     """
-    path = os.path.join(folder, PAID)
+    path = os.path.join(folder, FINISHED_FILE)
     try:
         # What a kill left of an earlier one would go with all its bytes as this one takes its name.
-        _discard(path)
+        _overwrite_and_remove(path)
         with suppress(FileNotFoundError):
             # Under another name first, and durably so: half a note would be none that can be read.
-            os.replace(os.path.join(folder, OWED), path)
+            os.replace(os.path.join(folder, PENDING_FILE), path)
             disk.flush_folder(folder)
-        _discard(path)
+        _overwrite_and_remove(path)
         disk.flush_folder(folder)
     except OSError as error:
         raise CannotWriteError(path, disk.reason(error)) from error
 
 
-def _discard(path: StrPath) -> None:
+def _overwrite_and_remove(path: StrPath) -> None:
     """Blot a file out and remove it, if it is there."""
     with suppress(FileNotFoundError):
-        _blot_out(path)
+        _overwrite(path)
         with suppress(FileNotFoundError):
             os.unlink(path)
 
 
-def _blot_out(path: StrPath) -> None:
+def _overwrite(path: StrPath) -> None:
     """Leave nothing but blanks of a file, durably; one with a second name, which may be another's, is removed."""
     fd = disk.open_file(path, write=True)
     try:
@@ -307,9 +307,9 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
         raise CannotWriteError(path, error.reason, hint) from error
     try:
         for batch in batches:
-            if (span := _sealed(batch, ids)) is not None:
+            if (span := _sealed_range(batch, ids)) is not None:
                 _erase_copies(os.path.join(os.path.dirname(path), "quarantine"), span[0])
-            for begin, length, blank in _blanks(batch, ids):
+            for begin, length, blank in _erasures(batch, ids):
                 os.lseek(fd, begin, os.SEEK_SET)
                 _fill(fd, length, blank, path)
         disk.flush(fd, path)
@@ -323,4 +323,4 @@ def _erase_copies(folder: StrPath, begin: int) -> None:
     with suppress(FileNotFoundError):
         for name in os.listdir(folder):
             if name.startswith(f"{begin}-") and name.endswith(".bin"):
-                _blot_out(os.path.join(folder, name))
+                _overwrite(os.path.join(folder, name))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 FILE_MODE, FOLDER_MODE = 0o600, 0o700
 
 
-def shared(folder: StrPath) -> tuple[int, int]:
+def folder_rights(folder: StrPath) -> tuple[int, int]:
     """Return who may use what is created in a folder: the user alone, unless the folder is shared.
 
     Shared is a folder that its group, or everybody, may write to. In one with the sticky bit, as /tmp has it, everybody
@@ -25,10 +25,10 @@ def shared(folder: StrPath) -> tuple[int, int]:
     Returns:
         Mode bits beside the user's own, the bit that hands a folder's group on among them; and the group they are for.
     """
-    return _shared(os.stat(folder))
+    return _folder_rights(os.stat(folder))
 
 
-def _shared(found: os.stat_result) -> tuple[int, int]:
+def _folder_rights(found: os.stat_result) -> tuple[int, int]:
     if found.st_mode & stat.S_ISVTX:
         return 0, found.st_gid
     bits = 0o070 if found.st_mode & stat.S_IWGRP else 0
@@ -36,7 +36,7 @@ def _shared(found: os.stat_result) -> tuple[int, int]:
     return bits | found.st_mode & stat.S_ISGID, found.st_gid
 
 
-def of_file(path: StrPath) -> tuple[int, int, Owner | None]:
+def file_rights(path: StrPath) -> tuple[int, int, Owner | None]:
     """Return mode, group and new owner of a file.
 
     Mode and group are its own where it exists, else what its folder gives; the owner is as for ``give_folder``.
@@ -47,7 +47,7 @@ def of_file(path: StrPath) -> tuple[int, int, Owner | None]:
         if stat.S_ISREG(found.st_mode):
             return found.st_mode & 0o777, found.st_gid, _other_owner(os.stat(parent)) if _is_root() else None
     folder = os.stat(parent)
-    bits, group = _shared(folder)
+    bits, group = _folder_rights(folder)
     return FILE_MODE | bits & 0o666, group, _other_owner(folder)
 
 
@@ -60,7 +60,7 @@ def _other_owner(folder: os.stat_result) -> Owner | None:
     return (folder.st_uid, folder.st_gid) if _is_root() and folder.st_uid != 0 else None
 
 
-def grant(file: int | StrPath, mode: int, group: int) -> None:
+def set_mode(file: int | StrPath, mode: int, group: int) -> None:
     """Give a fresh file or folder its rights, whatever the umask."""
     if os.name != "posix":
         return
@@ -75,7 +75,7 @@ def grant(file: int | StrPath, mode: int, group: int) -> None:
         os.chmod(file, mode)
 
 
-def give(fd: int, owner: Owner | None) -> None:
+def set_owner(fd: int, owner: Owner | None) -> None:
     """Give what root has just created to another user, who could not use it otherwise; a refusal is no error.
 
     Args:
@@ -89,7 +89,7 @@ def give(fd: int, owner: Owner | None) -> None:
             os.chown(fd, owner[0], -1 if os.fstat(fd).st_mode & 0o070 else owner[1])
 
 
-def give_folder(folder: StrPath) -> None:
+def set_folder_owner(folder: StrPath) -> None:
     """Give a folder that root has just created to the owner of the one above it; a refusal is no error."""
     if not _is_root():
         return
@@ -101,6 +101,6 @@ def give_folder(folder: StrPath) -> None:
         try:
             # Another one may have been moved into its place.
             if not os.listdir(fd):
-                give(fd, owner)
+                set_owner(fd, owner)
         finally:
             os.close(fd)

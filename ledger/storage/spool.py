@@ -10,7 +10,7 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
-from tallybook.ledger.line import GENESIS, Draft, Mark, Stamp, frame
+from tallybook.ledger.line import GENESIS, Draft, Position, Stamp, frame
 from tallybook.ledger.storage import disk, idempotency, receipts
 
 TYPE_CHECKING = False
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 FOLDER = "spool"
 # Event numbers grow until a file is taken in, and each line with them.
-_FAR = Mark(10**15, GENESIS, 0)
+_FAR = Position(10**15, GENESIS, 0)
 _ID, _SALT = "0" * 36, "0" * 16
 
 
-class Waiting(NamedTuple):
+class SpoolFile(NamedTuple):
     """Requests that wait.
 
     Attributes:
@@ -61,7 +61,8 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
     """
     sent = [one._replace(when=one.when or at) for one in drafts]
     frame(
-        sent, Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, idempotency.plain(key or f"{FOLDER}:{_ID}:{len(sent)}"))
+        sent,
+        Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, idempotency.normalize(key or f"{FOLDER}:{_ID}:{len(sent)}")),
     )
 
 
@@ -90,9 +91,9 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
     return path
 
 
-def waiting(folder: StrPath) -> tuple[list[Waiting], list[Problem]]:
+def read_files(folder: StrPath) -> tuple[list[SpoolFile], list[Problem]]:
     """Return what waits, by time and id, and the files that cannot be read."""
-    found: list[Waiting] = []
+    found: list[SpoolFile] = []
     problems: list[Problem] = []
     spool = os.path.join(folder, FOLDER)
     try:
@@ -108,7 +109,7 @@ def waiting(folder: StrPath) -> tuple[list[Waiting], list[Problem]]:
         path = os.path.join(spool, name)
         try:
             one = json.loads(disk.read_file(path))
-            found.append(Waiting(path, one["id"], one["at"], one["requests"]))
+            found.append(SpoolFile(path, one["id"], one["at"], one["requests"]))
         except FileNotFoundError:
             continue  # Another process took it in meanwhile.
         except (OSError, ValueError, KeyError, TypeError, RecursionError, CannotWriteError) as error:
@@ -116,7 +117,7 @@ def waiting(folder: StrPath) -> tuple[list[Waiting], list[Problem]]:
     return found, problems
 
 
-def done(taken: list[Waiting]) -> None:
+def remove_files(taken: list[SpoolFile]) -> None:
     """Remove the files of payloads that are durable in the ledger."""
     for one in taken:
         # One that stays is turned away by its key.

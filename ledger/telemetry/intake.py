@@ -22,7 +22,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import digest
 from tallybook.ledger.telemetry import lenient
-from tallybook.ledger.telemetry.mapping import measured, row_of
+from tallybook.ledger.telemetry.mapping import find_row, read_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +53,7 @@ _UNSCORED = "events of this type say nothing of a score"
 
 
 @attrs.frozen
-class Taken:
+class Intake:
     """What an object says.
 
     Attributes:
@@ -72,7 +72,7 @@ class Taken:
 
 
 @attrs.frozen
-class _Found:
+class _Reading:
     """What an object's own shape says; a text in place of it says why it cannot be used.
 
     Attributes:
@@ -86,16 +86,16 @@ class _Found:
     wants: tuple[str, ...] = ()
 
 
-def completed(value: Mapping[str, Any], session: str = "", component: str = "") -> dict[str, Any]:
+def fill_defaults(value: Mapping[str, Any], session: str = "", component: str = "") -> dict[str, Any]:
     """Return an object with a session and a component where it names none; its data may name the session."""
     said = dict(value)
     for keys, default in ((SESSION_KEYS, _session(said) or session), (COMPONENT_KEYS, component)):
-        if default and not _named(value, keys):
+        if default and not _first_name(value, keys):
             said[keys[0]] = default
     return said
 
 
-def key_of(said: Mapping[str, Any], place: str | None = None, before: int = 0) -> str:
+def idempotency_key(said: Mapping[str, Any], place: str | None = None, before: int = 0) -> str:
     """Return what names an object for ever.
 
     Args:
@@ -112,23 +112,23 @@ def canonical(said: Any) -> bytes:
     return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
 
 
-def take(said: Mapping[str, Any]) -> Taken:
+def read_object(said: Mapping[str, Any]) -> Intake:
     """Return what an object says."""
     notes: list[str] = []
     found = _shape(said)(said, notes)
     if isinstance(found, str):
         notes = [] if found == _UNSCORED else [f"{found}; it is kept and counts nothing"]
         typed = bool(_type(said))
-        found = _Found((_kept(said, found),), _rater(said), _WANTED if typed else ())
+        found = _Reading((_unscored_event(said, found),), _rater(said), _WANTED if typed else ())
     session, when = _session(said), _when(said)
-    named = {"component": _named(said, COMPONENT_KEYS), "session": session, "time": when or ""}
-    return Taken(found.events, session, when, found.rater, (*notes, *_odd(said, named, found.wants)))
+    named = {"component": _first_name(said, COMPONENT_KEYS), "session": session, "time": when or ""}
+    return Intake(found.events, session, when, found.rater, (*notes, *_find_oddities(said, named, found.wants)))
 
 
-def _odd(said: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
+def _find_oddities(said: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
     """Yield what is odd or missing in where an object belongs."""
     for what, name in named.items():
-        if name.startswith(lenient.DIGESTED):
+        if name.startswith(lenient.DIGEST_PREFIX):
             yield f"the {what} is too long or cannot be printed, and stands as its digest"
     unread = not named["time"] and any(said.get(key) is not None for key in TIME_KEYS)
     if unread:
@@ -139,7 +139,7 @@ def _odd(said: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]
         yield f"no {' and no '.join(missing)} is named{unscored}"
 
 
-def original(said: Any) -> str:
+def encode_original(said: Any) -> str:
     """Return a value as JSON, to be kept; of one that is too long its beginning, as a JSON text."""
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
     try:
@@ -149,14 +149,14 @@ def original(said: Any) -> str:
     return text if len(text) <= MAX_ORIGINAL_CHARS else json.dumps(text[:MAX_ORIGINAL_CHARS], ensure_ascii=False)
 
 
-def _named(said: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+def _first_name(said: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """Return the first name that stands under some keys, empty for none."""
-    return next(filter(None, (lenient.name(said[key]) for key in keys if key in said)), "")
+    return next(filter(None, (lenient.read_name(said[key]) for key in keys if key in said)), "")
 
 
 def _session(said: Mapping[str, Any]) -> str:
     """Return the session that an object names, at its top or in its data; empty for none."""
-    return next(filter(None, (_named(area, SESSION_KEYS) for area in (said, *_data(said)))), "")
+    return next(filter(None, (_first_name(area, SESSION_KEYS) for area in (said, *_data(said)))), "")
 
 
 def _data(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -165,28 +165,28 @@ def _data(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def _when(said: Mapping[str, Any]) -> str | None:
-    return next(filter(None, (lenient.moment(said[key]) for key in TIME_KEYS if key in said)), None)
+    return next(filter(None, (lenient.read_time(said[key]) for key in TIME_KEYS if key in said)), None)
 
 
 def _type(said: Mapping[str, Any]) -> str:
     names = (said.get(key) for key in _TYPE_KEYS)
-    return next((lenient.name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
+    return next((lenient.read_name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
 
 
 def _rater(said: Mapping[str, Any]) -> str:
     return "import" if _type(said) else "agent"
 
 
-def _kept(said: Mapping[str, Any], reason: str) -> TelemetryKept:
-    return TelemetryKept(_named(said, COMPONENT_KEYS), _type(said), reason, original(said))
+def _unscored_event(said: Mapping[str, Any], reason: str) -> TelemetryKept:
+    return TelemetryKept(_first_name(said, COMPONENT_KEYS), _type(said), reason, encode_original(said))
 
 
-def _shape(said: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Found | str]:
+def _shape(said: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Reading | str]:
     """Return what reads an object of this shape."""
     kind, type_ = said.get("kind"), _type(said)
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]
-    if row_of(type_, _named(said, COMPONENT_KEYS)):
+    if find_row(type_, _first_name(said, COMPONENT_KEYS)):
         return _telemetry
     if isinstance(said.get("metrics"), dict):
         return _metrics
@@ -196,22 +196,22 @@ def _shape(said: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], 
     return next(shapes, _benchmark if isinstance(said.get("summary"), dict) else _telemetry)
 
 
-def _metrics(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
+def _metrics(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     sent = said.get("metrics")
     if not isinstance(sent, dict):
         return "the metrics are no object of names and numbers"
-    found = _sent(sent, notes)
+    found = _read_metrics(sent, notes)
     if not found:
         return "there is no number among the metrics"
-    source = lenient.name(said.get("source"), _MOST_TYPE_CHARS) or _type(said)
-    return _Found(tuple(_recorded(said, found, source)), _rater(said), ("component", "session"))
+    source = lenient.read_name(said.get("source"), _MOST_TYPE_CHARS) or _type(said)
+    return _Reading(tuple(_metrics_events(said, found, source)), _rater(said), ("component", "session"))
 
 
-def _sent(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
+def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
     """Return the numbers that were sent as metrics; what else was is noted."""
     found: dict[str, float] = {}
     for name, value in sent.items():
-        number = lenient.number(value)
+        number = lenient.read_number(value)
         if not _is_metric(name):
             notes.append(f"a metric without a name of 1 to {_MOST_METRIC_CHARS} printable characters was left out")
         elif number is not None:
@@ -225,18 +225,18 @@ def _is_metric(name: str) -> bool:
     return 0 < len(name) <= _MOST_METRIC_CHARS and name.isprintable()
 
 
-def _recorded(said: Mapping[str, Any], found: Mapping[str, float], source: str) -> Iterator[MetricsRecorded]:
+def _metrics_events(said: Mapping[str, Any], found: Mapping[str, float], source: str) -> Iterator[MetricsRecorded]:
     """Yield metrics, as many events as it takes to fit their lines."""
-    component, pairs = _named(said, COMPONENT_KEYS), list(found.items())
+    component, pairs = _first_name(said, COMPONENT_KEYS), list(found.items())
     for begin in range(0, len(pairs), METRICS_AN_EVENT):
         yield MetricsRecorded(component, Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
 
 
-def _benchmark(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
+def _benchmark(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     parts = list(_benchmark_parts(said))
     if not parts:
         event = _benchmark_of(said)
-        return event if isinstance(event, str) else _Found((event,), wants=("component",))
+        return event if isinstance(event, str) else _Reading((event,), wants=("component",))
     events = []
     for place, part in parts:
         event = _benchmark_of(part)
@@ -245,13 +245,13 @@ def _benchmark(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
             notes.append(f"{place} was left out: {why}")
         else:
             events.append(event)
-    return _Found(tuple(events)) if events else "none of its components is a benchmark"
+    return _Reading(tuple(events)) if events else "none of its components is a benchmark"
 
 
 def _benchmark_parts(said: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the results of a benchmark that has several components, each with its place in the object."""
     sent = said.get("components")
-    own = {"benchmark": name} if (name := _named(said, _BENCHMARK_KEYS)) else {}
+    own = {"benchmark": name} if (name := _first_name(said, _BENCHMARK_KEYS)) else {}
     if isinstance(sent, list):
         for index, part in enumerate(sent):
             yield f"components[{index}]", own | _part(part, ("id", "name"))
@@ -263,7 +263,7 @@ def _benchmark_parts(said: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
 def _part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
     """Return one component's result, its component under the key of the shape where it stands under one of these."""
     found = dict(part) if isinstance(part, dict) else {}
-    if not _named(found, COMPONENT_KEYS) and (name := _named(found, keys)):
+    if not _first_name(found, COMPONENT_KEYS) and (name := _first_name(found, keys)):
         found = {key: value for key, value in found.items() if key not in keys} | {COMPONENT_KEYS[0]: name}
     return found
 
@@ -271,7 +271,7 @@ def _part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
 def _benchmark_of(said: Mapping[str, Any]) -> BenchmarkRecorded | str:
     summary = said.get("summary")
     inner = summary if isinstance(summary, dict) else {}
-    passed, total, failed = (_cases(said.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
+    passed, total, failed = (_read_count(said.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
     if isinstance(said.get("passed"), bool) and total is None:
         # A benchmark that is one case, and passed or did not.
         passed, total = int(said["passed"]), 1
@@ -279,36 +279,36 @@ def _benchmark_of(said: Mapping[str, Any]) -> BenchmarkRecorded | str:
         total = passed + failed
     if passed is None or total is None or passed > total:
         return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
-    return BenchmarkRecorded(_named(said, COMPONENT_KEYS), _named(said, _BENCHMARK_KEYS), passed, total)
+    return BenchmarkRecorded(_first_name(said, COMPONENT_KEYS), _first_name(said, _BENCHMARK_KEYS), passed, total)
 
 
-def _cases(value: object) -> int | None:
+def _read_count(value: object) -> int | None:
     """Return how many cases somebody means, None where that is no whole number from 0 to 2^53."""
-    number = lenient.number(value)
+    number = lenient.read_number(value)
     if number is None or isinstance(number, bool) or number < 0 or number != int(number):
         return None
     return int(number)
 
 
-def _feedback(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
+def _feedback(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     words = (said[key].strip().casefold() for key in ("feedback", "verdict") if isinstance(said.get(key), str))
     verdict = next((word for word in words if word in VERDICTS), "")
-    numbers = (_percent(said.get(key)) for key in ("feedback", "score"))
+    numbers = (_read_percent(said.get(key)) for key in ("feedback", "score"))
     score = next((number for number in numbers if number is not None), VERDICTS.get(verdict))
     if score is None:
         return f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}"
-    note = _text(said.get("note"), "note", notes)
-    return _Found((FeedbackRecorded(_named(said, COMPONENT_KEYS), score, verdict, note),), "human", ("session",))
+    note = _read_text(said.get("note"), "note", notes)
+    return _Reading((FeedbackRecorded(_first_name(said, COMPONENT_KEYS), score, verdict, note),), "human", ("session",))
 
 
-def _percent(value: object) -> float | None:
-    number = lenient.number(value)
+def _read_percent(value: object) -> float | None:
+    number = lenient.read_number(value)
     if number is None or isinstance(number, bool) or not 0 <= number <= _PERCENT:
         return None
     return number
 
 
-def _text(value: object, what: str, notes: list[str]) -> str:
+def _read_text(value: object, what: str, notes: list[str]) -> str:
     """Return a text that people wrote, cut to what is kept of it."""
     if not isinstance(value, str):
         if value is not None:
@@ -319,59 +319,59 @@ def _text(value: object, what: str, notes: list[str]) -> str:
     return value[:MAX_NOTE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _baseline(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
-    value = _percent(said.get("baseline", said.get("value")))
-    score = _named(said, ("score", "component"))
+def _baseline(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    value = _read_percent(said.get("baseline", said.get("value")))
+    score = _first_name(said, ("score", "component"))
     if value is None or not score:
         return "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall"
-    return _Found((BaselineSet(score, value, _text(said.get("reason"), "reason", notes)),), "human")
+    return _Reading((BaselineSet(score, value, _read_text(said.get("reason"), "reason", notes)),), "human")
 
 
-def _ended(said: Mapping[str, Any], _notes: list[str]) -> _Found | str:
-    if "session_ended" in said and lenient.number(said["session_ended"]) is not True:
+def _session_end(said: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
+    if "session_ended" in said and lenient.read_number(said["session_ended"]) is not True:
         return "session_ended is not true"
-    return _Found((SessionEnded(_version([said])),), wants=("session",))
+    return _Reading((SessionEnded(_version([said])),), wants=("session",))
 
 
 def _version(areas: Sequence[Mapping[str, Any]]) -> str:
     """Return the version that a session ran under, empty where it is not known."""
     beside = [inner for area in areas if isinstance(inner := area.get("metadata"), dict)]
-    names = (lenient.name(area.get(key)) for area in (*areas, *beside) for key in _VERSION_KEYS)
+    names = (lenient.read_name(area.get(key)) for area in (*areas, *beside) for key in _VERSION_KEYS)
     return next((name for name in names if name and name != "unknown"), "")
 
 
-def _telemetry(said: Mapping[str, Any], notes: list[str]) -> _Found | str:
+def _telemetry(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     type_ = _type(said)
     if not type_:
         return "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
-    row = row_of(type_, _named(said, COMPONENT_KEYS))
+    row = find_row(type_, _first_name(said, COMPONENT_KEYS))
     if row is None:
         return _UNSCORED
     areas = [{key: value for key, value in area.items() if key not in SESSION_KEYS} for area in _data(said)]
     areas.append({key: value for key, value in said.items() if key not in _ABOUT})
-    found = {name: value for name, value in measured(row, areas).items() if _is_metric(name)}
+    found = {name: value for name, value in read_metrics(row, areas).items() if _is_metric(name)}
     if isinstance(sent := said.get("metrics"), dict):
-        found |= _sent(sent, notes)
-    ended = (SessionEnded(_version(areas)),) if row.ends else ()
+        found |= _read_metrics(sent, notes)
+    ended = (SessionEnded(_version(areas)),) if row.ends_session else ()
     if not found and not ended:
         return "the event brings no number"
     wants = _WANTED[1:] if ended else _WANTED
-    return _Found((*ended, *_recorded(said, found, type_)), "import", wants)
+    return _Reading((*ended, *_metrics_events(said, found, type_)), "import", wants)
 
 
-KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], _Found | str]]] = {
+KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], _Reading | str]]] = {
     "metrics.recorded": _metrics,
     "benchmark.recorded": _benchmark,
     "feedback.recorded": _feedback,
     "baseline.set": _baseline,
-    "session.ended": _ended,
+    "session.ended": _session_end,
 }
 """Kind that an object may give itself → what reads it."""
 
 _SHAPES: Final = (
     ("metrics", _metrics),
     ("feedback", _feedback),
-    ("session_ended", _ended),
+    ("session_ended", _session_end),
     ("baseline", _baseline),
     ("components", _benchmark),
     ("benchmark", _benchmark),

@@ -15,7 +15,7 @@ from tallybook.ledger.kinds.limits import MAX_INT
 from tallybook.ledger.line import digest
 
 MAX_NAME_CHARS: Final = 200
-DIGESTED: Final = "digest:"
+DIGEST_PREFIX: Final = "digest:"
 """What a name begins with that could not stand as it was received."""
 
 _MOST_WORD_CHARS = 100
@@ -34,18 +34,18 @@ _DAY_DIGITS = 8
 _ZONE = re.compile(r" (?:UTC|GMT|Z)$| (?=[-+][0-9]{2}:?[0-9]{2}$)")
 
 
-def number(value: object) -> float | None:
+def read_number(value: object) -> float | None:
     """Return a number within 2^53, or true or false; also one that is a text, with or without a percent sign.
 
     Returns:
         It, as it was written: 3, 3.0 and true are three things. None for anything else.
     """
     if isinstance(value, str):
-        value = _written(value.strip().removesuffix("%").rstrip())
+        value = _parse_text(value.strip().removesuffix("%").rstrip())
     return value if isinstance(value, int | float) and abs(value) <= MAX_INT else None
 
 
-def _written(text: str) -> object:
+def _parse_text(text: str) -> object:
     """Return the number that a text is, the text where it is none."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
@@ -54,7 +54,7 @@ def _written(text: str) -> object:
     return int(text) if text.lstrip("+-").isdigit() else float(text)
 
 
-def name(value: object, most: int = MAX_NAME_CHARS) -> str:
+def read_name(value: object, most: int = MAX_NAME_CHARS) -> str:
     """Return what something is called, empty where it is called nothing.
 
     Args:
@@ -72,25 +72,25 @@ def name(value: object, most: int = MAX_NAME_CHARS) -> str:
     text = value.strip()
     if len(text) <= most and text.isprintable():
         return text
-    return DIGESTED + digest(text.encode("utf-8", "surrogatepass"))
+    return DIGEST_PREFIX + digest(text.encode("utf-8", "surrogatepass"))
 
 
 @lru_cache(maxsize=4096)
-def snake(word: str) -> str:
+def to_snake_case(word: str) -> str:
     """Return a word of a program in one spelling: ``driftDetected`` and ``Drift.detected`` are ``drift_detected``."""
     if len(word) > _MOST_WORD_CHARS:
         return ""
     return _NO_WORD.sub("_", _CAMEL.sub("_", word).casefold()).strip("_")
 
 
-def moment(value: object) -> str | None:
+def read_time(value: object) -> str | None:
     """Return a moment as the ledger writes it, None where it is none between 1970 and 9999.
 
     Args:
         value: An ISO date or time, in UTC where it names no zone; or seconds or milliseconds since 1970, from 1973 on.
     """
     text = value.strip() if isinstance(value, str) else ""
-    since_1970 = number(value)
+    since_1970 = read_number(value)
     if len(text) > _MOST_TIME_CHARS:
         return None
     try:

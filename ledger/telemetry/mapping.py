@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.telemetry.lenient import number, snake
+from tallybook.ledger.telemetry.lenient import read_number, to_snake_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-PAIRED: Final = (
+RATIO_MEASURES: Final = (
     *("thoroughness", "accuracy", "actionability"),
     *("checkpoint_reliability", "resume_success", "efficiency"),
     *("pattern_detection", "insight_quality", "coverage"),
@@ -28,8 +28,8 @@ PAIRED: Final = (
 GAUGES: Final = frozenset((
     *("startup_ms", "context_percent", "greeting_score", "orientation_done"),
     *("avg_iterations", "review_score", "target"),
-    *PAIRED,
-    *(f"{name}{end}" for name in PAIRED for end in ("_count", "_total")),
+    *RATIO_MEASURES,
+    *(f"{name}{end}" for name in RATIO_MEASURES for end in ("_count", "_total")),
 ))  # fmt: skip
 """What any event of the table may carry under its own name; everything else that it carries is its own affair."""
 
@@ -44,7 +44,7 @@ _FAILED: Final = frozenset((
     *("fail", "failed", "failure", "error", "errored", "rejected", "invalid", "aborted", "cancelled", "canceled"),
     *("timeout", "timed_out", "crashed", "stale", "lost", "no", "false", "bad"),
 ))  # fmt: skip
-_WENT: Final = frozenset((
+_SUCCEEDED: Final = frozenset((
     *("success", "succeeded", "successful", "ok", "pass", "passed", "valid", "done", "complete", "completed", "yes"),
     *("true", "applied", "accepted", "approved", "fresh", "good"),
 ))  # fmt: skip
@@ -55,11 +55,11 @@ _VERDICTS: Final = (
 """Where an event says whether what it tells of went well, first come first believed."""
 
 _MOST_DEEP = 6
-OK: Final = "ok"
+SUCCESS: Final = "ok"
 """Stands in the table for 1 where the event does not say that it went wrong, and for 0 where it does."""
-MARK: Final = "mark"
+FLAG: Final = "mark"
 """Stands for true and false likewise."""
-SAID: Final = "said"
+STATED: Final = "said"
 """Stands for 1 where the event says that it went well, for 0 where it went wrong, and for nothing where neither."""
 
 
@@ -69,29 +69,29 @@ class Row:
 
     Attributes:
         types: The type, and others that mean the same; in the spelling of ``stem``.
-        adds: Metric → what an event adds to it: a number, OK, MARK or SAID.
-        takes: Metric → keys under which its value may stand, beside its own name.
-        of: The component that this holds for, by its letters and digits; empty for all.
-        ends: Whether the session is over.
-        named: Whether it carries one metric as name and value.
-        whole: Whether all numbers that it carries are metrics.
+        counters: Metric → what an event adds to it: a number, OK, MARK or SAID.
+        gauges: Metric → keys under which its value may stand, beside its own name.
+        component: The component that this holds for, by its letters and digits; empty for all.
+        ends_session: Whether the session is over.
+        is_named_metric: Whether it carries one metric as name and value.
+        is_metrics_object: Whether all numbers that it carries are metrics.
     """
 
     types: tuple[str, ...]
-    adds: Mapping[str, int | str] = attrs.field(factory=dict)
-    takes: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
-    of: str = ""
-    ends: bool = False
-    named: bool = False
-    whole: bool = False
+    counters: Mapping[str, int | str] = attrs.field(factory=dict)
+    gauges: Mapping[str, tuple[str, ...]] = attrs.field(factory=dict)
+    component: str = ""
+    ends_session: bool = False
+    is_named_metric: bool = False
+    is_metrics_object: bool = False
 
 
-def _pair(measure: str, *types: str) -> Row:
+def _ratio_row(measure: str, *types: str) -> Row:
     """Return a row of events that each count once for a measure, and for it where they went well."""
-    return Row(types, {f"{measure}_count": OK, f"{measure}_total": 1})
+    return Row(types, {f"{measure}_count": SUCCESS, f"{measure}_total": 1})
 
 
-def _missed(measure: str, *types: str) -> Row:
+def _failure_row(measure: str, *types: str) -> Row:
     """Return a row of events that each count once for a measure, and never for it."""
     return Row(types, {f"{measure}_count": 0, f"{measure}_total": 1})
 
@@ -109,7 +109,12 @@ _COUNTS: Final[dict[str, tuple[str, ...]]] = {
 
 TABLE: Final = (
     # Any component.
-    Row(("component_end",), {"ends": 1}, {"startup_ms": _TOOK, "context_percent": _CONTEXT[2:], **_COUNTS}, of="ac01"),
+    Row(
+        ("component_end",),
+        {"ends": 1},
+        {"startup_ms": _TOOK, "context_percent": _CONTEXT[2:], **_COUNTS},
+        component="ac01",
+    ),
     Row(
         ("component_start", "evolution_start", "reflection_start", "research_start", "maintenance_start"),
         {"starts": 1},
@@ -118,8 +123,11 @@ TABLE: Final = (
     Row(("milestone_detected", "milestone_found", "milestone_reached"), {"milestones": 1}),
     Row(("component_skip", "component_skipped"), {"skips": 1}),
     Row(("component_error", "error", "exception"), {"errors": 1}),
-    Row(("metric", "gauge", "counter", "timing", "measurement"), named=True),
-    Row(("metrics", "component_metrics", "session_metrics", "metrics_report", "measurements", "scores"), whole=True),
+    Row(("metric", "gauge", "counter", "timing", "measurement"), is_named_metric=True),
+    Row(
+        ("metrics", "component_metrics", "session_metrics", "metrics_report", "measurements", "scores"),
+        is_metrics_object=True,
+    ),
     # AC-01, launch. What comes first in a session has no failed counterpart: it is a time, or a mark.
     Row(
         ("session_start", "launch_end", "startup_end", "self_launch_end"),
@@ -130,36 +138,38 @@ TABLE: Final = (
     Row(("greeting_shown", "greeting_displayed", "greeting_generated", "greeting_end"), {"greetings": 1}, {
         "greeting_score": ("score", "quality", "quality_score"),
     }),
-    Row(("orientation_end",), {"orientation_done": MARK}),
+    Row(("orientation_end",), {"orientation_done": FLAG}),
     # AC-02, the loop. No drift is a finding as well: it stands as 0 from the first task or iteration on.
     Row(("task_start",), {"total": 1, "completed": 0, "drift_events": 0}),
-    Row(("task_end",), {"completed": OK}),
+    Row(("task_end",), {"completed": SUCCESS}),
     Row(("task_error", "task_abandoned", "task_cancelled", "task_aborted"), {"completed": 0}),
     Row(("iteration_start", "loop_iteration_start", "pass_start"), {"iterations": 1, "drift_events": 0}),
     Row(("iteration_end", "loop_iteration_end", "pass_end"), {"iterations_ended": 1}),
     Row(("drift_detected", "drift_found", "scope_drift", "scope_drift_detected"), {
         "drift_events": 1, "drift_corrected": 0,
     }),
-    Row(("drift_corrected", "drift_resolved", "drift_realigned", "drift_recovered"), {"drift_corrected": OK}),
+    Row(("drift_corrected", "drift_resolved", "drift_realigned", "drift_recovered"), {"drift_corrected": SUCCESS}),
     # AC-03, the review.
     Row(("review_end", "milestone_review_end", "review_scored"), {"reviews": 1}, {
         "review_score": ("score", "quality_score"),
     }),
-    _pair("thoroughness", "criterion_checked", "review_criterion_checked"),
-    _missed("thoroughness", "criterion_skipped", "review_criterion_skipped"),
+    _ratio_row("thoroughness", "criterion_checked", "review_criterion_checked"),
+    _failure_row("thoroughness", "criterion_skipped", "review_criterion_skipped"),
     Row(("review_finding", "finding_reported", "issue_found"), {"findings": 1}),
-    _pair("accuracy", "finding_confirmed"),
-    _missed("accuracy", "finding_rejected", "false_positive"),
-    _pair("actionability", "finding_addressed", "finding_resolved", "finding_fixed"),
-    _missed("actionability", "finding_ignored", "finding_dismissed"),
+    _ratio_row("accuracy", "finding_confirmed"),
+    _failure_row("accuracy", "finding_rejected", "false_positive"),
+    _ratio_row("actionability", "finding_addressed", "finding_resolved", "finding_fixed"),
+    _failure_row("actionability", "finding_ignored", "finding_dismissed"),
     # AC-04, JICM.
-    _pair("checkpoint_reliability", "checkpoint_created", "checkpoint_saved", "checkpoint_end", "context_checkpoint"),
-    _missed("checkpoint_reliability", "checkpoint_error", "checkpoint_lost", "context_checkpoint_error"),
-    _pair(
+    _ratio_row(
+        *("checkpoint_reliability", "checkpoint_created", "checkpoint_saved", "checkpoint_end", "context_checkpoint"),
+    ),
+    _failure_row("checkpoint_reliability", "checkpoint_error", "checkpoint_lost", "context_checkpoint_error"),
+    _ratio_row(
         *("resume_success", "checkpoint_restored", "checkpoint_restore", "context_resume", "context_resumed"),
         *("context_restored", "session_resume", "session_resumed", "work_resumed", "resume_end"),
     ),
-    _missed(
+    _failure_row(
         *("resume_success", "checkpoint_restore_error", "context_resume_error", "session_resume_error"),
         "resume_error",
     ),
@@ -169,21 +179,21 @@ TABLE: Final = (
     }),
     # AC-05, reflection.
     Row(("pattern_identified", "pattern_detected", "pattern_found"), {"patterns": 1}),
-    _pair("pattern_detection", "pattern_confirmed"),
-    _missed("pattern_detection", "pattern_missed", "pattern_rejected"),
+    _ratio_row("pattern_detection", "pattern_confirmed"),
+    _failure_row("pattern_detection", "pattern_missed", "pattern_rejected"),
     Row(("correction_logged", "self_correction"), {"corrections": 1}),
-    _pair("insight_quality", "insight_accepted", "insight_useful"),
-    _missed("insight_quality", "insight_rejected"),
-    _pair("coverage", "session_analyzed", "session_reviewed"),
-    _missed("coverage", "session_skipped"),
+    _ratio_row("insight_quality", "insight_accepted", "insight_useful"),
+    _failure_row("insight_quality", "insight_rejected"),
+    _ratio_row("coverage", "session_analyzed", "session_reviewed"),
+    _failure_row("coverage", "session_skipped"),
     Row(("proposal_created",), {"proposals": 1}),
     # AC-06, evolution. That it was rolled back is said by events; that it succeeded has to be said, too.
     Row(("evolution_implement", "evolution_implemented", "evolution_applied"), {
-        "implemented": 1, "total": 1, "processed": 1, "rollbacks": 0, "successful": SAID,
+        "implemented": 1, "total": 1, "processed": 1, "rollbacks": 0, "successful": STATED,
     }),
-    Row(("evolution_validate", "evolution_validated", "evolution_validation_end"), {"validated": OK}),
+    Row(("evolution_validate", "evolution_validated", "evolution_validation_end"), {"validated": SUCCESS}),
     Row(("evolution_validate_error", "evolution_validation_error"), {"validated": 0}),
-    Row(("evolution_succeeded", "evolution_success", "evolution_end"), {"successful": OK}),
+    Row(("evolution_succeeded", "evolution_success", "evolution_end"), {"successful": SUCCESS}),
     Row(("evolution_error",), {"successful": 0}),
     Row(("evolution_rollback", "evolution_rolled_back", "evolution_reverted"), {"rollbacks": 1}),
     Row(("evolution_rejected", "evolution_skipped", "evolution_declined"), {"total": 1, "processed": 1}),
@@ -192,50 +202,50 @@ TABLE: Final = (
     Row(("discovery_made", "discovery_found", "discovery"), {"discovery_rate_count": 1}, {
         "relevance": ("relevance_percent",),
     }),
-    _pair("adoption_rate", "discovery_adopted", "discovery_accepted"),
-    _missed("adoption_rate", "discovery_rejected", "discovery_declined"),
+    _ratio_row("adoption_rate", "discovery_adopted", "discovery_accepted"),
+    _failure_row("adoption_rate", "discovery_rejected", "discovery_declined"),
     # AC-08, maintenance.
     Row(("health_check", "health_checked", "health_check_end"), {"health_checks": 1}),
-    _pair("health_accuracy", "health_check_confirmed"),
-    _missed("health_accuracy", "health_check_wrong", "false_alarm"),
-    _pair("cleanup_efficiency", "maintenance_action", "cleanup_action", "cleanup_end"),
-    _missed("cleanup_efficiency", "maintenance_error", "maintenance_action_error", "cleanup_error"),
-    _pair("freshness", "freshness_check", "freshness_checked", "file_checked"),
-    _missed("freshness", "file_stale", "stale_file_found"),
+    _ratio_row("health_accuracy", "health_check_confirmed"),
+    _failure_row("health_accuracy", "health_check_wrong", "false_alarm"),
+    _ratio_row("cleanup_efficiency", "maintenance_action", "cleanup_action", "cleanup_end"),
+    _failure_row("cleanup_efficiency", "maintenance_error", "maintenance_action_error", "cleanup_error"),
+    _ratio_row("freshness", "freshness_check", "freshness_checked", "file_checked"),
+    _failure_row("freshness", "file_stale", "stale_file_found"),
     # AC-09, completion.
-    Row(("session_end",), ends=True),
-    _pair("state_preservation", "state_saved", "state_preserved", "git_commit", "git_push"),
-    _missed("state_preservation", "state_lost", "state_save_error", "git_commit_error", "git_push_error"),
+    Row(("session_end",), ends_session=True),
+    _ratio_row("state_preservation", "state_saved", "state_preserved", "git_commit", "git_push"),
+    _failure_row("state_preservation", "state_lost", "state_save_error", "git_commit_error", "git_push_error"),
     Row(("handoff_created", "handoff_written", "handoff_end"), {"handoffs": 1}, {
         "handoff_quality": ("score", "quality", "quality_score"),
     }),
-    _pair("completeness", "completion_step", "completion_step_end", "checklist_item"),
-    _missed("completeness", "completion_step_skipped", "completion_step_error"),
+    _ratio_row("completeness", "completion_step", "completion_step_end", "checklist_item"),
+    _failure_row("completeness", "completion_step_skipped", "completion_step_error"),
 )  # fmt: skip
 """What every known type says. Of two rows for a type the one for the event's own component holds."""
 
-_ROWS: Final = {(type_, row.of): row for row in TABLE for type_ in row.types}
+_ROWS: Final = {(type_, row.component): row for row in TABLE for type_ in row.types}
 
 
-def stem(type_: str) -> str:
+def normalize_type(type_: str) -> str:
     """Return a type as the table spells it: ``TaskCompleted``, ``task.done`` and ``task_complete`` are ``task_end``."""
-    before, _, last = snake(type_).rpartition("_")
-    return f"{before}_{_ENDINGS[last]}" if before and last in _ENDINGS else snake(type_)
+    before, _, last = to_snake_case(type_).rpartition("_")
+    return f"{before}_{_ENDINGS[last]}" if before and last in _ENDINGS else to_snake_case(type_)
 
 
-def row_of(type_: str, component: str) -> Row | None:
+def find_row(type_: str, component: str) -> Row | None:
     """Return the row of a type, None where the table has none.
 
     Args:
         type_: As it was received, or in any other spelling.
         component: As it was received: ``AC-01``.
     """
-    found = stem(type_)
+    found = normalize_type(type_)
     of = "".join(filter(str.isalnum, component.casefold()))
     return _ROWS.get((found, of)) or _ROWS.get((found, ""))
 
 
-def measured(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+def read_metrics(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """Return the metrics that an event brings.
 
     Args:
@@ -243,22 +253,22 @@ def measured(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, float]:
         areas: Its own data first, then whatever else it carries; of a key that stands in several, or within what they
             hold, the first counts, and the outer one before the inner.
     """
-    carried = _flat(areas)
-    if row.named:
-        return _named(carried)
-    if row.whole:
-        return _numbers(_whole(areas).items())
+    carried = _flatten(areas)
+    if row.is_named_metric:
+        return _read_named_metric(carried)
+    if row.is_metrics_object:
+        return _numbers(_find_metrics(areas).items())
     found: dict[str, float] = {name: number_ for name, number_ in _numbers(carried.items()).items() if name in GAUGES}
-    for name, keys in row.takes.items():
+    for name, keys in row.gauges.items():
         if name not in found:
             found |= _numbers((name, carried[key]) for key in (name, *keys) if key in carried)
-    went = _went(carried)
-    for name, by in row.adds.items():
+    went = _read_outcome(carried)
+    for name, by in row.counters.items():
         if isinstance(by, int):
             found[name] = by
-        elif went is not None or by != SAID:
+        elif went is not None or by != STATED:
             well = went is not False
-            found[name] = well if by == MARK else int(well)
+            found[name] = well if by == FLAG else int(well)
     return found
 
 
@@ -266,22 +276,22 @@ def _numbers(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
     """Return what is a number, the first of each name."""
     found: dict[str, float] = {}
     for name, value in pairs:
-        read = number(value)
+        read = read_number(value)
         if read is not None:
             found.setdefault(name, read)
     return found
 
 
-def _flat(areas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def _flatten(areas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return what areas hold, at any depth that is sensible, by its key in one spelling."""
     carried: dict[str, Any] = {}
     for area in areas:
-        for key, value in _within(area):
-            carried.setdefault(snake(key), value)
+        for key, value in _walk(area):
+            carried.setdefault(to_snake_case(key), value)
     return carried
 
 
-def _within(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _walk(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield each key with its value that is no object, those of outer objects first."""
     layer = [area]
     for _ in range(_MOST_DEEP):
@@ -289,19 +299,19 @@ def _within(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         layer = [value for one in layer for value in one.values() if isinstance(value, dict)]
 
 
-def _went(carried: Mapping[str, Any]) -> bool | None:
+def _read_outcome(carried: Mapping[str, Any]) -> bool | None:
     """Say whether what an event tells of went well, None where it does not say."""
     for key in _VERDICTS:
         value = carried.get(key)
         if isinstance(value, bool):
             return value
-        word = snake(value) if isinstance(value, str) else ""
-        if word in _FAILED or word in _WENT:
-            return word in _WENT
+        word = to_snake_case(value) if isinstance(value, str) else ""
+        if word in _FAILED or word in _SUCCEEDED:
+            return word in _SUCCEEDED
     return None
 
 
-def _named(carried: Mapping[str, Any]) -> dict[str, float]:
+def _read_named_metric(carried: Mapping[str, Any]) -> dict[str, float]:
     """Return the metric that an event carries as name and value; a counter without a value counts one."""
     names = (carried[key] for key in ("name", "metric", "metric_name") if isinstance(carried.get(key), str))
     values = _numbers(("value", carried[key]) for key in ("value", "increment", "amount") if key in carried)
@@ -311,7 +321,7 @@ def _named(carried: Mapping[str, Any]) -> dict[str, float]:
     return {name: values["value"]} if name and values else {}
 
 
-def _whole(areas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _find_metrics(areas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return the object that holds an event's metrics: the first that is called so, else its first area."""
     named = (area.get(key) for area in areas for key in ("metrics", "values", "scores"))
     return next((one for one in named if isinstance(one, dict)), areas[0])

@@ -16,7 +16,7 @@ from tallybook.projections.undo import fold_history, marked, voids_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.comparison.conditions import Condition, Values
 
 
@@ -32,7 +32,7 @@ class Turn:
     """
 
     moment: int
-    record: Recorded
+    record: EventRecord
     before: Values
     after: Values
 
@@ -80,13 +80,13 @@ class Search(State):
             if self.holds and not held:
                 self.place = self.told
 
-    def go_on(self, book: Playbook, undoing: Recorded) -> None:
+    def go_on(self, book: Playbook, undoing: EventRecord) -> None:
         """Go on behind a batch that takes something back, with the playbook as it is from there."""
         self.book = book
         self.look()
         self.close(book.seq, lambda: undoing)
 
-    def close(self, moment: int, deciding: Callable[[], Recorded]) -> None:
+    def close(self, moment: int, deciding: Callable[[], EventRecord]) -> None:
         """Note whether the condition became true within a batch."""
         if self.holds and not self.held:
             self.turn = Turn(moment, deciding(), self.before, self.values)
@@ -126,7 +126,7 @@ def _close(search: Search, batch: Batch) -> None:
     search.told = 0
 
 
-def _heard(batch: Batch) -> list[Recorded]:
+def _heard(batch: Batch) -> list[EventRecord]:
     """Return the events of a batch that the playbook hears."""
     return [record for record in batch.records if type(record.event) in CHANGES]
 
@@ -159,7 +159,7 @@ def search(
     (begin, end), view = stretch, search_view(condition)
     found = view.start()
     found.begin(fold_history(PLAYBOOK, read, begin))
-    undoings: list[Recorded] = []
+    undoings: list[EventRecord] = []
     for batch in read():
         if end is not None and batch.last > end:
             break
@@ -204,7 +204,7 @@ def _told(condition: Condition, values: Values) -> dict[str, Any]:
     return {term.told: value for term, value in zip(condition.terms, values, strict=True)}
 
 
-def _event(record: Recorded) -> dict[str, Any]:
+def _event(record: EventRecord) -> dict[str, Any]:
     when = {} if record.when is None else {"when": record.when}
     told: dict[str, Any] = {"seq": record.seq, "at": record.at} | when
     return told | {"kind": kind_of(record.event)[0], "by": by_json(record.by), "summary": summary(record.event)}

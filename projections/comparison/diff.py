@@ -21,7 +21,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 
 @attrs.frozen

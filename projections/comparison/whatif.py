@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tallybook.ledger.events import KeyPoint
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
 
 
 @attrs.frozen
@@ -39,7 +39,7 @@ class Without:
         """Say whether anything is named at all."""
         return bool(self.sessions or self.raters or self.seqs)
 
-    def named(self, batch: Batch, before: int) -> Iterator[tuple[Recorded, list[str]]]:
+    def named(self, batch: Batch, before: int) -> Iterator[tuple[EventRecord, list[str]]]:
         """Yield each event of a batch with what leaves it out, as ``--without`` has it; empty where it stays.
 
         Args:
@@ -55,7 +55,7 @@ class Without:
 
     def touches(self, batch: Batch, before: int) -> bool:
         """Say whether a batch has to be looked at; of most, who said them is never decoded."""
-        return any(map(batch.may_say, self.sessions | self.raters)) or any(
+        return any(map(batch.may_contain_text, self.sessions | self.raters)) or any(
             before < seq <= batch.last for seq in self.seqs
         )
 
@@ -107,7 +107,7 @@ def _noted(state: Alternative, batch: Batch, without: Without) -> Batch:
         elif not isinstance(record.event, Voided):
             state.undoing = state.undoing or isinstance(record.event, EventsVoided)
             state.left_out |= {one: state.left_out.get(one, 0) + 1 for one in said}
-    return batch if len(kept) == len(batch.records) else batch.retold(kept)
+    return batch if len(kept) == len(batch.records) else batch.with_records(kept)
 
 
 def left_out(batches: Iterable[Batch], without: Without) -> Iterator[Batch]:
@@ -115,7 +115,7 @@ def left_out(batches: Iterable[Batch], without: Without) -> Iterator[Batch]:
     before = 0
     for batch in batches:
         if without.touches(batch, before):
-            yield batch.retold([record for record, said in without.named(batch, before) if not said])
+            yield batch.with_records([record for record, said in without.named(batch, before) if not said])
         else:
             yield batch
         before = batch.last

@@ -28,7 +28,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.undo import Voided
 
 if TYPE_CHECKING:
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
 
 _JUDGED: Final = (PointPinned, PointUnpinned)
 
@@ -43,7 +43,7 @@ class Step:
         harmful: Likewise.
     """
 
-    record: Recorded
+    record: EventRecord
     helpful: int
     harmful: int
 
@@ -58,7 +58,7 @@ class Ignored:
             undone, or counts for the entry that this one went into.
     """
 
-    record: Recorded
+    record: EventRecord
     reason: str
 
 
@@ -85,13 +85,13 @@ class Story(State):
     name: str = ""
     book: Playbook = attrs.field(factory=Playbook)
     last: KeyPoint | None = None
-    decided: Recorded | None = None
+    decided: EventRecord | None = None
     rule: str | None = None
     origin: str | None = None
     original: str | None = None
     trail: list[Step] = attrs.field(factory=list)
     ignored: list[Ignored] = attrs.field(factory=list)
-    ended: Recorded | None = None
+    ended: EventRecord | None = None
     undoing: Batch | None = None
 
     @property
@@ -157,7 +157,7 @@ def _tell(story: Story, batch: Batch) -> None:
         settle(story.book, batch)
 
 
-def _compare(story: Story, record: Recorded, before: KeyPoint | None, *, stood: bool) -> None:
+def _compare(story: Story, record: EventRecord, before: KeyPoint | None, *, stood: bool) -> None:
     """Tell what an event made of the entry."""
     event, after = record.event, story.point
     if after is None and before is not None and (stood or story.waits is None):
@@ -177,13 +177,13 @@ def _compare(story: Story, record: Recorded, before: KeyPoint | None, *, stood: 
         _set_aside(story, record)
 
 
-def _step(story: Story, record: Recorded, after: KeyPoint) -> None:
+def _step(story: Story, record: EventRecord, after: KeyPoint) -> None:
     """Tell that the entry is as given from an event on."""
     story.last = after
     story.trail.append(Step(record, after.helpful, after.harmful))
 
 
-def _set_aside(story: Story, record: Recorded) -> None:
+def _set_aside(story: Story, record: EventRecord) -> None:
     """Tell of an event that names the entry and left it as it was."""
     event, last = record.event, story.last
     if isinstance(event, EventRedacted | PointNoted) and last is not None:
@@ -239,11 +239,11 @@ def story_json(story: Story) -> dict[str, Any]:
     }
 
 
-def _decision(record: Recorded) -> dict[str, Any]:
+def _decision(record: EventRecord) -> dict[str, Any]:
     return {"seq": record.seq, "id": record.id, "at": record.at, "by": by_json(record.by)}
 
 
-def _head(record: Recorded) -> dict[str, Any]:
+def _head(record: EventRecord) -> dict[str, Any]:
     """Return when, what and by whom of one row of the trail; of a merge, also what went into what."""
     event = record.event.event if isinstance(record.event, Voided) else record.event
     merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, PointMerged) else {}

@@ -22,7 +22,7 @@ from tallybook.projections.undo import Voided
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.entry_history.audit import Step, Story
     from tallybook.projections.entry_history.status import Standing
 
@@ -66,7 +66,7 @@ def explain(story: Story, standing: Standing, tell: Callable[[int], Story]) -> t
     }
 
 
-def vanished(story: Story, tell: Callable[[int], Story]) -> Recorded | None:
+def vanished(story: Story, tell: Callable[[int], Story]) -> EventRecord | None:
     """Return the event by whose batch an entry that is absent left the playbook, None where it never was in it.
 
     The playbook at the moment before that batch has the entry, and at no moment since. An undoing retells what came
@@ -84,13 +84,13 @@ def vanished(story: Story, tell: Callable[[int], Story]) -> Recorded | None:
     return story.ended
 
 
-def _undoing(story: Story) -> Recorded:
+def _undoing(story: Story) -> EventRecord:
     """Return the undoing of the last batch in which there is one."""
     records = () if story.undoing is None else story.undoing.records
     return next(record for record in records if isinstance(record.event, EventsVoided))
 
 
-def deciding(story: Story, gone: Recorded | None = None) -> list[Recorded]:
+def deciding(story: Story, gone: EventRecord | None = None) -> list[EventRecord]:
     """Return the events that decided about an entry, in order.
 
     Those that brought it, took it out or brought it back; before a prune the harmful rating that came last; what took
@@ -102,7 +102,7 @@ def deciding(story: Story, gone: Recorded | None = None) -> list[Recorded]:
     return [chosen[seq] for seq in sorted(chosen)]
 
 
-def _turns(story: Story) -> Iterator[Recorded]:
+def _turns(story: Story) -> Iterator[EventRecord]:
     """Yield what brought the entry or took it out, and the ratings on which prunes hung."""
     stands, against = False, None
     for step in story.trail:
@@ -130,7 +130,7 @@ def leaves(story: Story, step: Step) -> bool:
     return type(event) in GONE and not (isinstance(event, PointMerged) and event.name == story.name)
 
 
-def _undone(story: Story) -> Iterator[Recorded]:
+def _undone(story: Story) -> Iterator[EventRecord]:
     """Yield what took events of the entry back, and what had brought it where that is among them."""
     for ignored in story.ignored:
         void = ignored.record.event
@@ -140,7 +140,7 @@ def _undone(story: Story) -> Iterator[Recorded]:
                 yield ignored.record
 
 
-def _note(record: Recorded) -> dict[str, Any]:
+def _note(record: EventRecord) -> dict[str, Any]:
     return {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}  # type: ignore[union-attr]
 
 

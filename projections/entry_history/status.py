@@ -32,7 +32,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.undo import Voided
 
 if TYPE_CHECKING:
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
 
 GONE: Final[dict[type[Any], str]] = {
     PlaybookUpdated: "pruned",
@@ -52,7 +52,7 @@ class Placed(Protocol):
     """Where an event stands."""
 
     @property
-    def record(self) -> Recorded:
+    def record(self) -> EventRecord:
         """Return the event with who and when."""
         ...
 
@@ -69,7 +69,7 @@ class Place(NamedTuple):
     number: int
 
     @property
-    def record(self) -> Recorded:
+    def record(self) -> EventRecord:
         """Return the event with who and when."""
         return self.batch.records[self.number]
 
@@ -103,7 +103,7 @@ class Standing(State):
     book: Playbook = attrs.field(factory=Playbook)
     changed: dict[str, Placed] = attrs.field(factory=dict)
     texts: dict[str, dict[str, None]] = attrs.field(factory=dict)
-    undone: dict[str, tuple[str, Recorded]] = attrs.field(factory=dict)
+    undone: dict[str, tuple[str, EventRecord]] = attrs.field(factory=dict)
     told: dict[str, Uses] = attrs.field(factory=dict)
     cited: dict[str, Uses] = attrs.field(factory=dict)
 
@@ -117,7 +117,7 @@ class Standing(State):
         status = self.book.status_of(name)
         return UNDONE if status == "unknown" and name in self.undone else status
 
-    def decided(self, name: str) -> Recorded:
+    def decided(self, name: str) -> EventRecord:
         """Return what last changed a name that stood."""
         return self.changed[name].record
 
@@ -206,7 +206,7 @@ def standing_view(policy: Policy = SPEC_POLICY) -> View[Standing]:
 STANDING: Final = standing_view()
 
 
-def brief(record: Recorded) -> dict[str, Any]:
+def brief(record: EventRecord) -> dict[str, Any]:
     """Return an event as answers name it: ``{seq, id, at, by, summary}``."""
     event = record.event.event if isinstance(record.event, Voided) else record.event
     return {"seq": record.seq, "id": record.id, "at": record.at, "by": by_json(record.by), "summary": summary(event)}

@@ -15,7 +15,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import KeyPoint
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 DAY_US: Final = 24 * 3600 * 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -77,11 +77,11 @@ def _step(state: Aged, at: str) -> int:
 def _steps(state: Aged, batch: Batch) -> tuple[int, list[int]]:
     """Return when a batch was recorded, and when each of its events happened, in steps."""
     try:
-        now = _step(state, batch.at_unproven)
+        now = _step(state, batch.unverified_at)
     except ValueError:
         # Whoever decodes it says what is wrong with it.
         now = _step(state, batch.at)
-    if not batch.may_say('"when":"'):
+    if not batch.may_contain_text('"when":"'):
         return now, [now] * len(batch.events)
     # What claims to come from the future is as old as its line.
     return now, [min(_step(state, one.when or one.at), now) for one in batch.records]

@@ -28,7 +28,7 @@ from tallybook.ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from tallybook.ledger.names import join_sections, number_of
+from tallybook.ledger.names import join_sections, parse_number
 from tallybook.projections.fold import State, View
 from tallybook.projections.playbook.entry_state import REDACTED, Points, Tally, evolve, rated
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
@@ -37,7 +37,7 @@ from tallybook.projections.undo import Voided
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 VERSION = "1.0"
 
@@ -168,7 +168,7 @@ def _come(state: Playbook, name: str) -> None:
 
 def _use(state: Playbook, name: str) -> None:
     state.used.add(name)
-    state.high_water = max(state.high_water, number_of(name) or 0)
+    state.high_water = max(state.high_water, parse_number(name) or 0)
 
 
 def _leave(state: Playbook, name: str) -> None:

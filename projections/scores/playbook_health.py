@@ -27,7 +27,7 @@ from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.scores.configuration.model import Config
 
 COMPONENT: Final = "playbook"

@@ -16,7 +16,7 @@ from tallybook.projections.scores.configuration.model import component_id
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.scores.configuration.model import Component
 
 RUN: Final = "benchmark-"
@@ -167,7 +167,7 @@ class Session:
         found = self.values.get(component.id, {})
         return {name: float(one.total) if component.adds_up(name) else one.last for name, one in found.items()}
 
-    def hear(self, record: Recorded) -> None:
+    def hear(self, record: EventRecord) -> None:
         """Take in an event of this session."""
         said = Said(happened(record), record.at, record.part[0], record.id)
         time = Time(record.when is not None, said.at)
@@ -183,7 +183,7 @@ class Session:
         _HEAR[type(record.event)](self, record.event, said)
 
 
-def session_of(record: Recorded) -> str:
+def session_of(record: EventRecord) -> str:
     """Return the session that an event counts for, empty for none.
 
     A benchmark that names none is a session of its own, so that a run outside of any, as in CI, is the latest score of
@@ -194,7 +194,7 @@ def session_of(record: Recorded) -> str:
     return record.by.session or ""
 
 
-def happened(record: Recorded) -> str:
+def happened(record: EventRecord) -> str:
     """Return when something happened; what claims to come from the future happened when it was recorded.
 
     One time far ahead would make everything else too old to be kept.

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping
     from datetime import tzinfo
 
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.configuration.model import Config
 
 FRESH: Final = 2_000
@@ -163,7 +163,7 @@ def _day_in(at: str, zone: tzinfo) -> str:
         return at[:10]
 
 
-def _hear(state: Scores, record: Recorded) -> None:
+def _hear(state: Scores, record: EventRecord) -> None:
     """Let the session of an event hear it."""
     id_ = session_of(record)
     state.last_at = max(state.last_at, happened(record))
@@ -200,22 +200,22 @@ def _leave_out(state: Scores, what: str) -> None:
     state.unscored[what] = state.unscored.get(what, 0) + 1
 
 
-def _set_baseline(state: Scores, record: Recorded) -> None:
+def _set_baseline(state: Scores, record: EventRecord) -> None:
     event: Any = record.event
     day = date.fromisoformat(day_of(happened(record), state.config.zone))
     state.baselines[score_id(event.score)] = Baseline(event.value, record.seq, day)
 
 
-def _keep(state: Scores, record: Recorded) -> None:
+def _keep(state: Scores, record: EventRecord) -> None:
     event: Any = record.event
     _leave_out(state, f"{UNSCORED_TYPE}{event.type or 'unknown'}")
 
 
-def _rewrite(state: Scores, _: Recorded) -> None:
+def _rewrite(state: Scores, _: EventRecord) -> None:
     state.rewrites += 1
 
 
-_TABLE: Final[dict[type[Any], Callable[[Scores, Recorded], None]]] = {
+_TABLE: Final[dict[type[Any], Callable[[Scores, EventRecord], None]]] = {
     **dict.fromkeys(KINDS, _hear),
     BaselineSet: _set_baseline,
     TelemetryKept: _keep,

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.decisions import curation as curate
     from tallybook.ledger.decisions import update as decide
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests as redactions
-    from tallybook.ledger.verify import Verdict
+    from tallybook.ledger.verification import Verdict
     from tallybook.projections.entry_history.status import Standing
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history import as_of as standings
@@ -307,7 +307,7 @@ def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
 
 def spool_notes(project: Project) -> tuple[str, ...]:
     """Return a note about the payloads in the spool, none where the spool is empty."""
-    payloads, problems = spool.waiting(project.ledger)
+    payloads, problems = spool.read_files(project.ledger)
     number = len(payloads) + len(problems)
     if not number:
         return ()
@@ -325,7 +325,7 @@ def verify(
     Raises:
         BadInputError: What is expected is no ``SEQ:CHAIN``.
     """
-    from tallybook.ledger.verify import verify as verify_log
+    from tallybook.ledger.verification import verify as verify_log
 
     noted = None if expect is None else read_stamp(expect)
     if expect is not None and noted is None:
@@ -335,7 +335,7 @@ def verify(
 
 def salvage(project: Project) -> dict[str, Any]:
     """Return the playbook folded from every batch of a damaged ledger that proves itself."""
-    from tallybook.ledger.verify import salvage as salvage_log
+    from tallybook.ledger.verification import salvage as salvage_log
 
     try:
         return playbook_dict(fold_history(PLAYBOOK, lambda: salvage_log(reading.open_log(project))))

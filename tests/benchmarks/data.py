@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from tallybook.ledger.line import Mark
+    from tallybook.ledger.line import Position
 
 ENTRIES = 200
 WIDE = 2_000
@@ -87,11 +87,11 @@ def _stamps() -> Iterator[Stamp]:
 
 def lines(batches: Iterable[Sequence[Draft]], events: int) -> Iterator[bytes]:
     """Yield the bytes of each batch, up to the first behind which the ledger has at least ``events`` lines."""
-    mark: Mark = START
+    mark: Position = START
     for drafts, stamp in zip(batches, _stamps(), strict=False):
-        batch = frame(drafts, stamp._replace(mark=mark))
+        batch = frame(drafts, stamp._replace(position=mark))
         yield batch.raw
-        mark = batch.mark
+        mark = batch.position
         if mark.seq >= events:
             return
 

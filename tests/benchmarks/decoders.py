@@ -139,7 +139,7 @@ JOBS: dict[str, Callable[[Path], Callable[[], int]]] = {
 def replayed(folder: Path) -> Counts:
     """Return the counts of a replay that proves nothing and prunes nothing: those of a pruned entry would end there."""
     state = Playbook(policy=Policy("none", floor=sys.maxsize))
-    points = fold(PLAYBOOK, decode(JsonlLog(folder).read(proven=False)), state).points.values()
+    points = fold(PLAYBOOK, decode(JsonlLog(folder).read(verify=False)), state).points.values()
     return {point.name: (point.helpful, point.harmful) for point in points}
 
 

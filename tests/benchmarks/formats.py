@@ -48,7 +48,7 @@ def write_ours(path: Path, batches: Sequence[Sequence[Draft]]) -> int:
             at = clock.moment(unix_us).at
             batch = frame(drafts, Stamp(mark, at, BY, partial(clock.new_id, unix_us), clock.new_salt))
             file.write(batch.raw)
-            mark = batch.mark
+            mark = batch.position
     return mark.offset
 
 

@@ -27,7 +27,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
 
 PAIRS = 15
 REPLAY_PAIRS = 5
@@ -101,7 +101,7 @@ def at(setting: Setting) -> Iterator[Row]:
     yield Row("at", what, against, faster(taken), *medians(taken, MILLISECONDS), "ms")
 
 
-def _minimal(record: Recorded) -> bytes:
+def _minimal(record: EventRecord) -> bytes:
     """Return an event as the least JSON that says the same: no id, no chain, its kind known by its fields."""
     said: dict[str, Any] = {"at": record.at, "session": record.by.session} | attrs.asdict(record.event)
     return json.dumps(said, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"

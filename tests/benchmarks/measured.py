@@ -79,7 +79,7 @@ def batches(number: int) -> Iterator[RawBatch]:
         begin_us = BEGIN_US + DAY_US * index // A_DAY
         by = {"rater": "agent", "session": str(UUID(int=chance.getrandbits(128), version=4))}
         for drafts, unix_us in zip(next(told), (begin_us, begin_us + DAY_US // A_DAY // 2), strict=True):
-            yield (batch := frame(drafts, _stamp(unix_us, by)._replace(mark=batch.mark)))
+            yield (batch := frame(drafts, _stamp(unix_us, by)._replace(position=batch.position)))
 
 
 def _stamp(unix_us: int, by: dict[str, str]) -> Stamp:

@@ -63,7 +63,7 @@ def _project(setting: Setting, events: int) -> tuple[Project, int]:
 
 
 def _forget(project: Project) -> None:
-    shutil.rmtree(caches.find(project.ledger) or project.ledger / "none", ignore_errors=True)
+    shutil.rmtree(caches.find_folder(project.ledger) or project.ledger / "none", ignore_errors=True)
 
 
 def rows(setting: Setting) -> Iterator[Row]:

@@ -89,7 +89,7 @@ def _replay(folder: str) -> Job:
 
 
 def _replay_form(folder: str) -> Job:
-    return _timed(lambda: fold(PLAYBOOK, decode(JsonlLog(Path(folder)).read(proven=False))).seq)
+    return _timed(lambda: fold(PLAYBOOK, decode(JsonlLog(Path(folder)).read(verify=False))).seq)
 
 
 def _library(name: str, path: str) -> Job:

@@ -20,11 +20,11 @@ from faults import Setting, Tally
 from faults.recorder import Recorder
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.line import START, Draft, lines_of
+from tallybook.ledger.line import START, Draft, split_lines
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import caches
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -132,7 +132,7 @@ def put(log: JsonlLog, name: str) -> None:
 
 def names(log: JsonlLog) -> list[str]:
     """Return the name in each line of ratings."""
-    found = (json.loads(line)["body"].get("name") for batch in log.read() for line in lines_of(batch.data))
+    found = (json.loads(line)["body"].get("name") for batch in log.read() for line in split_lines(batch.data))
     return [name for name in found if name is not None]
 
 
@@ -142,7 +142,7 @@ def sealed_ranges(log: JsonlLog) -> list[tuple[int, int]]:
         scan = Scan(file.fileno(), START, log.path.stat().st_size)
         for _ in scan:
             pass
-    return scan.sealed
+    return scan.sealed_ranges
 
 
 class Outcome(NamedTuple):
@@ -312,7 +312,7 @@ class Broken(NamedTuple):
 
 def give_cache(root: Path, folder: Path) -> None:
     """Give a state the cache that the run left, which may speak of more than the disk holds."""
-    left, place = caches.find(root), caches.find(folder)
+    left, place = caches.find_folder(root), caches.find_folder(folder)
     if left is not None and place is not None and Path(left).exists():
         shutil.rmtree(place, ignore_errors=True)
         shutil.copytree(left, place)

@@ -39,10 +39,10 @@ from tallybook.ledger.line import (
     SECTION,
     START,
     Draft,
-    Mark,
+    Position,
     RawBatch,
     Stamp,
-    chain_of,
+    compute_chain,
     digest,
     frame,
 )
@@ -85,7 +85,7 @@ def log_of(*steps: Sequence[Draft] | bytes) -> bytes:
         key = f"span-{mark.seq}" if len(drafts) > 1 else None
         at = clock.moment(NOW.unix_us + (mark.seq - 10**6) * clock.MICROSECONDS).at
         batch = frame(drafts, Stamp(mark, at, BY, lambda: f"id-{next(serial)}", lambda: "5a17", key))
-        data, mark = data + batch.raw, batch.mark
+        data, mark = data + batch.raw, batch.position
     return data
 
 
@@ -143,11 +143,11 @@ def proven_anew(data: bytes, *, renumbered: bool = True) -> bytes:
             done, pending = done + b"".join(pending), []
         elif CHAIN_MARK in line:
             batch = _proven_batch(pending, mark, done, renumbered=renumbered)
-            done, mark, pending = done + batch.raw, batch.mark, []
+            done, mark, pending = done + batch.raw, batch.position, []
     return done + b"".join(pending)
 
 
-def _proven_batch(lines: Sequence[bytes], mark: Mark, done: bytes, *, renumbered: bool) -> RawBatch:
+def _proven_batch(lines: Sequence[bytes], mark: Position, done: bytes, *, renumbered: bool) -> RawBatch:
     texts = [line[:-1] for line in lines]
     texts[-1] = texts[-1].partition(CHAIN_MARK)[0] + b"}"
     proven = []
@@ -163,7 +163,7 @@ def _proven_batch(lines: Sequence[bytes], mark: Mark, done: bytes, *, renumbered
         core = _SUM.sub(digest(value).encode(), core) if value.strip(b" ") != b"null" else core
         proven.append(b'{"crc":"%08x",' % binascii.crc32(core) + core + free + value + end)
     data = b"\n".join(proven).removesuffix(b"}")
-    return RawBatch(mark.seq + 1, mark.seq + len(texts), chain_of(mark.chain, data), len(done), data)
+    return RawBatch(mark.seq + 1, mark.seq + len(texts), compute_chain(mark.chain, data), len(done), data)
 
 
 def _other_token(chance: Random, line: bytes, begin: int, end: int) -> bytes:

@@ -26,16 +26,16 @@ from tallybook.ledger.line import (
     FREE_MARK,
     SECTION,
     START,
-    Mark,
+    Position,
     Stamp,
     frame,
     head_field,
-    lines_of,
     split_line,
+    split_lines,
 )
-from tallybook.ledger.reading import recover
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -96,7 +96,7 @@ def build(folder: Path, seed: int) -> Image:
     path = folder / LOG_NAME
     chance = Random(seed)  # noqa: S311 - the same ledger in every run, and no secret
 
-    def stamp(number: int, mark: Mark) -> Stamp:
+    def stamp(number: int, mark: Position) -> Stamp:
         at = clock.moment(drafts.BEGIN_US + number * drafts.UPDATE_GAP_US).at
         ids = partial(chance.getrandbits, 128)
         key = f"span-{number}" if number % 3 == 0 else None
@@ -115,12 +115,12 @@ def build(folder: Path, seed: int) -> Image:
                 batch, gone = _redacted(batch), head_field(batch.data, b"id")
             if number == UPDATES:
                 file.write(batch.raw[: len(batch.raw) // 2] + bytes(64))
-                torn = recover.Tail(mark, None)
-                mark = recover.seal(file.fileno(), path, torn, file.tell(), partial(stamp, number)).mark
+                torn = recovery.Tail(mark, None)
+                mark = recovery.seal(file.fileno(), path, torn, file.tell(), partial(stamp, number)).position
                 file.seek(0, os.SEEK_END)
                 batch = frame(step, stamp(number, mark))
             file.write(batch.raw)
-            mark = batch.mark
+            mark = batch.position
     (folder / "head").write_bytes(heads.encode(heads.Head(mark, "")))
     log = JsonlLog(folder)
     if not verify(log).ok:
@@ -131,7 +131,7 @@ def build(folder: Path, seed: int) -> Image:
 
 def _redacted(batch: RawBatch) -> RawBatch:
     """Return a batch without the text of its first line, as a redaction in place leaves it."""
-    value = split_line(lines_of(batch.data)[0])[2] or b""
+    value = split_line(split_lines(batch.data)[0])[2] or b""
     return batch._replace(data=batch.data.replace(value, b"null".ljust(len(value))))
 
 
@@ -291,7 +291,7 @@ class Outcome(NamedTuple):
 
 def _events(batches: Iterable[RawBatch]) -> list[tuple[bytes, bytes, bytes | None]]:
     """Return each line as it is understood: the blanks of a redaction, which no reader sees, make no difference."""
-    return [split_line(line) for batch in batches for line in lines_of(batch.data)]
+    return [split_line(line) for batch in batches for line in split_lines(batch.data)]
 
 
 def judge(image: Image, data: bytes) -> Outcome:
@@ -376,7 +376,7 @@ def events_of(image: Image) -> rivals.Rows:
     """Return the same events as rows: (seq, kind, body and text in JSON)."""
     rows: rivals.Rows = []
     for batch in image.batches:
-        for seq, line in enumerate(lines_of(batch.data), batch.first):
+        for seq, line in enumerate(split_lines(batch.data), batch.first):
             _, what, free = split_line(line)
             said = json.loads(what)
             rows.append((seq, said["kind"], json.dumps([said["body"], json.loads(free or b"null")])))

@@ -25,7 +25,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import Draft
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

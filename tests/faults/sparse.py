@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from faults import Setting, Tally
 from faults.crash_states import LINES, names, put
 from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ sys.path.insert(0, sys.argv[1])
 from pathlib import Path
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
-from tallybook.ledger.verify import verify
+from tallybook.ledger.verification import verify
 log = JsonlLog(Path(sys.argv[2]))
 try:
     if sys.argv[3] == "verify":

@@ -13,14 +13,14 @@ from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.encoding.header import head_form
+from tallybook.ledger.encoding.header import parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import PointRated
-from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, START, Mark, lines_of, split_line
-from tallybook.ledger.reading import recover
-from tallybook.ledger.reading.scan import last_batch_end
+from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, START, Position, split_line, split_lines
+from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading.scan import find_last_batch_end
 from tallybook.ledger.storage import head, idempotency
-from tallybook.ledger.verify import Verdict, salvage, verify
+from tallybook.ledger.verification import Verdict, salvage, verify
 from tallybook.projections.entry_history.audit import audit_view, story_json
 from tallybook.projections.event_rows import row
 from tallybook.projections.fold import fold
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.errors import Problem
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class Told(NamedTuple):
     last: int
     chain: str
     events: tuple[Event, ...]
-    records: tuple[Recorded, ...]
+    records: tuple[EventRecord, ...]
 
 
 class Answer(NamedTuple):
@@ -94,7 +94,7 @@ class Outcome(NamedTuple):
 class Case:
     """One log in a folder of its own, and what is wrong with the answers it got so far."""
 
-    def __init__(self, folder: Path, data: bytes, acknowledged: Mark) -> None:
+    def __init__(self, folder: Path, data: bytes, acknowledged: Position) -> None:
         """Make the ledger; whatever stands in the folder is removed."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -133,11 +133,11 @@ class Case:
         return Answer(told, refused)
 
 
-def end_of(data: bytes) -> Mark:
+def end_of(data: bytes) -> Position:
     """Return the place behind a log as a head has it that acknowledges every byte."""
     chain = data[-CHAIN_CHARS - len(CHAIN_END) : -len(CHAIN_END)]
     known = len(chain) == CHAIN_CHARS and chain.isalnum() and data.endswith(CHAIN_END)
-    return Mark(data.count(b"\n"), chain.decode() if known else GENESIS, len(data))
+    return Position(data.count(b"\n"), chain.decode() if known else GENESIS, len(data))
 
 
 def judge(folder: Path, data: bytes) -> Outcome:
@@ -197,7 +197,9 @@ def _compare(case: Case, verdict: Verdict | TallybookError, answer: Answer) -> N
     elif refused is not None:
         case.unless(not verdict.ok, f"a fold refuses with {type(refused).__name__} what verify calls whole")
     else:
-        lines = {seq: line for batch in case.log.read() for seq, line in enumerate(lines_of(batch.data), batch.first)}
+        lines = {
+            seq: line for batch in case.log.read() for seq, line in enumerate(split_lines(batch.data), batch.first)
+        }
         for problem in verdict.problems:
             case.unless(_verify_alone(problem, lines), f"a fold takes what verify calls damage: {_kind_of(problem)}")
         end = (answer.told[-1].last, answer.told[-1].chain) if answer.told else (0, GENESIS)
@@ -216,7 +218,7 @@ def _verify_alone(problem: Problem, lines: dict[int, bytes]) -> bool:
     if SPELLING not in problem.message or problem.seq not in lines:
         return False
     first, what, free = split_line(lines[problem.seq])
-    form = head_form(first)
+    form = parse_head(first)
     try:
         for section in (what, b"{}" if form is None else form.by, free or b"null"):
             strict_json.loads(section, "section")
@@ -255,13 +257,13 @@ def _writer_looks(case: Case) -> None:
     batches = case.asked("reading", lambda: list(case.log.read()))
     with path.open("rb") as file:
         size, fd = path.stat().st_size, file.fileno()
-        tail = case.asked("the writer's look", lambda: recover.find_tail(fd, path, size, case.log.read_head(), ""))
-        quick = case.asked("the writer's quick look", lambda: last_batch_end(fd, size))
-        if not isinstance(batches, list) or not isinstance(tail, recover.Tail):
+        tail = case.asked("the writer's look", lambda: recovery.find_tail(fd, path, size, case.log.read_head(), ""))
+        quick = case.asked("the writer's quick look", lambda: find_last_batch_end(fd, size))
+        if not isinstance(batches, list) or not isinstance(tail, recovery.Tail):
             case.unless(holds=False, complaint="the writer's look refuses what readers take")
             return
-        end = batches[-1].mark if batches else START
-        case.unless(tail.mark == end, "the writer finds another end than its readers")
+        end = batches[-1].position if batches else START
+        case.unless(tail.position == end, "the writer finds another end than its readers")
         case.unless(tail.stop is not None or quick in {None, end}, "the writer's quick look finds another end")
         case.unless(not _is_known(case, KEY, fd), "the index knows a key that no log has")
         for key in _keys(batches):
@@ -270,13 +272,15 @@ def _writer_looks(case: Case) -> None:
 
 def _keys(batches: Iterable[RawBatch]) -> set[str]:
     """Return the keys in the heads of batches, as verify finds them."""
-    lines = (line for batch in batches for line in lines_of(batch.data))
-    forms = (head_form(split_line(line)[0]) for line in lines)
+    lines = (line for batch in batches for line in split_lines(batch.data))
+    forms = (parse_head(split_line(line)[0]) for line in lines)
     return {form.key for form in forms if form is not None and form.key is not None}
 
 
 def _is_known(case: Case, key: str, fd: int) -> bool:
-    return case.asked("the index of keys", lambda: idempotency.known(key, case.log.read, case.log.folder, fd)) is True
+    return (
+        case.asked("the index of keys", lambda: idempotency.contains(key, case.log.read, case.log.folder, fd)) is True
+    )
 
 
 def _writer_appends(case: Case, verdict: Verdict | TallybookError | None, before: Answer) -> None:

@@ -16,8 +16,8 @@ from installed import installed
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.strict_json import loads
 from tallybook.ledger.errors import LockHeldError
-from tallybook.ledger.line import Draft, lines_of
-from tallybook.ledger.verify import verify
+from tallybook.ledger.line import Draft, split_lines
+from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,7 +83,7 @@ def kill_some(folder: Path, chance: random.Random, writers: int = WRITERS) -> tu
 
 def counts(log: JsonlLog) -> Counter[str]:
     """Return how often each name was rated."""
-    lines = [loads(line, "line") for batch in log.read() for line in lines_of(batch.data)]
+    lines = [loads(line, "line") for batch in log.read() for line in split_lines(batch.data)]
     return Counter(line["body"]["name"] for line in lines if line["kind"] == "point.rated")
 
 

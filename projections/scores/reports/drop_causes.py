@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.ledger.events import KeyPoint
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.tally import Tally
     from tallybook.projections.scores.view import Scores
 
@@ -175,7 +175,7 @@ class Lead(NamedTuple):
         change: What that changed.
     """
 
-    record: Recorded
+    record: EventRecord
     change: Change
 
 
@@ -219,7 +219,7 @@ def _heard(_state: Leads, _event: Any, _batch: Batch) -> None:
 
 
 def _tell(state: Leads, batch: Batch) -> None:
-    within = state.since < batch.at_unproven <= state.until
+    within = state.since < batch.unverified_at <= state.until
     for index, event in enumerate(batch.events):
         if isinstance(event, PlaybookInjected):
             change = _told(state, event)

@@ -19,7 +19,7 @@ from tallybook.projections.scores.session_inputs import RUN, happened, session_o
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.configuration.model import Component, Config
     from tallybook.projections.scores.scoring import Part
     from tallybook.projections.scores.session_inputs import Session
@@ -38,7 +38,7 @@ class Evidence(State):
         advice: The playbook, where that is the component.
     """
 
-    records: list[Recorded] = attrs.field(factory=list)
+    records: list[EventRecord] = attrs.field(factory=list)
     advice: playbook_health.Advice = attrs.field(factory=playbook_health.Advice)
 
 
@@ -46,7 +46,7 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
     """Return the view of what was measured of a component, by its id, in a session."""
 
     def hear(state: Evidence, batch: Batch) -> None:
-        if batch.may_say(session.removeprefix(RUN)):
+        if batch.may_contain_text(session.removeprefix(RUN)):
             ours = [record for record in batch.records if session_of(record) == session]
             state.records += [one for one in ours if isinstance(one.event, KINDS) and _about(one.event, component)]
 
@@ -66,7 +66,7 @@ def _about(event: Any, component: str) -> bool:
     return component_id(event.component) == component
 
 
-def explained(session: Session, component: Component, config: Config, records: Iterable[Recorded]) -> dict[str, Any]:
+def explained(session: Session, component: Component, config: Config, records: Iterable[EventRecord]) -> dict[str, Any]:
     """Return why a component has its score in a session.
 
     Args:
@@ -94,7 +94,7 @@ def explained(session: Session, component: Component, config: Config, records: I
     }
 
 
-def _row(record: Recorded) -> dict[str, Any]:
+def _row(record: EventRecord) -> dict[str, Any]:
     event: Any = record.event
     told = {"seq": record.seq, "at": happened(record), "session": session_of(record), "rater": record.by.rater}
     if isinstance(event, MetricsRecorded):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.cli.verbs import VERBS
@@ -45,7 +45,7 @@ def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
     @as_json
     @click.pass_obj
     def command(project: Project, /, *, names: tuple[str, ...], reason: str, as_json: bool, **by: str | None) -> None:
-        wish = Wish(verb, names[0], reason, others=names[1:])
+        wish = Curation(verb, names[0], reason, more_names=names[1:])
         _print_outcome(curation.curate(project, wish, provenance_of(by)), as_json=as_json)
 
     return command
@@ -70,7 +70,7 @@ def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: b
     Its name and its counts stay.
     """
     _print_outcome(
-        curation.curate(project, Wish("reword", name, reason, text), provenance_of(options)), as_json=as_json
+        curation.curate(project, Curation("reword", name, reason, text), provenance_of(options)), as_json=as_json
     )
 
 
@@ -87,7 +87,7 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
     NAME gets the counts of the merged entries, and their later ratings.
     """
     _print_outcome(
-        curation.curate(project, Wish("merge", name, reason, merged=merged), provenance_of(by)), as_json=as_json
+        curation.curate(project, Curation("merge", name, reason, sources=merged), provenance_of(by)), as_json=as_json
     )
 
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from tallybook.ledger.line import Mark
+    from tallybook.ledger.line import Position
     from tallybook.ledger.log import Log
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
 
 FOLLOW_S: Final = 0.5
@@ -126,7 +126,7 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
             _tell(ledger, mark, _quietly(last), as_json=as_json, paged=paged)
 
 
-def _quietly(records: Iterator[Recorded]) -> Iterator[Recorded]:
+def _quietly(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
     """Yield records; from the first one on, they alone show on a terminal how far the reading is."""
     for record in records:
         if sys.stdout.isatty():
@@ -134,7 +134,7 @@ def _quietly(records: Iterator[Recorded]) -> Iterator[Recorded]:
         yield record
 
 
-def _tell(ledger: Log, mark: Mark, records: Iterator[Recorded], *, as_json: bool, paged: bool) -> None:
+def _tell(ledger: Log, mark: Position, records: Iterator[EventRecord], *, as_json: bool, paged: bool) -> None:
     """Print a stretch of the ledger's events, each as it comes."""
     marked = undone(ledger, mark)
     if as_json:

@@ -9,7 +9,7 @@ from tallybook.projections.event_rows import by_json
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallybook.ledger.verify import Redaction, Verdict
+    from tallybook.ledger.verification import RedactedText, Verdict
 
 
 def verdict_json(verdict: Verdict, drift: str | None) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def verdict_json(verdict: Verdict, drift: str | None) -> dict[str, Any]:
         "problems": [{"seq": one.seq, "line": one.line, "message": one.message} for one in verdict.problems],
         "unknown_kinds": verdict.unknown_kinds,
         "redacted": [
-            {"seq": one.seq, "id": one.said.id, "at": one.said.at, "by": by_json(one.said.by)}
+            {"seq": one.seq, "id": one.record.id, "at": one.record.at, "by": by_json(one.record.by)}
             for one in verdict.redacted
         ],
         "drift": drift,
@@ -49,7 +49,7 @@ def verdict_lines(verdict: Verdict, drift: str | None) -> Iterator[str]:
         yield f"drift: {drift}"
 
 
-def _told(redaction: Redaction) -> str:
-    said = redaction.said
+def _told(redaction: RedactedText) -> str:
+    said = redaction.record
     why = getattr(said.event, "reason", None) or "its reason was redacted, too"
     return f"the text of seq {redaction.seq}, at {said.at} by {said.by.rater}, event {said.seq}: {why}"

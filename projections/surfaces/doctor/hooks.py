@@ -10,7 +10,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.ledger.storage import disk
-from tallybook.ledger.verify import proven
+from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.doctor import hook_runs, hook_settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_age, format_count
 from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, SUCCEEDED
@@ -52,7 +52,7 @@ def check_hooks(context: Context) -> Iterator[Finding]:
     yield from _faults(setup)
     if setup.installed or setup.others or last_recorded or any(run.is_ours for run in transcripts.runs):
         signs = [run.at_us for run in transcripts.runs if run.is_ours and run.outcome == SUCCEEDED]
-        last_us = max([*signs, *map(clock.unix_us, last_recorded.values())], default=0)
+        last_us = max([*signs, *map(clock.to_unix_us, last_recorded.values())], default=0)
         yield from _installation(setup)
         yield from _trust(
             setup, transcripts, has_run=bool(last_recorded) or any(run.is_ours for run in transcripts.runs)
@@ -79,7 +79,7 @@ def _session_folders(context: Context, setup: Setup) -> list[str]:
 def _last_recorded(context: Context) -> dict[str, str]:
     """Return the description of each kind of event that hooks recorded → the time of the last one."""
     last: dict[str, str] = {}
-    for batch in proven(context.log) if context.log.path.exists() else ():
+    for batch in read_verified(context.log) if context.log.path.exists() else ():
         for record in batch.records if not DESCRIPTIONS.keys().isdisjoint(map(type, batch.events)) else ():
             describe = DESCRIPTIONS.get(type(record.event))
             if describe is not None and (description := describe(record.event)):
@@ -183,7 +183,8 @@ def _trust(setup: Setup, transcripts: TranscriptRuns, *, has_run: bool) -> Itera
 def _calls(runs: Sequence[Run], last_recorded: dict[str, str], context: Context) -> Iterator[Finding]:
     """Report when hooks ran last, by the ledger and by transcripts, and how long they took."""
     parts = [
-        f"{description} {format_age(clock.unix_us(at), context.now)} ago" for description, at in last_recorded.items()
+        f"{description} {format_age(clock.to_unix_us(at), context.now)} ago"
+        for description, at in last_recorded.items()
     ]
     if parts:
         yield Finding(OK, "; ".join(parts), is_fact=True)

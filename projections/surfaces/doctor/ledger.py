@@ -11,12 +11,12 @@ from tallybook.ledger.encoding.codec import decode, texts_of
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import LogRecovered
 from tallybook.ledger.line import START, head_field
-from tallybook.ledger.reading import recover
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.storage import redaction as redact
-from tallybook.ledger.storage.log_ends import fits, read_at
-from tallybook.ledger.verify import proven, verify
+from tallybook.ledger.storage.log_ends import has_position, read_at
+from tallybook.ledger.verification import read_verified, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor.finding import (
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.ledger.storage.head import Head
     from tallybook.projections.surfaces.doctor.finding import Context
     from tallybook.projections.surfaces.workspace.project import Project
@@ -79,7 +79,7 @@ def _size_and_age(path: Path, last: str, context: Context) -> str:
         os.close(fd)
     if not last:
         return length
-    first_age, last_age = (format_age(clock.unix_us(at), context.now) for at in (first, last))
+    first_age, last_age = (format_age(clock.to_unix_us(at), context.now) for at in (first, last))
     return f"{length}, begun {first_age} and last written {last_age} ago"
 
 
@@ -95,7 +95,7 @@ def check_head(context: Context) -> Iterator[Finding]:
     finally:
         os.close(fd)
     yield from findings or [
-        Finding(OK, f"acknowledged up to event {0 if recorded_head is None else recorded_head.mark.seq:,}")
+        Finding(OK, f"acknowledged up to event {0 if recorded_head is None else recorded_head.position.seq:,}")
     ]
 
 
@@ -115,20 +115,20 @@ def _failed_flushes(recorded_head: Head | None) -> Iterator[Finding]:
 def _events_after_head(fd: int, log: JsonlLog, recorded_head: Head | None) -> Iterator[Finding]:
     """Report events and bytes after the head in the open log."""
     length = os.fstat(fd).st_size
-    head_mark = START if recorded_head is None else recorded_head.mark
+    head_mark = START if recorded_head is None else recorded_head.position
     if recorded_head is None and length:
         message = "the head is missing or torn, so events cut off at the end would not be noticed"
         yield Finding(NOTE, message, "the next recorded event writes it again")
-    if length < head_mark.offset or not fits(fd, head_mark):
+    if length < head_mark.offset or not has_position(fd, head_mark):
         return  # The check of the ledger reports this as damage.
-    scan = Scan(fd, head_mark, length, log.path.name, redact.owed_ids(log.folder))
+    scan = Scan(fd, head_mark, length, log.path.name, redact.pending_ids(log.folder))
     for _ in scan:
         pass
-    unacknowledged, torn_bytes = scan.mark.seq - head_mark.seq, length - scan.mark.offset
+    unacknowledged, torn_bytes = scan.position.seq - head_mark.seq, length - scan.position.offset
     if recorded_head is not None and unacknowledged:
         message = f"{format_count(unacknowledged, 'event')} not acknowledged: a writer is at work, or was killed"
         yield Finding(NOTE, message, "the next recorded event acknowledges them as well")
-    if scan.stop is not None and recover.is_unclean(fd, scan.stop, recorded_head, length):
+    if scan.stop is not None and recovery.is_unclean(fd, scan.stop, recorded_head, length):
         message = (
             f"{format_count(torn_bytes, 'byte')} at the end, unfinished and never acknowledged: a writer was killed"
         )
@@ -138,14 +138,14 @@ def _events_after_head(fd: int, log: JsonlLog, recorded_head: Head | None) -> It
 def check_spool(context: Context) -> Iterator[Finding]:
     """Check the payloads that wait in the spool."""
     project = context.project
-    payloads, problems = spool.waiting(project.ledger)
+    payloads, problems = spool.read_files(project.ledger)
     for problem in problems:
         yield Finding(BAD, str(problem), "repair or move the file; until then its payload is not recorded")
     moments = []
     for payload in payloads:
         try:
             requests.requests_from_json(payload.requests, f"spool:{payload.id}", payload.at)
-            moments.append(clock.unix_us(payload.at))
+            moments.append(clock.to_unix_us(payload.at))
         except BadInputError as error:
             yield Finding(
                 BAD,
@@ -165,7 +165,7 @@ def check_quarantine(context: Context) -> Iterator[Finding]:
     log = context.log
     if not log.exists():
         return
-    sealing = [raw for raw in log.read() if redact.SEALS in raw.data and not raw.blotted]
+    sealing = [raw for raw in log.read() if redact.SEALS in raw.data and not raw.erased]
     ranges = [event for batch in decode(sealing) for event in batch.events if isinstance(event, LogRecovered)]
     folder = log.folder / "quarantine"
     # Only the begin is compared: a copy ends before the line feed that was written after the range.
@@ -182,7 +182,7 @@ def check_quarantine(context: Context) -> Iterator[Finding]:
 def check_redaction(context: Context) -> Iterator[Finding]:
     """Look for redacted texts that may still be on disk."""
     log = context.log
-    owed = redact.owed(log.folder)
+    owed = redact.read_pending(log.folder)
     if owed is not None:
         text = f"the text of {format_count(len(owed.ids), 'event')}" if owed.ids else "a text"
         message = f"{text} is redacted and may still be on disk"
@@ -193,8 +193,8 @@ def check_redaction(context: Context) -> Iterator[Finding]:
     redacted: set[str] = set()
     erased: set[str] = set()
     for raw in log.read():
-        redacted.update(redact.redacted_by(raw))
-        erased.update(id_ for _, id_ in redact.gone(raw))
+        redacted.update(redact.redacted_ids(raw))
+        erased.update(id_ for _, id_ in redact.find_erased(raw))
     for id_ in sorted(redacted - erased):
         message = f"the text of event {id_} was redacted and is in the log again"
         yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
@@ -259,7 +259,7 @@ def _unreadable_playbooks(project: Project) -> list[Path]:
 
 def check_clock(context: Context) -> Iterator[Finding]:
     """Compare the time of the newest event with the machine's clock."""
-    newest = max((raw.mark.at for raw in context.log.read()), default="")
+    newest = max((raw.position.at for raw in context.log.read()), default="")
     if newest > context.now.at:
         message = f"the newest event is of {newest}, and this machine's clock says {context.now.at}"
         yield Finding(NOTE, message, "set the clock; until then `--at` with a time or an age may be wrong")
@@ -272,7 +272,7 @@ def check_secrets(context: Context) -> Iterator[Finding]:
     is_clean = True
     log = context.log
     # Of a damaged ledger the intact batches are searched.
-    for batch in proven(log) if log.path.exists() else ():
+    for batch in read_verified(log) if log.path.exists() else ():
         for finding in _secrets_of(batch):
             is_clean = False
             yield finding

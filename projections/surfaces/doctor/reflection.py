@@ -121,14 +121,14 @@ def _has_transcript(session: Session) -> bool:
 
 
 def _describe_pending(context: Context, sessions: Collection[Session]) -> str:
-    since = format_age(clock.unix_us(min(session.requested_at for session in sessions)), context.now)
+    since = format_age(clock.to_unix_us(min(session.requested_at for session in sessions)), context.now)
     oldest = "" if len(sessions) == 1 else "the oldest "
     return f"{format_count(len(sessions), 'session')} awaiting reflection, {oldest}for {since}"
 
 
 def _describe_running(context: Context, sessions: Iterable[Session]) -> str:
     """Say when running reflections started, and when they are tried again if their process was killed."""
-    started_us = [clock.unix_us(session.attempt.at) for session in sessions if session.attempt is not None]
+    started_us = [clock.to_unix_us(session.attempt.at) for session in sessions if session.attempt is not None]
     retry_us = min(started_us) + schedule.FIRST_WAIT_S * clock.MICROSECONDS
     retry = f"in {format_duration(retry_us - context.now.unix_us)} at the earliest"
     return f"a process started {format_age(max(started_us), context.now)} ago; if it was killed, the retry is {retry}"
@@ -138,7 +138,7 @@ def _is_running(context: Context, session: Session) -> bool:
     """Say whether an attempt started so recently that it may still be running."""
     attempt = session.attempt
     wait_us = raters.TIMEOUT_S * clock.MICROSECONDS
-    return attempt is not None and context.now.unix_us - clock.unix_us(attempt.at) < wait_us
+    return attempt is not None and context.now.unix_us - clock.to_unix_us(attempt.at) < wait_us
 
 
 def _failure(context: Context, session: Session) -> Failure | None:
@@ -178,7 +178,7 @@ def _failures(context: Context, failures: Mapping[str, Failure]) -> Iterator[Fin
             then = f"next automatic attempt in {format_duration(retry_us - context.now.unix_us)} at the earliest"
         else:
             then = "next automatic attempt when a session starts or ends"
-        ago = format_age(clock.unix_us(failure.at), context.now)
+        ago = format_age(clock.to_unix_us(failure.at), context.now)
         message = f"session {name}: reflection failed {tries}, last {ago} ago: {cause}; {then}"
         yield Finding(NOTE, message, _RETRY)
 

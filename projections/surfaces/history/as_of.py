@@ -94,7 +94,7 @@ def unproven(project: Project, when: str | None) -> Stood[Playbook]:
     """
     log = open_log(project)
     found = None if when is None else moments.find_here(project, when, "--at")
-    read = partial(log.read, proven=False)
+    read = partial(log.read, verify=False)
     try:
         state = fold_history(PLAYBOOK, lambda: decode(read()), None if found is None else found.seq)
         moment = moments.Moment(state.seq, read) if found is None else found

@@ -8,7 +8,7 @@ import attrs
 
 from tallybook.ledger.encoding.event_json import structure
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF
-from tallybook.ledger.recorded import By, Recorded
+from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.entry_history.status import STANDING, Standing, Uses
 from tallybook.projections.playbook.checkpoint import Form, packed, unpacked
 from tallybook.projections.undo import Voided
@@ -32,12 +32,12 @@ class Kept:
     told: Any
 
     @property
-    def record(self) -> Recorded:
+    def record(self) -> EventRecord:
         """Return the event with who and when."""
         return _recorded(self.told)
 
 
-def _told(record: Recorded) -> Any:
+def _told(record: EventRecord) -> Any:
     """Return an event as JSON values."""
     event, void = record.event, None
     if isinstance(event, Voided):
@@ -46,13 +46,13 @@ def _told(record: Recorded) -> Any:
     return [[getattr(record, name) for name in _PLAIN], attrs.astuple(record.by), said, void]
 
 
-def _recorded(told: Any) -> Recorded:
+def _recorded(told: Any) -> EventRecord:
     """Return the event of such values."""
     (seq, at, id_, key, when, part), by, (kind, fields), void = told
     event: Any = structure(kind, EVENT_TYPES[kind][1], fields)
     if void is not None:
         event = Voided(event, _recorded(void))
-    return Recorded(seq, at, event, id_, By(*by), key, when, (part[0], part[1]))
+    return EventRecord(seq, at, event, id_, Author(*by), key, when, (part[0], part[1]))
 
 
 def _placed(place: Placed) -> Any:

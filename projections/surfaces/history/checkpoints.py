@@ -20,7 +20,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
-from tallybook.ledger.line import START, Mark
+from tallybook.ledger.line import START, Position
 from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.projections.fold import State, fold
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tallybook.ledger.log import Log
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.fold import View
     from tallybook.projections.playbook.checkpoint import Form
     from tallybook.projections.playbook.view import Playbook
@@ -61,7 +61,7 @@ SOURCES: Final = (
     "tallybook.ledger.kinds.log",
     "tallybook.ledger.kinds.playbook",
     "tallybook.ledger.names",
-    "tallybook.ledger.recorded",
+    "tallybook.ledger.records",
     "tallybook.projections.playbook.checkpoint",
     "tallybook.projections.fold",
     "tallybook.projections.playbook.view",
@@ -92,7 +92,7 @@ class Checkpoint(NamedTuple):
         state: What was folded, but for that batch.
     """
 
-    before: Mark
+    before: Position
     seen: int
     kept: int
     bytes: int
@@ -118,10 +118,10 @@ class Keeper:
 
     form: Form[Any]
     log: JsonlLog
-    seen: Mark
+    seen: Position
     barred: bool
     state: Any
-    before: Mark | Batch = START
+    before: Position | Batch = START
     voided: int = 0
     kept: int = 0
     due: int = APART_BYTES
@@ -166,7 +166,7 @@ class Keeper:
         if self.barred or self.book.voided != self.voided:
             return
         try:
-            place = before if isinstance(before, Mark) else Mark(before.last, before.chain, before.end)
+            place = before if isinstance(before, Position) else Position(before.last, before.chain, before.end)
             kept = self.kept if name == LATEST else state.end
             code, told = code_of(*self.form.sources), self.form.pack(state)
             data = dumps([code, tuple(place), self.seen.seq, kept, told]).encode()
@@ -179,7 +179,7 @@ class Keeper:
             self.barred = True
 
 
-def put(log: JsonlLog, seen: Mark, seq: int, place: tuple[str, str], data: bytes) -> bool:
+def put(log: JsonlLog, seen: Position, seq: int, place: tuple[str, str], data: bytes) -> bool:
     """Write what was made of a ledger into its cache, unless others do so now or it is of what nobody acknowledged yet.
 
     Nor is it written where a text in it may be one that a redaction takes out of every file meanwhile: a redaction
@@ -198,19 +198,19 @@ def put(log: JsonlLog, seen: Mark, seq: int, place: tuple[str, str], data: bytes
     Raises:
         OSError, TallybookError: The disk refuses.
     """
-    found = caches.find(log.folder)
+    found = caches.find_folder(log.folder)
     if found is None:
         return False
     cache, (folder, name) = Path(found), place
-    caches.make(cache, log.folder)
+    caches.make_folder(cache, log.folder)
     disk.make_folder(cache / folder, durable=False)
     fd = disk.open_file(cache / LOCK, write=True, create=True)
     try:
         if not disk.try_lock(fd) or log.head().seq < seq:
             return True
-        if redaction.owed(log.folder) is not None or _last_redaction(log, seen) > 0:
+        if redaction.read_pending(log.folder) is not None or _last_redaction(log, seen) > 0:
             return False
-        disk.store(cache / folder / name, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
+        disk.replace_cache_file(cache / folder / name, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
         return True
     finally:
         os.close(fd)
@@ -218,7 +218,7 @@ def put(log: JsonlLog, seen: Mark, seq: int, place: tuple[str, str], data: bytes
 
 def got(log: JsonlLog, folder: str, name: str) -> bytes | None:
     """Return what was put into a file of the cache, None where it is not as it was put there."""
-    cache = caches.find(log.folder)
+    cache = caches.find_folder(log.folder)
     if cache is None:
         return None
     try:
@@ -235,7 +235,11 @@ def keeper_of(log: Log, form: Form[Any]) -> Keeper | None:
         return None
     # What was said before this is read is done or owed; what is owed is looked for behind it.
     seen = log.head()
-    return None if seen == START else Keeper(form, log, seen, redaction.owed(log.folder) is not None, form.view.start())
+    return (
+        None
+        if seen == START
+        else Keeper(form, log, seen, redaction.read_pending(log.folder) is not None, form.view.start())
+    )
 
 
 def is_kept_of(log: Log) -> TypeGuard[JsonlLog]:
@@ -243,14 +247,14 @@ def is_kept_of(log: Log) -> TypeGuard[JsonlLog]:
     try:
         if not isinstance(log, JsonlLog) or log.path.stat().st_size <= TAIL_BYTES:
             return False
-        return caches.find(log.folder) is not None
+        return caches.find_folder(log.folder) is not None
     except OSError:
         return False
 
 
-def _last_redaction(log: JsonlLog, after: Mark) -> int:
+def _last_redaction(log: JsonlLog, after: Position) -> int:
     """Return the last event behind a place that says that something was redacted, 0 without one."""
-    return max((batch.last for batch in log.read(after) if redaction.redacted_by(batch)), default=0)
+    return max((batch.last for batch in log.read(after) if redaction.redacted_ids(batch)), default=0)
 
 
 # Reading
@@ -303,7 +307,7 @@ def _resumed(keeper: Keeper, until: int | None) -> Any:
 def _names(keeper: Keeper, until: int) -> list[str]:
     """Return the checkpoints up to a moment, the nearest first; ``latest`` may lie behind it."""
     try:
-        cache = caches.find(keeper.log.folder)
+        cache = caches.find_folder(keeper.log.folder)
         found = [path.name for path in Path(cache, keeper.form.name).iterdir()] if cache is not None else []
     except OSError:
         found = []
@@ -358,6 +362,6 @@ def _load(keeper: Keeper, name: str) -> Checkpoint | None:
         code, before, seen, kept, state = json.loads(told or b"[]")
         if code != code_of(*keeper.form.sources):
             return None
-        return Checkpoint(Mark(*before), seen, kept, len(told or b""), keeper.form.unpack(state))
+        return Checkpoint(Position(*before), seen, kept, len(told or b""), keeper.form.unpack(state))
     except FAULTS:
         return None

@@ -19,7 +19,7 @@ from tallybook.projections.undo import fold_history
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.audit import Story
     from tallybook.projections.entry_history.status import Standing
     from tallybook.projections.surfaces.history.index import Register

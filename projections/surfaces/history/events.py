@@ -22,9 +22,9 @@ from tallybook.projections.undo import Voids, voids_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from tallybook.ledger.line import Mark, RawBatch
+    from tallybook.ledger.line import Position, RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
 
 
 # What a batch's bytes tell
@@ -62,7 +62,7 @@ def _may_match(batch: RawBatch, wanted: Wanted, needles: Iterable[tuple[bytes, .
 
 def comes_from(log: Log, rater: str) -> bool:
     """Say whether any event may come from a rater, without decoding one."""
-    return log.may_hold(_by(b"rater", rater))
+    return log.may_contain(_by(b"rater", rater))
 
 
 def raters(log: Log) -> list[str]:
@@ -85,11 +85,11 @@ class Undone:
     voids: Voids = attrs.field(factory=Voids)
     seqs: dict[str, int] = attrs.field(factory=dict)
 
-    def brief(self, record: Recorded) -> dict[str, Any]:
+    def brief(self, record: EventRecord) -> dict[str, Any]:
         """Return an event for people, marked where it was taken back."""
         return brief(record, self._undone_by(record), self.seqs)
 
-    def row(self, record: Recorded) -> dict[str, Any]:
+    def row(self, record: EventRecord) -> dict[str, Any]:
         """Return an event as JSON-ready values, with ``undone_by`` where it was taken back.
 
         A rating that is not one of RATINGS has ``counts``, false.
@@ -99,15 +99,15 @@ class Undone:
             found["counts"] = False
         return found if number is None else found | {"undone_by": number}
 
-    def _undone_by(self, record: Recorded) -> int | None:
+    def _undone_by(self, record: EventRecord) -> int | None:
         by = self.voids.by(record)
         return None if by is None else by.seq
 
 
-def undone(log: Log, mark: Mark = START) -> Undone:
+def undone(log: Log, mark: Position = START) -> Undone:
     """Return what the undoings behind a place take back; where there is none, nothing else is decoded for it."""
     needle = _of_kind(KIND_OF[EventsVoided])
-    if not log.may_hold(needle):
+    if not log.may_contain(needle):
         # As most ledgers are; so what is listed begins at once, and is read once.
         return Undone()
     telling = decode(batch for batch in log.read(mark) if needle in batch.data)
@@ -144,7 +144,7 @@ class _Place:
         self.mark = START
         self.found = False
 
-    def records(self, log: Log, wanted: Wanted) -> Iterator[Recorded]:
+    def records(self, log: Log, wanted: Wanted) -> Iterator[EventRecord]:
         """Yield the events behind the place that are asked for, up to the log's end by now."""
         for batch in decode(self._batches(log, wanted)):
             for record in chosen(batch, wanted):
@@ -161,12 +161,12 @@ class _Place:
             if _may_match(batch, wanted, needles):
                 yield batch
         if last is not None:
-            self.mark = last.mark
+            self.mark = last.position
 
 
 def stretches(
     log: Log, wanted: Wanted, wait: Callable[[], bool] | None = None
-) -> Iterator[tuple[Mark, Iterator[Recorded]]]:
+) -> Iterator[tuple[Position, Iterator[EventRecord]]]:
     """Yield the events that are asked for, newest last, each stretch with the place behind which it begins.
 
     Args:
@@ -186,7 +186,7 @@ def stretches(
         raise UnknownPointError(wanted.name, find_name(wanted.name, current(log).used))
 
 
-def events(log: Log, wanted: Wanted) -> Iterator[Recorded]:
+def events(log: Log, wanted: Wanted) -> Iterator[EventRecord]:
     """Yield the events of a log that are asked for, in one stretch, as ``stretches``."""
     for _, records in stretches(log, wanted):
         yield from records

@@ -16,8 +16,8 @@ import attrs
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointMerged
-from tallybook.ledger.line import START, Mark, head_field
-from tallybook.ledger.reading.by_offset import picked
+from tallybook.ledger.line import START, Position, head_field
+from tallybook.ledger.reading.random_access import read_batches_at
 from tallybook.ledger.storage import redaction
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.history import checkpoints
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 _FOLDER: Final = "register"
 _SOURCES: Final = (
@@ -55,12 +55,12 @@ class Register:
     def with_keys(self, keys: Collection[str]) -> Iterator[RawBatch]:
         """Yield the batches that have one of these keys, in order; raises as ``picked`` does."""
         found = {place for stretch in self.stretches for key in keys for place in stretch.where(key)}
-        return picked(self.log.path, sorted(found))
+        return read_batches_at(self.log.path, sorted(found))
 
     def with_beginning(self, key: str) -> Iterator[RawBatch]:
         """Yield the batches that have a key that begins so; raises as ``speaking_of`` does."""
         found = {place for stretch in self.stretches for place in stretch.where_begins(key)}
-        return self._explained(picked(self.log.path, sorted(found)))
+        return self._explained(read_batches_at(self.log.path, sorted(found)))
 
     def speaking_of(self, names: Collection[str]) -> Iterator[Batch]:
         """Yield what decides about these entries: a fold of it comes to what the whole of history makes of them.
@@ -77,7 +77,7 @@ class Register:
         places = sorted({place for stretch in self.stretches for key in keys for place in stretch.where(key)})
         behind = 0
         chosen = (place for place in places if place >= behind)
-        for batch in decode(self._explained(picked(self.log.path, chosen))):
+        for batch in decode(self._explained(read_batches_at(self.log.path, chosen))):
             yield batch
             behind = batch.end
             if _leaves_open(batch, kin, undone):
@@ -87,7 +87,7 @@ class Register:
 
     def _up_to_a_closing(self, batch: Batch, names: Collection[str], undone: Undone) -> Iterator[Batch]:
         """Yield what follows on a batch, up to one behind which none of these entries can be due."""
-        for closing in decode(self.log.read(Mark(batch.last, batch.chain, batch.end))):
+        for closing in decode(self.log.read(Position(batch.last, batch.chain, batch.end))):
             yield closing
             if _leaves_open(closing, names, undone) is False:
                 return
@@ -121,10 +121,10 @@ class Register:
         """Yield batches whose texts stand, or were redacted."""
         known: set[str] | None = None
         for batch in batches:
-            if lost := redaction.gone(batch):
+            if lost := redaction.find_erased(batch):
                 if known is None:
-                    known = {id_ for one in self.with_keys({REDACTIONS}) for id_ in redaction.redacted_by(one)}
-                if problems := redaction.unexplained(lost, known, self.log.path.name):
+                    known = {id_ for one in self.with_keys({REDACTIONS}) for id_ in redaction.redacted_ids(one)}
+                if problems := redaction.find_unexplained(lost, known, self.log.path.name):
                     raise DamagedLedgerError(problems)
             yield batch
 
@@ -143,7 +143,7 @@ class Undone:
 
     def may_touch(self, batch: Batch) -> bool:
         """Return False where nothing in a batch was ever taken back."""
-        return (bool(self.ids) and batch.may_hold(self.ids)) or any(map(batch.may_say, self.sessions))
+        return (bool(self.ids) and batch.may_contain_ids(self.ids)) or any(map(batch.may_contain_text, self.sessions))
 
 
 class Passage(NamedTuple):
@@ -214,7 +214,7 @@ def register_of(log: Log) -> Register | None:
         return None
     # What was said before this is read is done or owed; what is owed is looked for behind it.
     seen = log.head()
-    if seen == START or redaction.owed(log.folder) is not None:
+    if seen == START or redaction.read_pending(log.folder) is not None:
         return None
     kept = _kept(log)
     while kept and not _fits(log, kept[-1]):
@@ -240,13 +240,13 @@ def _kept(log: JsonlLog) -> list[Stretch]:
 def _fits(log: JsonlLog, last: Stretch) -> bool:
     """Say whether a stretch ends where this ledger goes on."""
     try:
-        found = next(picked(log.path, [last.before.offset]))
+        found = next(read_batches_at(log.path, [last.before.offset]))
     except (OSError, DamagedLedgerError):
         return False
     return (found.last, found.chain, found.end) == last.end[:3]
 
 
-def _new(log: JsonlLog, seen: Mark, end: Mark) -> Iterator[Stretch]:
+def _new(log: JsonlLog, seen: Position, end: Position) -> Iterator[Stretch]:
     """Yield the stretches behind a place, and keep those that are long enough."""
     may_keep, one = True, Stretch.behind(end)
     for batch in decode(log.read(end)):
@@ -260,7 +260,7 @@ def _new(log: JsonlLog, seen: Mark, end: Mark) -> Iterator[Stretch]:
     yield one
 
 
-def _keep(log: JsonlLog, seen: Mark, one: Stretch) -> bool:
+def _keep(log: JsonlLog, seen: Position, one: Stretch) -> bool:
     """Keep a stretch; False where no more can be kept."""
     try:
         data = stretches.packed(one, checkpoints.code_of(*_SOURCES))

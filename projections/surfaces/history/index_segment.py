@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.header import session_in
+from tallybook.ledger.encoding.header import parse_session
 from tallybook.ledger.events import EVENT_TYPES, EventRedacted, EventsVoided, PointMerged, PointNoted
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import START, Mark
+from tallybook.ledger.line import START, Position
 from tallybook.projections.playbook.view import CHANGES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
 
 MERGES: Final = "merges"
 UNDOINGS: Final = "undoings"
@@ -65,7 +65,7 @@ def names(batch: Batch) -> set[str]:
 def _keys(batch: Batch, by: Collection[bytes]) -> set[str]:
     found = set(map(entry, names(batch)))
     found.update(_ALSO[kind] for kind in map(type, batch.events) if kind in _ALSO)
-    found.update(session(name) for name in map(session_in, by) if name is not None)
+    found.update(session(name) for name in map(parse_session, by) if name is not None)
     return found
 
 
@@ -86,9 +86,9 @@ class Stretch:
         places: The same while it grows.
     """
 
-    begin: Mark = START
-    before: Mark = START
-    end: Mark = START
+    begin: Position = START
+    before: Position = START
+    end: Position = START
     first_at: str = ""
     last_at: str = ""
     least: str = ""
@@ -97,7 +97,7 @@ class Stretch:
     places: dict[str, list[str]] = attrs.field(factory=dict)
 
     @classmethod
-    def behind(cls, mark: Mark) -> Stretch:
+    def behind(cls, mark: Position) -> Stretch:
         """Return one that begins at a place."""
         return cls(mark, mark, mark)
 
@@ -108,14 +108,14 @@ class Stretch:
 
     def hear(self, batch: Batch) -> None:
         """Take in the next batch."""
-        at, by = batch.signed_unproven
+        at, by = batch.unverified_authors
         place = str(batch.begin - self.begin.offset)
         for key in _keys(batch, by):
             self.places.setdefault(key, []).append(place)
         if not self.first_at:
             self.first_at = self.least = self.greatest = at
         self.least, self.greatest, self.last_at = min(self.least, at), max(self.greatest, at), at
-        self.before, self.end = self.end, Mark(batch.last, batch.chain, batch.end)
+        self.before, self.end = self.end, Position(batch.last, batch.chain, batch.end)
 
     def tell(self) -> None:
         """Put what it speaks of into the form in which it is kept, and grow no further."""
@@ -158,4 +158,6 @@ def unpacked(data: bytes, code: str) -> Stretch | None:
     if made_by != code:
         return None
     first_at, last_at, least, greatest = times
-    return Stretch(Mark(*begin), Mark(*before), Mark(*end), first_at, last_at, least, greatest, b"\n" + told)
+    return Stretch(
+        Position(*begin), Position(*before), Position(*end), first_at, last_at, least, greatest, b"\n" + told
+    )

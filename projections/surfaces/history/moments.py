@@ -16,10 +16,10 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.encoding.header import head_form, session_in
+from tallybook.ledger.encoding.header import parse_head, parse_session
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import SECTION, lines_of
+from tallybook.ledger.line import SECTION, split_lines
 from tallybook.ledger.storage import redaction
 from tallybook.projections.surfaces.console.output import local_minute
 from tallybook.projections.surfaces.history.reading import open_log
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.fold import State
     from tallybook.projections.surfaces.workspace.git import Commit, Copy
     from tallybook.projections.surfaces.workspace.project import Project
@@ -318,10 +318,10 @@ def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
     for batch in batches:
         if needle not in batch.data:
             continue
-        for seq, line in enumerate(lines_of(batch.data), batch.first):
+        for seq, line in enumerate(split_lines(batch.data), batch.first):
             head = line.partition(SECTION)[0]
-            form = head_form(head) if needle in head else None
-            session = None if form is None else session_in(form.by)
+            form = parse_head(head) if needle in head else None
+            session = None if form is None else parse_session(form.by)
             if session is not None and session.startswith(beginning):
                 before = spans.get(session, Span(session, seq, seq, 0))
                 spans[session] = attrs.evolve(before, last=batch.last, own=before.own + 1)
@@ -367,7 +367,7 @@ def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
         ours = (batch.last, batch.chain)
         if ours == (end.last, end.chain):
             return Moment(end.last, question.log.read, named)
-        gone.update(redaction.redacted_by(batch))
+        gone.update(redaction.redacted_ids(batch))
     kept = list(copy.read(gone))
     further = not ours[0] or any((batch.last, batch.chain) == ours for batch in kept)
     whose = "goes on where this one ends" if further else "has another history than this one"

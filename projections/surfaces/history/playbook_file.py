@@ -17,7 +17,7 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldErr
 from tallybook.ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
 from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
 from tallybook.ledger.names import rename_in_sections
-from tallybook.ledger.recorded import By, Recorded, batch_of
+from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.decisions import legacy_import as seeds
     from tallybook.ledger.decisions import update as decide
-    from tallybook.ledger.decisions.legacy_import import Legacy, LegacyItem
+    from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
     from tallybook.ledger.events import Event, KeyPoint
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests as redactions
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.fold import State
@@ -85,7 +85,7 @@ class Found:
     sha256: str | None = None
     key: str | None = None
     problems: tuple[Problem, ...] = ()
-    legacy: Legacy | None = None
+    legacy: LegacyFile | None = None
     unreadable: bool = False
 
     @property
@@ -150,7 +150,7 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
         return Found(sha256=digest, unreadable=True, problems=(odd,))
     redacted = redactions.load(project.ledger)
     if state.stamp == (0, ""):
-        legacy, refused = redacted.without_redacted(legacy)
+        legacy, refused = redacted.filter_legacy(legacy)
         problems = (*legacy.problems, *_problems(project, refused))
         return Found(seeds.seed_events(legacy), digest, adoption_key(data), problems, legacy)
     base = _base(project, legacy, state, rendered)
@@ -161,12 +161,12 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
     return Found(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
 
 
-def _problems(project: Project, refused: Sequence[decide.Refused]) -> tuple[Problem, ...]:
+def _problems(project: Project, refused: Sequence[decide.RefusedText]) -> tuple[Problem, ...]:
     """Return what a person should hear of redacted texts in the file."""
     return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refused)
 
 
-def _base(project: Project, legacy: Legacy, state: Playbook, rendered: Rendered | None) -> Playbook:
+def _base(project: Project, legacy: LegacyFile, state: Playbook, rendered: Rendered | None) -> Playbook:
     """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head."""
     stamp = read_stamp(legacy.stamp)
     # A file without a stamp was changed where the last rendering stood, or else where the adopted file did.
@@ -178,8 +178,8 @@ def _base(project: Project, legacy: Legacy, state: Playbook, rendered: Rendered 
 
 
 def _edit_events(
-    legacy: Legacy, state: Playbook, base: Playbook, read: Read, redacted: Redactions
-) -> tuple[tuple[Event, ...], tuple[decide.Refused, ...]]:
+    legacy: LegacyFile, state: Playbook, base: Playbook, read: Read, redacted: Redactions
+) -> tuple[tuple[Event, ...], tuple[decide.RefusedText, ...]]:
     """Return what a changed file says on top of the ledger, nothing where it says nothing new; and what is refused."""
     found = _recognised(legacy, base)
     if base.rewrites < state.rewrites:
@@ -201,9 +201,9 @@ def _edit_events(
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
     edit = decide.Edit(points, found, changed, moment, legacy.sha256)
-    known = decide.Known(state.points, state.high_water, state.used, refusal=redacted.refusal)
+    known = decide.PlaybookFacts(state.points, state.high_water, state.used, refusal=redacted.refusal)
     decision = decide.decide_edit(edit, known, drift)
-    refused = tuple(one for one in decision.ignored if isinstance(one, decide.Refused))
+    refused = tuple(one for one in decision.ignored if isinstance(one, decide.RefusedText))
     says_nothing = bool(refused) and len(decision.events) == 1 and not changed and not odd
     return () if says_nothing else (*odd, *decision.events), refused
 
@@ -215,7 +215,7 @@ def _without_what_is_gone(point: KeyPoint, base: Playbook) -> KeyPoint:
     return attrs.evolve(point, text=REDACTED) if gone else point
 
 
-def _recognised(legacy: Legacy, base: Playbook) -> tuple[KeyPoint, ...]:
+def _recognised(legacy: LegacyFile, base: Playbook) -> tuple[KeyPoint, ...]:
     """Return a file's entries; one that carries no name is the one whose text it has, and keeps that one's name.
 
     So an old file that is put back changes what it says, and renames nothing.
@@ -240,7 +240,7 @@ def _is_unnamed(item: LegacyItem) -> bool:
     return not isinstance(value, dict) or value.get("name") != item.point.name
 
 
-def _evidence(legacy: Legacy) -> tuple[ItemSkipped, ...]:
+def _evidence(legacy: LegacyFile) -> tuple[ItemSkipped, ...]:
     """Return what the file holds beside its entries: it leaves the file when that is rendered, and stays here."""
     read = (
         ItemSkipped(item.index, f"{item.point.name} was read from it", item.original)
@@ -250,7 +250,7 @@ def _evidence(legacy: Legacy) -> tuple[ItemSkipped, ...]:
     return (*legacy.skipped, *read)
 
 
-def _top(legacy: Legacy) -> dict[str, Any]:
+def _top(legacy: LegacyFile) -> dict[str, Any]:
     # A file that an older program wrote may lack the version; that is no change by anybody.
     top = {"version": VERSION} | legacy.top_keys
     top.pop("last_updated", None)
@@ -289,8 +289,10 @@ def with_found(state: Playbook, found: Found, at: str) -> Playbook:
 
 def batch_of_found(state: State, found: Found, at: str) -> Batch:
     """Return what was found as the batch that it would be, were it taken in behind a state; there must be something."""
-    by = By("import" if found.adopted else "human")
-    return batch_of(*(Recorded(state.seq + index, at, event, by=by) for index, event in enumerate(found.events, 1)))
+    by = Author("import" if found.adopted else "human")
+    return make_batch(
+        *(EventRecord(state.seq + index, at, event, by=by) for index, event in enumerate(found.events, 1))
+    )
 
 
 def render(project: Project, state: Playbook, found: Found, at: str, catch_up: Callable[[Playbook], Playbook]) -> bool:
@@ -345,11 +347,11 @@ def _replace(project: Project, state: Playbook, found: Found, at: str) -> bool:
     fresh = playbook_bytes(state)
     current = read_bytes(project.playbook) == fresh
     # A hand may change the file until the very moment of the rename.
-    if not current and not disk.replace_file(project.playbook, fresh, still=is_replaceable):
+    if not current and not disk.replace_file(project.playbook, fresh, may_replace=is_replaceable):
         return False
     note = f"{state.stamp[0]} {sha256(fresh).hexdigest()}\n".encode()
     # No more than a note that saves comparing: without it the file's own stamp tells what it shows.
-    disk.store(project.ledger / "rendered", note)
+    disk.replace_cache_file(project.ledger / "rendered", note)
     return True
 
 

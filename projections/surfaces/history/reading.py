@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tallybook.ledger.backends import table
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import START, Mark
+from tallybook.ledger.line import START, Position
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.console import progress
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.fold import State
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -50,9 +50,9 @@ def batches(project: Project) -> Iterator[Batch]:
     return decode(open_log(project).read())
 
 
-def mark_of(state: State) -> Mark:
+def mark_of(state: State) -> Position:
     """Return the place behind what a state has folded."""
-    return Mark(state.seq, state.chain, state.end) if state.seq else START
+    return Position(state.seq, state.chain, state.end) if state.seq else START
 
 
 def current(log: Log, until: int | None = None, *, cold: bool = False) -> Playbook:
@@ -60,7 +60,7 @@ def current(log: Log, until: int | None = None, *, cold: bool = False) -> Playbo
     return checkpoints.playbook(log, until, whole=cold)
 
 
-def caught_up(read: Callable[[Mark], Iterator[RawBatch]], state: Playbook) -> Playbook:
+def caught_up(read: Callable[[Position], Iterator[RawBatch]], state: Playbook) -> Playbook:
     """Return a state folded on to the end of the ledger; anew where what it has folded was redacted or undone since."""
     rewrites = state.rewrites
     state = fold(PLAYBOOK, decode(read(mark_of(state))), state)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 

@@ -9,7 +9,7 @@ from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, NewerLedgerError
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
-from tallybook.ledger.line import Draft, first_seq, head_field, key_of
+from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import read_at
 
@@ -71,7 +71,7 @@ def record(
     log = open_log(project.ledger)
     try:
         with log.transaction(HOOK_WAIT_MS) as transaction:
-            if not_after[0] and _has_recent(log.log_file, transaction.mark.offset, *not_after):
+            if not_after[0] and _has_recent(log.log_file, transaction.position.offset, *not_after):
                 return False
             return transaction.append(drafts, by, key) is not None
     except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
@@ -93,7 +93,7 @@ def _has_recent(path: StrPath, end: int, beginning: str, time_us: int) -> bool:
         for line in _lines_before(fd, end):
             if head_field(line, b"at") < since:
                 return False
-            if key_of(line).startswith(beginning):
+            if batch_key(line).startswith(beginning):
                 return True
     finally:
         os.close(fd)
@@ -109,11 +109,11 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
     head = log.read_head()
     if head is None:
         return False
-    if (head.mark.seq, head.mark.chain) == (seq, chain):
+    if (head.position.seq, head.position.chain) == (seq, chain):
         return True
     fd = disk.open_file(log.log_file, write=False)
     try:
-        for line in _lines_before(fd, head.mark.offset):
+        for line in _lines_before(fd, head.position.offset):
             found = first_seq(line)
             if 1 <= found <= seq:
                 return True

@@ -126,7 +126,7 @@ def note(project: AnyProject, error: Exception) -> None:
     """Keep what went wrong for ``doctor``, in place of what went wrong before."""
     if os.path.isdir(project.ledger):
         what = f"{clock.utc_now().at[:16]} {type(error).__name__}: {error}"
-        disk.store(os.path.join(project.ledger, NOTE), what.encode("utf-8", "replace"))
+        disk.replace_cache_file(os.path.join(project.ledger, NOTE), what.encode("utf-8", "replace"))
 
 
 def handle(payload: Payload) -> str:
@@ -237,7 +237,7 @@ def _has_playbook(payload: Payload, marker: str) -> bool:
         if payload.source == "resume":
             with suppress(OSError, TallybookError):
                 disk.make_folder(folder, durable=False)
-                disk.store(resumed, name.encode())
+                disk.replace_cache_file(resumed, name.encode())
         return told and payload.source != "compact"
     if not os.path.exists(resumed):
         return told

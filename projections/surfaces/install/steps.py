@@ -71,7 +71,7 @@ def take(step: Step) -> None:
                 step.path.parent.rmdir()
         return
     disk.make_folder(step.path.parent)
-    disk.replace_file(step.path, step.after, still=lambda: _still(step))
+    disk.replace_file(step.path, step.after, may_replace=lambda: _still(step))
 
 
 def _still(step: Step) -> bool:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from tallybook.ledger.errors import OutcomeUnknownError as OutcomeUnknownError
     from tallybook.ledger.errors import TallybookError as TallybookError
     from tallybook.ledger.errors import UnknownPointError as UnknownPointError
-    from tallybook.ledger.recorded import Batch as Batch
-    from tallybook.ledger.recorded import By as By
-    from tallybook.ledger.recorded import Recorded as Recorded
+    from tallybook.ledger.records import Author as Author
+    from tallybook.ledger.records import Batch as Batch
+    from tallybook.ledger.records import EventRecord as EventRecord
     from tallybook.ledger.storage.redacted_digests import RedactedTextError as RedactedTextError
     from tallybook.projections.fold import State as State
     from tallybook.projections.fold import View as View
@@ -40,7 +40,7 @@ _MODULES = {
         "TallybookError",
         "UnknownPointError",
     ),
-    "tallybook.ledger.recorded": ("Batch", "By", "Recorded"),
+    "tallybook.ledger.records": ("Author", "Batch", "EventRecord"),
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),
     "tallybook.projections.fold": ("State", "View"),
     "tallybook.projections.surfaces.history.entry_story": ("SeveralPointsError",),

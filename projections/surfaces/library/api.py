@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from tallybook.ledger.errors import UnknownPointError
 from tallybook.ledger.events import KeyPoint as Entry
-from tallybook.ledger.recorded import By
+from tallybook.ledger.records import Author
 from tallybook.projections.event_rows import Wanted, by_json
 from tallybook.projections.fold import State
 from tallybook.projections.surfaces import commands
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     import os
 
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.fold import View
     from tallybook.projections.surfaces.writing.curation import UndoResult
     from tallybook.projections.surfaces.writing.record import Outcome
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 __all__ = ["Entry", "Ledger", "open"]
 
 S = TypeVar("S", bound=State)
-_AGENT: Final = By("agent")
+_AGENT: Final = Author("agent")
 
 
-def open(project: str | os.PathLike[str] | None = None, *, by: By = _AGENT) -> Ledger:  # noqa: A001 - as in `dbm.open`
+def open(project: str | os.PathLike[str] | None = None, *, by: Author = _AGENT) -> Ledger:  # noqa: A001 - as in `dbm.open`
     """Return the ledger of a project; nothing is created before the first write.
 
     Args:
@@ -53,7 +53,7 @@ class Ledger:
         by: Who records.
     """
 
-    def __init__(self, project: Project, by: By = _AGENT) -> None:
+    def __init__(self, project: Project, by: Author = _AGENT) -> None:
         """Take the project and who records; `open` finds the project."""
         self.project = project
         self.by = by
@@ -130,7 +130,7 @@ class Ledger:
         kinds: Iterable[str] = (),
         since: int = 0,
         until: int | None = None,
-    ) -> Iterator[Recorded]:
+    ) -> Iterator[EventRecord]:
         """Yield the events of the ledger in order, undone ones included.
 
         Args:

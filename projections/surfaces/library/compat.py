@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import warnings
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions.update import Refused
+from tallybook.ledger.decisions.update import RefusedText
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import ReflectionCompleted
 from tallybook.ledger.names import generate_keypoint_name
@@ -210,7 +210,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
 def _leave_out(playbook: LoadedPlaybook, report: record.Report) -> None:
     """Let a dict show what the ledger has in the place of texts that were refused because they were redacted."""
     ignored = [one for outcome in report.outcomes for one in outcome.ignored]
-    refused = {one.name: one for one in ignored if isinstance(one, Refused) and one.name is not None}
+    refused = {one.name: one for one in ignored if isinstance(one, RefusedText) and one.name is not None}
     if not refused or report.state is None:
         return
     standing = report.state.points

@@ -193,7 +193,7 @@ def _moment(at: str) -> str | None:
     text = at.removesuffix("Z")
     text = f"{text if '.' in text else text + '.'}{'0' * 6}"
     try:
-        return clock.moment(clock.unix_us(f"{text[:26]}Z")).at if at.endswith("Z") else None
+        return clock.moment(clock.to_unix_us(f"{text[:26]}Z")).at if at.endswith("Z") else None
     except (ValueError, OverflowError, OSError):
         return None
 

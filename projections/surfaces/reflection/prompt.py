@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shown_key
+from tallybook.ledger.decisions.update import FIELDS, UNKNOWN_KEY, shorten_key
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS, PointNoted
@@ -157,7 +157,7 @@ def judged(value: Any) -> Judged:
             words = shortened(secrets.mask(inject.one_line(quote)).text, QUOTE_CHARS)
             notes.append(PointNoted(name, f"{rating}: “{words}”"))
     ratings = [{"name": one["name"], "rating": one["rating"]} for one in evaluations]
-    unknown = tuple(f"{secrets.mask(shown_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
+    unknown = tuple(f"{secrets.mask(shorten_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
     return Judged({"new_key_points": texts, "evaluations": ratings}, tuple(notes), unknown)
 
 

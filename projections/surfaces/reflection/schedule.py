@@ -81,7 +81,7 @@ def next_try_us(failure: Failure) -> int | None:
     if failure.tries >= MAX_TRIES:
         return None
     wait_s: int = min(FIRST_WAIT_S * 2 ** (failure.tries - 1), MAX_WAIT_S)
-    return clock.unix_us(failure.at) + wait_s * clock.MICROSECONDS
+    return clock.to_unix_us(failure.at) + wait_s * clock.MICROSECONDS
 
 
 def is_given_up(session: Session, rater: str) -> bool:

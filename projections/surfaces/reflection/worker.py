@@ -175,7 +175,7 @@ def _settle(desk: _Desk) -> None:
         with suppress(OSError, CannotWriteError):
             marker = desk.project.ledger / MARKS / SETTLED
             disk.make_folder(marker.parent, durable=False)
-            disk.store(marker, rater.encode())
+            disk.replace_cache_file(marker, rater.encode())
             _tidy(marker.parent)
 
 

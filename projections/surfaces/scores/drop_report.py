@@ -92,7 +92,7 @@ def leads_between(project: Project, times: tuple[str, str], when: When | None = 
     read = open_log(project).read if when is None else when.read
     known = read() if when is None else takewhile(lambda raw: raw.last <= when.seq, read())
     # As-of a time is the largest number recorded by then, also where the clock ran back meanwhile.
-    seq = max((raw.last for raw in known if raw.mark.at <= until), default=0)
+    seq = max((raw.last for raw in known if raw.position.at <= until), default=0)
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)
 
 

@@ -15,7 +15,7 @@ import attrs
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, EventsVoided
-from tallybook.ledger.line import Mark
+from tallybook.ledger.line import Position
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.scores.reports import score_files
 from tallybook.projections.scores.session_inputs import session_of
@@ -65,7 +65,7 @@ class _Stamp:
         paths: Every ``storage.path`` under which score files were written, the latest last.
     """
 
-    mark: Mark
+    mark: Position
     made_by: str
     paths: tuple[str, ...]
 
@@ -133,19 +133,19 @@ def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
         return Written(folder)
     if not project.ledger.exists():
         return Written(folder)
-    cache, lock = caches.find(project.ledger), project.ledger / LOCK
+    cache, lock = caches.find_folder(project.ledger), project.ledger / LOCK
     fd = disk.open_file(lock, write=True, create=True)
     try:
         disk.lock(fd, lock, disk.LOCK_WAIT_MS)
         before, path = _stamp(cache), state.config.path
         paths = (*(one for one in (before.paths if before else _DEFAULT_PATHS) if one != path), path)
-        now = _Stamp(Mark(state.seq, state.chain, state.end), _made_by(state), paths)
+        now = _Stamp(Position(state.seq, state.chain, state.end), _made_by(state), paths)
         since = None if before is None or anew or not folder.exists() else _since(project, state, before, now)
         done = Written(folder) if since == frozenset() else _write(folder, state, since)
         if cache is not None and (before is None or since is None or before.mark.seq < now.mark.seq):
             with suppress(CannotWriteError):
-                caches.make(cache, project.ledger)
-                disk.store(Path(cache, "score-files"), _stamp_bytes(now))
+                caches.make_folder(cache, project.ledger)
+                disk.replace_cache_file(Path(cache, "score-files"), _stamp_bytes(now))
     finally:
         os.close(fd)
     return attrs.evolve(done, former=tuple(_former(project, paths))) if since is None else done
@@ -186,7 +186,7 @@ def _stamp(cache: str | None) -> _Stamp | None:
     match fields:
         case [seq, chain, end, made_by, paths] if seq.isdecimal() and end.isdecimal():
             with suppress(ValueError):
-                return _Stamp(Mark(int(seq), chain, int(end)), made_by, tuple(json.loads(bytes.fromhex(paths))))
+                return _Stamp(Position(int(seq), chain, int(end)), made_by, tuple(json.loads(bytes.fromhex(paths))))
     return None
 
 

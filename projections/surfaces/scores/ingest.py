@@ -182,13 +182,13 @@ def _pieces(source: Iterable[Item | Problem], defaults: Defaults, fed: Fed, conf
         if isinstance(item, Problem):
             fed.note(item)
             continue
-        said = intake.completed(item.value, defaults.session, defaults.component)
-        taken = intake.take(said)
+        said = intake.fill_defaults(item.value, defaults.session, defaults.component)
+        taken = intake.read_object(said)
         for message in taken.problems:
             fed.note(Problem(item.place, message))
         if config is not None:
             fed.unscored.update(why for event in taken.events for why in unknown_parts(config, event))
-        key = intake.key_of(said) if taken.when is not None else _numbered(said, item.file, seen)
+        key = intake.idempotency_key(said) if taken.when is not None else _numbered(said, item.file, seen)
         rater = "import" if item.file else taken.rater
         events = taken.events
         if rater != "human":
@@ -203,9 +203,9 @@ def _numbered(said: dict[str, Any], file: str, seen: Counter[int]) -> str | None
     if not file:
         return None
     # A number takes less room than a text, and a file may have a million of them.
-    like = int(intake.key_of(said, file)[-_SEEN_CHARS:], 16)
+    like = int(intake.idempotency_key(said, file)[-_SEEN_CHARS:], 16)
     before, seen[like] = seen[like], seen[like] + 1
-    return intake.key_of(said, file, before)
+    return intake.idempotency_key(said, file, before)
 
 
 def _screened(event: Any, said: dict[str, Any], place: str, fed: Fed) -> Event:
@@ -215,7 +215,9 @@ def _screened(event: Any, said: dict[str, Any], place: str, fed: Fed) -> Event:
     masked, notes = secrets.mask_value(place, said if whole else getattr(event, field, None))
     for problem in notes:
         fed.note(problem)
-    changed: Event = attrs.evolve(event, **{field: intake.original(masked) if whole else masked}) if notes else event
+    changed: Event = (
+        attrs.evolve(event, **{field: intake.encode_original(masked) if whole else masked}) if notes else event
+    )
     return changed
 
 

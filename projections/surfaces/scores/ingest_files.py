@@ -15,7 +15,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 import zlib
 
-from tallybook.ledger.encoding.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_deep
+from tallybook.ledger.encoding.strict_json import MAX_DEPTH, MAX_PAYLOAD_BYTES, is_too_deep
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import MAX_INT
 from tallybook.ledger.storage.disk import reason
@@ -175,7 +175,7 @@ def _values(data: bytes) -> tuple[list[Any], str]:
         end = 0
         while end < len(text) or not values:
             value, end = _DECODER.raw_decode(text, end)
-            if is_deep(value):
+            if is_too_deep(value):
                 return values, _DEEP
             values.append(value)
             while text[end : end + 1] in _BLANKS:

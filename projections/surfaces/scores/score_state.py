@@ -17,7 +17,7 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
-from tallybook.ledger.line import START, Mark
+from tallybook.ledger.line import START, Position
 from tallybook.ledger.storage import caches
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.playbook_health import ADVICE, is_measured
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
-    from tallybook.ledger.recorded import Batch
+    from tallybook.ledger.records import Batch
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.scores.session_inputs import Session
     from tallybook.projections.scores.view import Scores, Shelf
@@ -57,8 +57,8 @@ class _Question:
     config: Config
     log: Log
     moment: Moment | None
-    before: Mark = START
-    last: Mark = START
+    before: Position = START
+    last: Position = START
 
     @property
     def until(self) -> int | None:
@@ -70,14 +70,14 @@ class _Question:
         self.before = self.last = START
         return decode(self._noted(self.log.read() if self.moment is None else self.moment.read()))
 
-    def behind(self, mark: Mark) -> Iterator[Batch]:
+    def behind(self, mark: Position) -> Iterator[Batch]:
         """Yield history behind a place."""
         self.before = self.last = mark
         return decode(self._noted(self.log.read(mark)))
 
     def _noted(self, batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
         for raw in batches:
-            self.before, self.last = self.last, Mark(raw.last, raw.chain, raw.end)
+            self.before, self.last = self.last, Position(raw.last, raw.chain, raw.end)
             yield raw
 
 
@@ -145,7 +145,7 @@ def _stored(question: _Question) -> Scores:
     from tallybook.projections.surfaces.scores.cache import store
 
     folder = _folder(question)
-    caches.make(folder, question.project.ledger)
+    caches.make_folder(folder, question.project.ledger)
     with store.writing(folder):
         try:
             database = store.opened_to_write(folder)
@@ -163,7 +163,7 @@ def _folder(question: _Question) -> Path:
     Raises:
         CannotWriteError: This user has none for this ledger.
     """
-    folder = caches.find(question.project.ledger)
+    folder = caches.find_folder(question.project.ledger)
     if folder is None:
         raise CannotWriteError("cache", "there is no folder for it")
     return Path(folder)

@@ -38,7 +38,7 @@ def remove_former(ledger: Path) -> None:
 
 def sweep(ledger: Path) -> None:
     """Remove, once a day, the caches of ledgers that are gone, and those that were not used for 30 days."""
-    folder = caches.find(ledger)
+    folder = caches.find_folder(ledger)
     if folder is not None:
         with suppress(OSError):
             _sweep(Path(folder).parent.parent)

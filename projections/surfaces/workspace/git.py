@@ -14,7 +14,7 @@ import attrs
 from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.line import START
-from tallybook.ledger.reading import recover
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.log_ends import check_format
@@ -139,7 +139,7 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
     with tempfile.TemporaryFile() as file:
         ask(project.root, "cat-file", "blob", blob, into=file)
         check_format(file.fileno(), project.ledger / LOG_NAME)
-        yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.owed_ids(project.ledger))
+        yield Copy(file.fileno(), os.fstat(file.fileno()).st_size, redaction.pending_ids(project.ledger))
 
 
 def _blob(commit: Commit, project: Project) -> str | None:
@@ -175,7 +175,7 @@ class Copy:
         """
         scan = Scan(self.fd, START, self.size, LOG_NAME, gone)
         yield from scan
-        if scan.stop is not None and not recover.is_unclean(self.fd, scan.stop, None, self.size):
+        if scan.stop is not None and not recovery.is_unclean(self.fd, scan.stop, None, self.size):
             raise ValueError(f"is damaged: {scan.stop.problem}")
-        if self.size and not scan.mark.seq:
+        if self.size and not scan.position.seq:
             raise ValueError("is none that Tallybook wrote")

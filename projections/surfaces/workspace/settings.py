@@ -247,7 +247,7 @@ def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 def _cache_file(project: AnyProject, paths: Sequence[str]) -> str | None:
     """Return the file that keeps what was found in these; None where there is no cache folder to keep it in."""
     with suppress(OSError, TallybookError):
-        folder = caches.find(project.ledger)
+        folder = caches.find_folder(project.ledger)
         if folder is not None:
             digest = sha256("\n".join(paths).encode("utf-8", "surrogatepass")).hexdigest()[:32]
             return os.path.join(folder, f"settings-{digest}.json")
@@ -272,5 +272,5 @@ def _store_cached(project: AnyProject, cache: str, places: Sequence[tuple[str, i
     """Write the cache; where that fails the files are read again next time."""
     text = dumps({"files": places, "values": settings._asdict()})
     with suppress(OSError, TallybookError):
-        caches.make(os.path.dirname(cache), project.ledger)
-        disk.store(cache, text.encode("utf-8", "surrogatepass"))
+        caches.make_folder(os.path.dirname(cache), project.ledger)
+        disk.replace_cache_file(cache, text.encode("utf-8", "surrogatepass"))

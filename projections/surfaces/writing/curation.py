@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Wish, reason_fault
+from tallybook.ledger.decisions.curation import MAX_REASON_CHARS, Curation, reason_fault
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, NothingToDoError
 from tallybook.ledger.events import (
@@ -37,7 +37,7 @@ from tallybook.projections.undo import VOIDABLE, Voided, history
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
 
@@ -69,7 +69,7 @@ class UndoResult:
         return _command(self.outcome.seq_from)
 
 
-def curate(project: Project, what: Wish, by: Mapping[str, str]) -> Outcome:
+def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
     """Record what a person wants to become of an entry.
 
     Raises:
@@ -143,14 +143,14 @@ def _command(seq: int | None) -> str:
     return f"tallybook undo {seq}"
 
 
-def _undoable(batch: Batch) -> list[Recorded]:
+def _undoable(batch: Batch) -> list[EventRecord]:
     """Return what of a batch can be undone and is not; an undo is undone by its number alone."""
     return [record for record in batch.records if type(record.event) in _UNDOABLE]
 
 
-def _records_of(batches: Iterator[Batch], session: str) -> list[Recorded]:
+def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
     """Return what of a session can be undone."""
-    said = [record for batch in batches if batch.may_say(session) for record in batch.records]
+    said = [record for batch in batches if batch.may_contain_text(session) for record in batch.records]
     own = [record for record in said if record.by.session == session]
     records = [record for record in own if type(record.event) in _UNDOABLE]
     if not records:
@@ -161,7 +161,7 @@ def _records_of(batches: Iterator[Batch], session: str) -> list[Recorded]:
     return records
 
 
-def _last_change(batches: Iterator[Batch]) -> list[Recorded]:
+def _last_change(batches: Iterator[Batch]) -> list[EventRecord]:
     """Return what can be undone of the last batch that changed the playbook or a score."""
     playbook = PLAYBOOK.start()
     last = before = candidate = None
@@ -232,18 +232,18 @@ def _is_of_entry(event: object) -> bool:
     return KIND_OF[type(event)].startswith("point.")
 
 
-def _named(batches: Iterator[Batch], target: str) -> list[Recorded]:
+def _named(batches: Iterator[Batch], target: str) -> list[EventRecord]:
     """Return what an event's number or id stands for: an event about an entry for itself, any other for its batch."""
     number, end = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
     for batch in batches:
-        may_be, end = end < number <= batch.last or batch.may_hold({target}), batch.last
+        may_be, end = end < number <= batch.last or batch.may_contain_ids({target}), batch.last
         for record in batch.records if may_be else ():
             if target in {str(record.seq), record.id}:
                 return _whole(record, batch)
     raise BadInputError(f"event {target}", "is not in the ledger", "`tallybook log` shows the numbers")
 
 
-def _whole(record: Recorded, batch: Batch) -> list[Recorded]:
+def _whole(record: EventRecord, batch: Batch) -> list[EventRecord]:
     if isinstance(record.event, Voided):
         by = record.event.by.seq
         raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by)}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.decisions.update import (
-    Known,
+    PlaybookFacts,
     decide_extraction,
     rating_fault,
     read_extraction,
@@ -18,7 +18,7 @@ from tallybook.ledger.decisions.update import (
 )
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import KeyPoint, PointAdded, PointRated
-from tallybook.ledger.names import STAMP, number_of, usable_name
+from tallybook.ledger.names import STAMP, is_usable_name, parse_number
 from tallybook.projections.playbook import render
 from tallybook.projections.playbook.entry_state import rated
 from tallybook.projections.playbook.prune import SPEC_POLICY
@@ -76,7 +76,7 @@ class LoadedPlaybook(dict[str, Any]):
         rated = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
         said = copy.deepcopy({"new_key_points": fresh, "evaluations": rated})
         self.base = apply_extraction(self.base, said, self.decided, 0, names)[0]
-        self.high_water = max([self.high_water, *(number_of(name) or 0 for name in names.values())])
+        self.high_water = max([self.high_water, *(parse_number(name) or 0 for name in names.values())])
         # Its own key, so that an update that was spooled and is saved again counts once.
         self.updates.append((said, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
 
@@ -94,9 +94,9 @@ def apply_extraction(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]], dict[str, str]]:
     """Return the entries that stay, those that are pruned, and the names given to new texts."""
     points = {entry["name"]: _point(entry) for entry in entries}
-    highest = max((number_of(name) or 0 for name in points), default=0)
+    highest = max((parse_number(name) or 0 for name in points), default=0)
     extraction = read_extraction(payload, "extraction_result")
-    decision = decide_extraction(extraction, Known(points, max(highest, high_water), points.keys()), wishes)
+    decision = decide_extraction(extraction, PlaybookFacts(points, max(highest, high_water), points.keys()), wishes)
     by_name = {entry["name"]: entry for entry in entries}
     names: dict[str, str] = {}
     for event in decision.events:
@@ -122,7 +122,7 @@ def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
     """Return a dict's entries, read as a file's would be where a program left them in another shape."""
     try:
         points = read_points(entries, "key_points")
-        if len({point.name for point in points}) == len(points) and all(usable_name(point.name) for point in points):
+        if len({point.name for point in points}) == len(points) and all(is_usable_name(point.name) for point in points):
             return points
     except BadInputError:
         pass

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions.curation import Wish
-from tallybook.ledger.decisions.update import Decision, Refused
+from tallybook.ledger.decisions.curation import Curation
+from tallybook.ledger.decisions.update import Decision, RefusedText
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
 from tallybook.ledger.events import PlaybookUpdated, PointRated, PointRestored
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.decisions.update import Ignored
+    from tallybook.ledger.decisions.update import IgnoredItem
     from tallybook.ledger.events import Event, KeyPoint
     from tallybook.ledger.log import Transaction
     from tallybook.ledger.storage.redacted_digests import Redactions
@@ -73,7 +73,7 @@ class Outcome:
     seq_to: int | None = None
     added: tuple[str, ...] = ()
     pruned: tuple[str, ...] = ()
-    ignored: tuple[Ignored, ...] = ()
+    ignored: tuple[IgnoredItem, ...] = ()
     spooled: bool = False
     repeated: bool = False
     rated: tuple[KeyPoint, ...] = ()
@@ -124,7 +124,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
     with closing(open_for_append(project)) as log:
         if not begin and not log.exists() and _begins_nothing(project, log, requests):
             return Report((), current(log), playbook_file.Found(), masked)
-        if redaction.owed(log.folder) is not None:
+        if redaction.read_pending(log.folder) is not None:
             from tallybook.projections.surfaces.writing import redaction_finish
 
             # Where it cannot be finished now, readers go on taking the texts for gone.
@@ -141,7 +141,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
             return Report(
                 _spool(project, log, requests, state) if requests else (), None, playbook_file.Found(), masked
             )
-        spool.done(waiting)
+        spool.remove_files(waiting)
         try:
             _render(project, log, report.state or state, report.found)
         except (TallybookError, OSError) as error:
@@ -159,8 +159,8 @@ def _begins_nothing(project: Project, log: JsonlLog, requests: Sequence[Request]
     Raises:
         TallybookError: A request about an entry is refused; what the transaction would find, without creating a file.
     """
-    wishes = [request.action for request in requests if isinstance(request.action, Wish | Rating)]
-    if (requests and not wishes) or spool.waiting(project.ledger) != ([], []):
+    wishes = [request.action for request in requests if isinstance(request.action, Curation | Rating)]
+    if (requests and not wishes) or spool.read_files(project.ledger) != ([], []):
         return False
     state = current(log)
     found = playbook_file.examine(project, state, log.read)
@@ -204,10 +204,10 @@ def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: 
 
 def _append(
     project: Project, log: JsonlLog, state: Playbook, requests: Sequence[Request]
-) -> tuple[Report, list[spool.Waiting]]:
+) -> tuple[Report, list[spool.SpoolFile]]:
     """Append under the lock: the file's changes, the spool, then the requests."""
     with log.transaction() as tx:
-        if (tx.mark.seq, tx.mark.chain) != (state.seq, state.chain):
+        if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = caught_up(tx.read, state)
         redacted = redacted_digests.load(log.folder)
         found = playbook_file.examine(project, state, tx.read)
@@ -221,10 +221,10 @@ def _append(
 
 def _take_in_spool(
     project: Project, tx: Transaction, state: Playbook, redacted: Redactions
-) -> tuple[list[spool.Waiting], list[Problem]]:
+) -> tuple[list[spool.SpoolFile], list[Problem]]:
     """Record what waits, each under its own id, so that it counts once even if its file outlives a crash."""
-    waiting, problems = spool.waiting(project.ledger)
-    taken: list[spool.Waiting] = []
+    waiting, problems = spool.read_files(project.ledger)
+    taken: list[spool.SpoolFile] = []
     for one in waiting:
         try:
             # Whoever spooled it may not have screened it.
@@ -235,7 +235,7 @@ def _take_in_spool(
             problems.append(Problem(f"spool/{one.name}", f"{error}; it stays there"))
         else:
             problems += masked
-            refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, Refused)]
+            refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, RefusedText)]
             problems += [Problem(f"spool/{one.name}: {part.item}", part.reason) for part in refused]
             taken.append(one)
     return taken, problems
@@ -246,7 +246,7 @@ def record_all(
     state: Playbook,
     requests: Sequence[Request],
     found: Found | None = None,
-    redacted: Redactions = redacted_digests.NONE,
+    redacted: Redactions = redacted_digests.NO_REDACTIONS,
 ) -> tuple[Outcome, ...]:
     """Record the requests of one sender in order; a name that one of them could not keep is known to the later ones."""
     outcomes = []
@@ -307,7 +307,7 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
         tuple(name for name in before if name not in state.points) if updated else (),
         decision.ignored,
         rated=tuple(state.points[name] for name in rated if name in state.points),
-        renamed=decision.renamed,
+        renamed=decision.new_names,
         events=decision.events,
     )
 
@@ -327,5 +327,5 @@ def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> N
         if playbook_file.render(project, state, found, log.now().at, catch_up):
             return
         report, waiting = _append(project, log, state, ())
-        spool.done(waiting)
+        spool.remove_files(waiting)
         found = report.found

@@ -19,7 +19,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import LogRecovered
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.line import FREE_MARK, covered
+from tallybook.ledger.line import FREE_MARK, chained_bytes
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.recorded import Recorded
+    from tallybook.ledger.records import EventRecord
     from tallybook.projections.surfaces.workspace.project import Project
 
 NOTHING = "nothing was redacted"
@@ -74,7 +74,7 @@ class RedactionResult:
         bodies: Sequence numbers of lines that hold it outside their free text, where it cannot be taken out.
     """
 
-    events: tuple[Recorded, ...]
+    events: tuple[EventRecord, ...]
     erased: Erasure
     bodies: tuple[int, ...]
 
@@ -113,10 +113,10 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
             events, bodies = _search(log, tx.read(), texts, target.event)
             if events:
                 _remember(log, target, events)
-            before = redaction.owed(log.folder) or redaction.Owed((), (), "", {})
+            before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
             ids = dict.fromkeys((*before.ids, *(one.id for one in events)))
             texts_owed = dict.fromkeys((*before.texts, *texts))
-            redaction.owe(log.folder, redaction.Owed(tuple(ids), tuple(texts_owed), reason, by))
+            redaction.write_pending(log.folder, redaction.PendingRedaction(tuple(ids), tuple(texts_owed), reason, by))
         erased = _finish(project, log)
         if not events and (erased.files or erased.stands):
             with log.transaction():
@@ -125,7 +125,7 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
     return _some(done, target)
 
 
-def _remember(log: JsonlLog, target: Target, events: Collection[Recorded]) -> None:
+def _remember(log: JsonlLog, target: Target, events: Collection[EventRecord]) -> None:
     """Note what is redacted, so that it does not come back; to be done under the ledger's lock."""
     texts = {one.id: codec.texts_of(one.event).values() for one in events}
     redacted_digests.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
@@ -200,27 +200,27 @@ def _texts(batches: Iterable[RawBatch], target: Target) -> tuple[str, ...]:
     raise BadInputError(f"event {target.event}", "is not in the ledger", "`tallybook log --json` shows each id and seq")
 
 
-def _every(batches: Iterable[RawBatch]) -> Iterator[Recorded]:
+def _every(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
     """Yield every event of the batches."""
     for batch in codec.decode(batches):
         yield from batch.records
 
 
-def _records(batches: Iterable[RawBatch]) -> Iterator[Recorded]:
+def _records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
     """Yield the events of the batches that have free text at all, or seal what may be text."""
     return _every(batch for batch in batches if FREE_MARK in batch.data or SEALS in batch.data)
 
 
 def _search(
     log: JsonlLog, batches: Iterable[RawBatch], texts: Collection[str], event: str | None
-) -> tuple[tuple[Recorded, ...], tuple[int, ...]]:
+) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
     """Return the events whose text holds one of these, the one that is meant, and the lines that hold one elsewhere."""
     wanted = overwrite_text.spellings(texts)
     written = [dumps(text)[1:-1].encode() for text in texts]
-    events: list[Recorded] = []
+    events: list[EventRecord] = []
     bodies: list[int] = []
     for raw in batches:
-        said = covered(raw.data)
+        said = chained_bytes(raw.data)
         if any(one in said for one in written):
             lines = said.split(b"\n")
             bodies += [raw.first + i for i, line in enumerate(lines) if any(one in line for one in written)]
@@ -235,5 +235,5 @@ def _search(
 def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) -> bool:
     """Say whether the text of an event, or the range that it seals, holds one of these forms."""
     if isinstance(event, LogRecovered):
-        return not raw.blotted and overwrite_text.in_range(log.path, event.begin, event.end, wanted)
+        return not raw.erased and overwrite_text.in_range(log.path, event.begin, event.end, wanted)
     return any(form in text for text in codec.texts_of(event).values() for form in wanted)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
-    from tallybook.ledger.storage.redaction import Owed
+    from tallybook.ledger.storage.redaction import PendingRedaction
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -53,7 +53,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
     Raises:
         TallybookError: The ledger is held, damaged, or could not be written.
     """
-    owed = redaction.owed(log.folder)
+    owed = redaction.read_pending(log.folder)
     if owed is None:
         return Erasure()
     _say(log, owed)
@@ -65,17 +65,17 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
         with log.transaction() as tx:
             redaction.erase(log.path, tx.read(), frozenset(owed.ids))
             # Another process may have finished it, and yet another may owe more since.
-            if not done.stands and redaction.owed(log.folder) == owed:
-                redaction.paid(log.folder)
+            if not done.stands and redaction.read_pending(log.folder) == owed:
+                redaction.remove_pending(log.folder)
     except (CannotWriteError, OutcomeUnknownError) as error:
         return attrs.evolve(done, stands=(*done.stands, str(error)))
     return done
 
 
-def _say(log: JsonlLog, owed: Owed) -> None:
+def _say(log: JsonlLog, owed: PendingRedaction) -> None:
     """Append ``event.redacted`` for each event that has none yet."""
     with log.transaction() as tx:
-        said = _said(batch for batch in tx.read() if redaction.redacted_by(batch))
+        said = _said(batch for batch in tx.read() if redaction.redacted_ids(batch))
         drafts = [codec.encode(EventRedacted(id_, owed.reason)) for id_ in owed.ids if id_ not in said]
         if drafts and (batch := tx.append(drafts, owed.by)) is not None:
             said |= _said([batch])
@@ -97,7 +97,7 @@ def _await_rendering(project: Project) -> None:
         LockHeldError: It takes too long.
     """
     ledger = project.ledger
-    cache = caches.find(ledger)
+    cache = caches.find_folder(ledger)
     stored = [path for path in (Path(cache, checkpoints.LOCK),) if path.exists()] if cache is not None else []
     for path in (ledger / "render.lock", *stored):
         fd = disk.open_file(path, write=True, create=True)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.decisions.curation import Wish, decide_wish
+from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.decisions.update import (
     Decision,
     Edit,
-    Known,
+    PlaybookFacts,
     decide_edit,
     decide_extraction,
     read_extraction,
@@ -26,8 +26,8 @@ from tallybook.ledger.events import EventsVoided, PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
 from tallybook.ledger.line import BY_FIELDS
-from tallybook.ledger.names import Naming, find_name
-from tallybook.ledger.storage.redacted_digests import NONE, RedactedTextError
+from tallybook.ledger.names import NameAssigner, find_name
+from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 from tallybook.projections.playbook.render import entry
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ class Facts:
     events: tuple[Event, ...]
 
 
-Action = Update | Rating | Change | Import | Wish | Undo | Facts
+Action = Update | Rating | Change | Import | Curation | Undo | Facts
 """What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
 
 
@@ -199,7 +199,7 @@ def _check_top(top: str) -> None:
 
 
 def decide(
-    action: Action, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NONE
+    action: Action, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NO_REDACTIONS
 ) -> Decision:
     """Decide what a request comes to, on the playbook as it stands under the lock.
 
@@ -217,27 +217,27 @@ def decide(
     renamed = renamed or {}
     if isinstance(action, Rating):
         action = update_of(action, state)
-    known = Known(
+    known = PlaybookFacts(
         state.points, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
     )
     if isinstance(action, Facts):
-        return Decision(redactions.without_notes(action.events))
-    if isinstance(action, Undo | Wish) and (why := redactions.refusal(action.reason)) is not None:
+        return Decision(redactions.filter_notes(action.events))
+    if isinstance(action, Undo | Curation) and (why := redactions.refusal(action.reason)) is not None:
         raise RedactedTextError("--reason", why)
     if isinstance(action, Undo):
         # Without a session each event names as many ids as a line can hold.
         ids = [action.ids[begin : begin + _IDS_A_LINE] for begin in range(0, len(action.ids), _IDS_A_LINE)] or [()]
         return Decision(tuple(EventsVoided(some, action.session, action.reason) for some in ids))
-    if isinstance(action, Wish):
+    if isinstance(action, Curation):
         if (why := redactions.refusal(action.text)) is not None:
             raise RedactedTextError("TEXT", why)
-        return decide_wish(action, known)
+        return decide_curation(action, known)
     if isinstance(action, Import):
-        legacy, refused = redactions.without_redacted(_fresh(action, state))
+        legacy, refused = redactions.filter_legacy(_fresh(action, state))
         return Decision(seeds.seed_events(legacy), refused)
     if isinstance(action, Update):
         decision = decide_extraction(read_extraction(action.payload), known, action.names, renamed)
-        return attrs.evolve(decision, events=(*redactions.without_notes(action.facts), *decision.events))
+        return attrs.evolve(decision, events=(*redactions.filter_notes(action.facts), *decision.events))
     base = {renamed.get(point.name, point.name): point for point in action.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
@@ -276,11 +276,11 @@ def _fresh(action: Import, state: Playbook) -> Any:
 
 def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
     """Give new names to entries whose names were used in this ledger before: a name means one entry for ever."""
-    naming = Naming({*state.used, *(item.point.name for item in items)})
+    naming = NameAssigner({*state.used, *(item.point.name for item in items)})
     naming.highest = state.high_water
-    naming.given = set(state.used)
+    naming.used = set(state.used)
     return tuple(
-        attrs.evolve(item, point=attrs.evolve(item.point, name=naming.give(item.point.name))) for item in items
+        attrs.evolve(item, point=attrs.evolve(item.point, name=naming.assign(item.point.name))) for item in items
     )
 
 
@@ -350,7 +350,7 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
 def _check_moment(when: Any) -> None:
     """Refuse what the ledger would not write as a moment: it would stand on the line as damage for ever."""
     try:
-        fits = isinstance(when, str) and clock.moment(clock.unix_us(when)).at == when
+        fits = isinstance(when, str) and clock.moment(clock.to_unix_us(when)).at == when
     except (ValueError, OverflowError, OSError):
         fits = False
     if not fits:

@@ -18,7 +18,7 @@ import warnings
 
 import attrs
 
-from tallybook.ledger.decisions.curation import Wish
+from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import PointNoted
 from tallybook.projections.surfaces.writing.requests import UNSCREENED, Facts, Request, Undo, Update
@@ -162,7 +162,7 @@ def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tup
             action = _mask_update(action, notes)
         elif isinstance(action, Facts):
             action = Facts(tuple(_mask_fact(event, notes) for event in action.events))
-        elif isinstance(action, Wish | Undo):
+        elif isinstance(action, Curation | Undo):
             action = _mask_words(action, notes)
         done.append(attrs.evolve(request, action=action))
     return tuple(done), tuple(notes)
@@ -186,7 +186,7 @@ def _mask_fact(event: Event, notes: list[Problem]) -> Event:
     return attrs.evolve(event, note=_mask_item(f"note on {event.name}", event.note, notes))
 
 
-def _mask_words(action: Wish | Undo, notes: list[Problem]) -> Wish | Undo:
+def _mask_words(action: Curation | Undo, notes: list[Problem]) -> Curation | Undo:
     """Return what a curator that is a model wants, with its text and its reason masked."""
     words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
     return attrs.evolve(action, **{field: _mask_item(field, text, notes) for field, text in words.items()})

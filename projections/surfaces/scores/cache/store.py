@@ -22,7 +22,7 @@ import msgspec
 from tallybook import projections
 from tallybook.ledger import kinds
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.line import Mark
+from tallybook.ledger.line import Position
 from tallybook.ledger.storage import disk
 from tallybook.projections import scores
 from tallybook.projections.scores.view import Scores
@@ -205,7 +205,7 @@ def _state(
     return Scores(config=config, sessions=sessions, days=Kept(), versions=Kept())
 
 
-def load(database: sqlite3.Connection, config: Config, *, writable: bool) -> tuple[Scores, Mark]:
+def load(database: sqlite3.Connection, config: Config, *, writable: bool) -> tuple[Scores, Position]:
     """Return the state that a cache holds, and the place before the last batch that it has folded.
 
     Raises:
@@ -226,7 +226,7 @@ def load(database: sqlite3.Connection, config: Config, *, writable: bool) -> tup
     state.seq, state.chain = told["seq"], told["chain"]
     state.days, state.versions = Kept(periods[_DAYS]), Kept(periods[_VERSIONS])
     rows.unpack_rest(told, state)
-    return state, Mark(*told["before"])
+    return state, Position(*told["before"])
 
 
 def _part(database: sqlite3.Connection, name: str) -> Any:
@@ -271,7 +271,7 @@ def _sum_of(periods: list[dict[bytes, bytes]]) -> int:
     return sum_
 
 
-def save(database: sqlite3.Connection, state: Scores, before: Mark) -> None:
+def save(database: sqlite3.Connection, state: Scores, before: Position) -> None:
     """Write what changed in a state, with the place that it is of.
 
     Args:

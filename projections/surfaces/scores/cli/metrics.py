@@ -32,7 +32,7 @@ def typed(words: Sequence[str]) -> Iterator[Item]:
     """
     pairs = [word.partition("=")[::2] for word in words]
     for name, value in pairs:
-        if not name or lenient.number(value) is None:
+        if not name or lenient.read_number(value) is None:
             hint = "give NAME=NUMBER, or true or false; there is no file of that name"
             raise BadInputError(f"{name}={value}", "is no metric", hint)
     if pairs:
@@ -51,7 +51,7 @@ def defaults(session: str | None, component: str | None) -> Defaults:
         BadInputError: One of them could not stand as it was given.
     """
     provenance_of({"session": session})
-    if component is not None and (not (name := lenient.name(component)) or name.startswith(lenient.DIGESTED)):
+    if component is not None and (not (name := lenient.read_name(component)) or name.startswith(lenient.DIGEST_PREFIX)):
         most = lenient.MAX_NAME_CHARS
         raise BadInputError("--component", f"expected 1 to {most} printable characters", "nothing was recorded")
     return Defaults(session or "", component or "")

@@ -92,7 +92,7 @@ def bring_up_to_date(project: Project, state: Scores) -> None:
 def ever_scored(project: Project) -> bool:
     """Say whether anything that is scored may have been recorded, without reading the ledger a second time."""
     log = open_log(project)
-    return any(log.may_hold(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
+    return any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
 
 
 def rebuilt(project: Project) -> Iterator[str]:

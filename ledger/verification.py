@@ -12,37 +12,37 @@ from tallybook.ledger import clock
 from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.encoding.header import head_form
+from tallybook.ledger.encoding.header import parse_head
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
-from tallybook.ledger.line import START, line_fault, lines_of, split_line
-from tallybook.ledger.reading import recover
+from tallybook.ledger.line import START, line_fault, split_line, split_lines
+from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.log_ends import check_format, fits
+from tallybook.ledger.storage.log_ends import check_format, has_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.line import Mark, RawBatch
-    from tallybook.ledger.recorded import Batch, Recorded
+    from tallybook.ledger.line import Position, RawBatch
+    from tallybook.ledger.records import Batch, EventRecord
     from tallybook.ledger.storage.head import Head
 
-_PROVEN_ENTRIES = 65_536
+_MAX_REMEMBERED = 65_536
 
 
 @attrs.frozen
-class Redaction:
+class RedactedText:
     """A text that was taken out of the ledger.
 
     Attributes:
         seq: The line whose text it was.
-        said: What took it: when, by whom, and why.
+        record: What took it: when, by whom, and why.
     """
 
     seq: int
-    said: Recorded
+    record: EventRecord
 
 
 @attrs.frozen
@@ -61,12 +61,12 @@ class Verdict:
     """
 
     events: int
-    head: Mark
+    head: Position
     problems: tuple[Problem, ...]
     notes: tuple[str, ...]
     unknown_kinds: dict[str, int]
     missing: tuple[tuple[int, int | None], ...] = ()
-    redacted: tuple[Redaction, ...] = ()
+    redacted: tuple[RedactedText, ...] = ()
 
     @property
     def ok(self) -> bool:
@@ -84,15 +84,15 @@ class _Findings:
     kinds: dict[str, int] = attrs.field(factory=dict)
     ids: set[str] = attrs.field(factory=set)
     keys: set[str] = attrs.field(factory=set)
-    proven: set[bytes] = attrs.field(factory=set)
-    raters: set[bytes] = attrs.field(factory=set)
-    is_strange: bool = False
+    canonical: set[bytes] = attrs.field(factory=set)
+    authors: set[bytes] = attrs.field(factory=set)
+    has_new_author: bool = False
     at: str = ""
-    gone: list[tuple[int, str]] = attrs.field(factory=list)
-    said: dict[str, Recorded] = attrs.field(factory=dict)
-    owed: frozenset[str] = frozenset()
+    erased: list[tuple[int, str]] = attrs.field(factory=list)
+    redactions: dict[str, EventRecord] = attrs.field(factory=dict)
+    pending: frozenset[str] = frozenset()
     expect: tuple[int, str] | None = None
-    good: Mark = START
+    position: Position = START
 
     def damaged(self, seq: int, message: str) -> None:
         """Note damage at a line that is there."""
@@ -115,41 +115,41 @@ def verify(
     Raises:
         NewerLedgerError: The ledger's format is from the future.
     """
-    before = redaction.owed_ids(log.folder), log.head()
-    verdict = _verified(log, progress, expect)
-    if verdict.problems and before != (redaction.owed_ids(log.folder), log.head()):
+    before = redaction.pending_ids(log.folder), log.head()
+    verdict = _verify_once(log, progress, expect)
+    if verdict.problems and before != (redaction.pending_ids(log.folder), log.head()):
         # A text that was blotted out while it was read is no damage.
-        verdict = _verified(log, progress, expect)
+        verdict = _verify_once(log, progress, expect)
     return verdict
 
 
-def _verified(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple[int, str] | None) -> Verdict:
+def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple[int, str] | None) -> Verdict:
     """Verify a ledger once, as it is read."""
     head = log.read_head()
     try:
         fd = disk.open_file(log.path, write=False)
     except FileNotFoundError:
-        lost = [recover.gone(log.path, head)] if head is not None and head.mark.offset else []
+        lost = [recovery.missing_log_problem(log.path, head)] if head is not None and head.position.offset else []
         if expect is not None and not lost:
             lost.append(Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]))
         return Verdict(0, START, tuple(lost), (), {})
     try:
-        findings = _Findings(expect=expect, owed=redaction.owed_ids(log.folder))
+        findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
         size = os.fstat(fd).st_size
-        proven = _watched(fd, size, head, findings, progress)
+        proven = _verify_bytes(fd, size, head, findings, progress)
         while True:
             try:
                 for batch in decode(proven):
-                    _look(batch, findings)
+                    _check_batch(batch, findings)
                 break
             except DamagedLedgerError as error:
                 # The batch that fits no class is passed over; those behind it are looked at all the same.
                 findings.problems += error.problems
-        _look_at_end(fd, head, size, findings)
-        _look_at_redactions(findings)
+        _check_head(fd, head, size, findings)
+        _check_redactions(findings)
         if redaction.is_foreign(log.folder):
-            findings.notes.append(f"{redaction.OWED} was not written on this machine and is ignored; delete it")
+            findings.notes.append(f"{redaction.PENDING_FILE} was not written on this machine and is ignored; delete it")
         if findings.expect is not None:
             seq, chain = findings.expect
             message = f"no batch that ends at seq {seq} has the chain {chain}, which was expected"
@@ -157,59 +157,61 @@ def _verified(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple
     finally:
         os.close(fd)
     return Verdict(
-        findings.good.seq,
-        findings.good,
+        findings.position.seq,
+        findings.position,
         tuple(findings.problems),
         tuple(findings.notes),
         findings.kinds,
         tuple(findings.missing),
-        tuple(Redaction(seq, findings.said[id_]) for seq, id_ in findings.gone if id_ in findings.said),
+        tuple(
+            RedactedText(seq, findings.redactions[id_]) for seq, id_ in findings.erased if id_ in findings.redactions
+        ),
     )
 
 
-def _watched(
+def _verify_bytes(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
 ) -> Iterator[RawBatch]:
     """Pass on each batch that proves itself, looking at what only its bytes tell, and note what does not."""
-    for found in survey(fd, START, size, LOG_NAME, findings.owed):
+    for found in survey(fd, START, size, LOG_NAME, findings.pending):
         if isinstance(found, Gap):
-            if recover.is_unclean(fd, found.stop, head, size):
-                left = size - found.stop.mark.offset
+            if recovery.is_unclean(fd, found.stop, head, size):
+                left = size - found.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return
             findings.problems.append(found.stop.problem)
             findings.missing.append(found.missing)
             continue
-        for index, line in enumerate(lines_of(found.data)):
-            _look_at_line(line, found, index, findings)
-        findings.gone += redaction.gone(found)
+        for index, line in enumerate(split_lines(found.data)):
+            _check_line(line, found, index, findings)
+        findings.erased += redaction.find_erased(found)
         if findings.expect == (found.last, found.chain):
             findings.expect = None
         yield found
         if not findings.problems:
-            findings.good = found.mark
+            findings.position = found.position
         progress(found.end, size)
 
 
-def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
+def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
     """Look at a line that its chain proves: is it one that a writer of this format would have written?"""
     seq, size = batch.first + index, batch.last - batch.first + 1
     head, what, free = split_line(line)
-    form = head_form(head)
+    form = parse_head(head)
     here = form is not None and (form.seq, form.part) == (seq, (index + 1, size)) and not (index and form.key)
     if form is None or not here or line_fault(line, seq) is not None:
         findings.damaged(seq, "its chain fits, but its head is not one that Tallybook writes here")
         return
     if not (
-        _is_proven(form.by, findings)
-        and _is_proven(what, findings)
+        _is_canonical(form.by, findings)
+        and _is_canonical(what, findings)
         and (free is None or free.startswith(redaction.NULL) or strict_json.is_canonical(free))
     ):
         findings.damaged(seq, "its chain fits, but it is not canonical JSON")
-    if form.by not in findings.raters:
-        findings.is_strange = True
-        if len(findings.raters) < _PROVEN_ENTRIES:
-            findings.raters.add(form.by)
+    if form.by not in findings.authors:
+        findings.has_new_author = True
+        if len(findings.authors) < _MAX_REMEMBERED:
+            findings.authors.add(form.by)
     if form.id in findings.ids:
         findings.damaged(seq, f"repeats the id {form.id}")
     findings.ids.add(form.id)
@@ -218,28 +220,28 @@ def _look_at_line(line: bytes, batch: RawBatch, index: int, findings: _Findings)
             findings.damaged(seq, f"repeats the key {form.key}")
         findings.keys.add(form.key)
     if form.at < findings.at:
-        back_s = (clock.unix_us(findings.at) - clock.unix_us(form.at)) // clock.MICROSECONDS
+        back_s = (clock.to_unix_us(findings.at) - clock.to_unix_us(form.at)) // clock.MICROSECONDS
         findings.notes.append(f"seq {seq}: the clock stood {back_s:,} s before the line above it")
     findings.at = form.at
 
 
-def _is_proven(value: bytes, findings: _Findings) -> bool:
+def _is_canonical(value: bytes, findings: _Findings) -> bool:
     """Say whether JSON that may come again is canonical, remembering what is."""
-    if value in findings.proven:
+    if value in findings.canonical:
         return True
     canonical = strict_json.is_canonical(value)
-    if canonical and len(findings.proven) < _PROVEN_ENTRIES:
-        findings.proven.add(value)
+    if canonical and len(findings.canonical) < _MAX_REMEMBERED:
+        findings.canonical.add(value)
     return canonical
 
 
-def _look(batch: Batch, findings: _Findings) -> None:
+def _check_batch(batch: Batch, findings: _Findings) -> None:
     """Look at what a batch says; where a rater speaks for the first time, whether he fits his class."""
-    strange, findings.is_strange = findings.is_strange, False
+    strange, findings.has_new_author = findings.has_new_author, False
     if strange or EventRedacted in map(type, batch.events):
         # Its heads are decoded for that, and were looked at by their form already.
         said = ((record.event, record) for record in batch.records)
-        findings.said.update((event.id, record) for event, record in said if isinstance(event, EventRedacted))
+        findings.redactions.update((event.id, record) for event, record in said if isinstance(event, EventRedacted))
     for event in batch.events:
         if isinstance(event, UnknownEvent):
             kind = f"{event.kind}/{event.v}"
@@ -249,28 +251,28 @@ def _look(batch: Batch, findings: _Findings) -> None:
             findings.notes.append(f"{span} were sealed unread")
 
 
-def _look_at_redactions(findings: _Findings) -> None:
+def _check_redactions(findings: _Findings) -> None:
     """Judge whether every text that is gone was redacted, and whether every redaction is done."""
-    explained = {*findings.said, *findings.owed}
-    findings.problems += redaction.unexplained(findings.gone, explained, LOG_NAME)
+    explained = {*findings.redactions, *findings.pending}
+    findings.problems += redaction.find_unexplained(findings.erased, explained, LOG_NAME)
     findings.problems.sort(key=lambda problem: problem.seq or 0)
-    if findings.owed:
-        number = len(findings.owed)
+    if findings.pending:
+        number = len(findings.pending)
         what = "a redaction of one text was" if number == 1 else f"a redaction of {number} texts was"
         findings.notes.append(f"{what} begun and not finished; the next command that writes goes on")
-    stands = findings.said.keys() - {id_ for _, id_ in findings.gone}
+    stands = findings.redactions.keys() - {id_ for _, id_ in findings.erased}
     findings.notes += [f"the text of event {id_} was redacted, and stands again" for id_ in sorted(stands)]
 
 
-def _look_at_end(fd: int, head: Head | None, size: int, findings: _Findings) -> None:
+def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> None:
     """Judge whether the head fits."""
     if head is None:
         if size:
             findings.notes.append("there is no head, so a missing end would not be noticed")
-    elif size < head.mark.offset:
-        findings.problems.append(recover.truncated(LOG_NAME, fd, size, head).problems[0])
-    elif not findings.problems and not fits(fd, head.mark):
-        findings.problems.append(recover.another(LOG_NAME, head))
+    elif size < head.position.offset:
+        findings.problems.append(recovery.truncated_error(LOG_NAME, fd, size, head).problems[0])
+    elif not findings.problems and not has_position(fd, head.position):
+        findings.problems.append(recovery.other_log_problem(LOG_NAME, head))
 
 
 def salvage(log: JsonlLog) -> Iterator[Batch]:
@@ -279,14 +281,14 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
     Raises:
         FileNotFoundError: There is no log.
     """
-    for batch in proven(log):
+    for batch in read_verified(log):
         # A head that cannot be read would come to light only with whoever asks for it.
         with contextlib.suppress(DamagedLedgerError):
             _ = batch.records
             yield batch
 
 
-def proven(log: JsonlLog) -> Iterator[Batch]:
+def read_verified(log: JsonlLog) -> Iterator[Batch]:
     """Yield the same, where nobody looked at the heads: one that cannot be read is told to whoever asks for it.
 
     Raises:
@@ -294,7 +296,7 @@ def proven(log: JsonlLog) -> Iterator[Batch]:
     """
     fd = disk.open_file(log.path, write=False)
     try:
-        whole = _whole(fd, log)
+        whole = _verified_batches(fd, log)
         while True:
             # A batch that fits no class is passed over, and what stands behind it goes on.
             with contextlib.suppress(DamagedLedgerError):
@@ -304,11 +306,11 @@ def proven(log: JsonlLog) -> Iterator[Batch]:
         os.close(fd)
 
 
-def _whole(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
+def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     """Yield what proves itself, up to a torn end."""
     size, head = os.fstat(fd).st_size, log.read_head()
-    for found in survey(fd, START, size, LOG_NAME, redaction.owed_ids(log.folder)):
+    for found in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
         if not isinstance(found, Gap):
             yield found
-        elif recover.is_unclean(fd, found.stop, head, size):
+        elif recovery.is_unclean(fd, found.stop, head, size):
             return

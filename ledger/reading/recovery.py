@@ -19,16 +19,16 @@ from tallybook.ledger.line import (
     CHAIN_TAIL_BYTES,
     START,
     Draft,
-    Mark,
+    Position,
     RawBatch,
     Stamp,
     frame,
 )
-from tallybook.ledger.reading.damage import DamageIndex, Range
-from tallybook.ledger.reading.scan import Scan, Stop, last_batch_end
+from tallybook.ledger.reading.damage import ByteRange, DamageIndex
+from tallybook.ledger.reading.scan import Scan, Stop, find_last_batch_end
 from tallybook.ledger.storage import caches, disk, idempotency, redaction
 from tallybook.ledger.storage.head import NO_HEAD, Head
-from tallybook.ledger.storage.log_ends import fits, read_at
+from tallybook.ledger.storage.log_ends import has_position, read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,31 +47,31 @@ class Tail(NamedTuple):
     """What the end of a log looks like.
 
     Attributes:
-        mark: The place behind the last good batch.
+        position: The position after the last good batch.
         stop: What lies behind it, None where the file ends there.
     """
 
-    mark: Mark
+    position: Position
     stop: Stop | None
 
 
-def truncated(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
+def truncated_error(source: str, fd: int, size: int, head: Head) -> DamagedLedgerError:
     """Return the error for a file that ends before its acknowledged end."""
-    seq, line = head.mark.seq, DamageIndex(fd, size).line_number(size)
-    lost = head.mark.offset - size
+    seq, line = head.position.seq, DamageIndex(fd, size).line_number(size)
+    lost = head.position.offset - size
     message = f"ends {lost:,} bytes before its acknowledged end at seq {seq}"
     return DamagedLedgerError([Problem(f"{source}:{line}", message, seq, line)])
 
 
-def another(source: str, head: Head) -> Problem:
+def other_log_problem(source: str, head: Head) -> Problem:
     """Return the problem of a file that verifies and does not end where bytes of it were acknowledged."""
-    seq = head.mark.seq
-    return Problem(source, f"does not have the chain {head.mark.chain} that was acknowledged at seq {seq}", seq)
+    seq = head.position.seq
+    return Problem(source, f"does not have the chain {head.position.chain} that was acknowledged at seq {seq}", seq)
 
 
-def gone(path: StrPath, head: Head) -> Problem:
+def missing_log_problem(path: StrPath, head: Head) -> Problem:
     """Return the problem of a file that is not there although bytes of it were acknowledged."""
-    return Problem(os.path.basename(path), f"is missing, and held {head.mark.seq:,} events", head.mark.seq)
+    return Problem(os.path.basename(path), f"is missing, and held {head.position.seq:,} events", head.position.seq)
 
 
 def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
@@ -80,18 +80,18 @@ def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
     Without a head nobody knows what was acknowledged; then a torn end is one behind which no batch ends.
     """
     if head is not None:
-        return stop.mark.offset >= head.mark.offset
-    position = stop.mark.offset
+        return stop.position.offset >= head.position.offset
+    position = stop.position.offset
     while position < size:
         window = read_at(fd, _COPY_BYTES, position)
-        if not window or _holds_an_end(window):
+        if not window or _has_batch_end(window):
             return not window
         # An end may lie across two windows.
         position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)
     return True
 
 
-def _holds_an_end(window: bytes) -> bool:
+def _has_batch_end(window: bytes) -> bool:
     """Say whether the end of a batch stands in these bytes: a chain mark, a whole value and the end of a line."""
     found = window.find(CHAIN_MARK)
     while found >= 0:
@@ -104,7 +104,7 @@ def _holds_an_end(window: bytes) -> bool:
 
 
 def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six places
-    fd: int, path: StrPath, size: int, head: Head | None, boot: str, seen: Mark | None = None
+    fd: int, path: StrPath, size: int, head: Head | None, boot: str, verified: Position | None = None
 ) -> Tail:
     """Return the end of the log, reading no more than is needed to trust it.
 
@@ -114,35 +114,35 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
         size: Its size.
         head: How far it is acknowledged; None where that is not known.
         boot: This boot of the machine.
-        seen: A place up to which the log is known to be whole, in this boot; None where none is.
+        verified: A position up to which the log is known to be whole, in this boot; None where none is.
 
     Raises:
         DamagedLedgerError: Acknowledged bytes are gone or changed, or the file is another ledger's.
     """
     known = head or NO_HEAD
     folder, name = os.path.split(path)
-    if size < known.mark.offset:
-        raise truncated(name, fd, size, known)
-    if not fits(fd, known.mark):
+    if size < known.position.offset:
+        raise truncated_error(name, fd, size, known)
+    if not has_position(fd, known.position):
         # Another ledger's file, however whole: nothing in it may be sealed, and nothing appended to it.
-        raise DamagedLedgerError([another(name, known)])
+        raise DamagedLedgerError([other_log_problem(name, known)])
     if head is not None and head.suspect < 0:
-        if size == head.mark.offset:
-            return Tail(head.mark, None)
-        if seen is not None and size == seen.offset:
-            return Tail(seen, None)
-        if boot and head.boot == boot and size - head.mark.offset > _LONG_BYTES:
+        if size == head.position.offset:
+            return Tail(head.position, None)
+        if verified is not None and size == verified.offset:
+            return Tail(verified, None)
+        if boot and head.boot == boot and size - head.position.offset > _LONG_BYTES:
             # So many writers at once that none has moved the head yet: each looked at the line before its own.
-            mark = last_batch_end(fd, size)
+            mark = find_last_batch_end(fd, size)
             if mark is not None:
                 return Tail(mark, None)
-    begin = seen if seen is not None and known.mark.offset < seen.offset <= size else known.mark
+    begin = verified if verified is not None and known.position.offset < verified.offset <= size else known.position
     # After a failed flush nothing that is read proves what the disk holds, so all of it is looked at.
-    scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.owed_ids(folder))
+    scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.pending_ids(folder))
     mark = begin
     for batch in scan:
-        mark = batch.mark
-    mark = scan.mark._replace(at=mark.at)
+        mark = batch.position
+    mark = scan.position._replace(at=mark.at)
     if scan.stop is not None and not is_unclean(fd, scan.stop, head, size):
         raise DamagedLedgerError([scan.stop.problem])
     return Tail(mark, scan.stop)
@@ -159,7 +159,7 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
     try:
         out = disk.open_file(copy, write=True, create=True)
         try:
-            disk.refuse_second_name(out, copy, ours=False)
+            disk.refuse_hard_link(out, copy, ours=False)
             os.ftruncate(out, 0)
             for offset in range(begin, end, _BLOCK_BYTES):
                 block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)
@@ -175,9 +175,9 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
         raise CannotWriteError(copy, disk.reason(error)) from error
 
 
-def _forget_keys(ledger: StrPath) -> None:
+def _remove_key_cache(ledger: StrPath) -> None:
     """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
-    cache = caches.find(ledger)
+    cache = caches.find_folder(ledger)
     if cache is None:
         return
     try:
@@ -194,16 +194,16 @@ def _forget_keys(ledger: StrPath) -> None:
         raise CannotWriteError(os.path.join(cache, idempotency.TABLE), disk.reason(error)) from error
 
 
-def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Mark], Stamp]) -> RawBatch:
+def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Position], Stamp]) -> RawBatch:
     """Seal what lies behind the last good batch, durably, and return the line that does.
 
     Raises:
         CannotWriteError: The copy or the line could not be written.
         OutcomeUnknownError: The line could not be flushed.
     """
-    begin, folder = tail.mark.offset, os.path.dirname(path)
+    begin, folder = tail.position.offset, os.path.dirname(path)
     # It may know keys of the range that is sealed here; it is built anew from what counts.
-    _forget_keys(folder)
+    _remove_key_cache(folder)
     quarantine(fd, begin, size, os.path.join(folder, "quarantine"))
     # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
     # The blank keeps a batch that lacks nothing but that from becoming whole, behind which nothing is due.
@@ -211,14 +211,14 @@ def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Mark], 
     if feed:
         disk.write_all(fd, feed, path)
     end = size + len(feed)
-    body = {"begin": begin, "end": end, "digest": Range(fd, begin).digest(end)}
-    batch = frame([Draft("log.recovered", 1, body)], stamp(tail.mark._replace(offset=end)))
+    body = {"begin": begin, "end": end, "digest": ByteRange(fd, begin).digest(end)}
+    batch = frame([Draft("log.recovered", 1, body)], stamp(tail.position._replace(offset=end)))
     disk.write_all(fd, batch.raw, path)
     disk.flush(fd, path)
     return batch
 
 
-def write_again(path: StrPath, begin: int, end: int) -> None:
+def rewrite(path: StrPath, begin: int, end: int) -> None:
     """Hand a range to the disk once more, in place, after a flush of it had failed.
 
     Raises:

@@ -11,7 +11,7 @@ from tallybook.ledger.line import SECTION, head_field
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from tallybook.ledger.batches import Found
+    from tallybook.ledger.batches import LineBatch
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
 
@@ -20,7 +20,7 @@ _BY: Final = b',"by":'
 
 
 @attrs.frozen
-class By:
+class Author:
     """Who says so.
 
     Attributes:
@@ -39,7 +39,7 @@ class By:
 
 
 @attrs.frozen
-class Recorded:
+class EventRecord:
     """One line of the ledger, understood.
 
     Attributes:
@@ -57,7 +57,7 @@ class Recorded:
     at: str
     event: Event
     id: str = ""
-    by: By = By("test")
+    by: Author = Author("test")
     key: str | None = None
     when: str | None = None
     part: tuple[int, int] = (1, 1)
@@ -81,8 +81,8 @@ class Batch:
         last: int,
         chain: str,
         events: Sequence[Event],
-        recover: Callable[[Any, Sequence[Event]], Sequence[Recorded]],
-        raw: RawBatch | Found | None = None,
+        recover: Callable[[Any, Sequence[Event]], Sequence[EventRecord]],
+        raw: RawBatch | LineBatch | None = None,
     ) -> None:
         """Keep the events; ``recover`` gives the records, from the bytes and the events, when they are asked for."""
         self.last = last
@@ -90,7 +90,7 @@ class Batch:
         self.events = events
         self._raw = raw
         self._recover = recover
-        self._records: Sequence[Recorded] | None = None
+        self._records: Sequence[EventRecord] | None = None
 
     @property
     def begin(self) -> int:
@@ -103,13 +103,13 @@ class Batch:
         return 0 if self._raw is None else self._raw.end
 
     @property
-    def records(self) -> Sequence[Recorded]:
+    def records(self) -> Sequence[EventRecord]:
         """Return each event with its seq, time and rater."""
         if self._records is None:
             self._records = self._recover(self._raw, self.events)
         return self._records
 
-    def retold(self, records: Sequence[Recorded]) -> Batch:
+    def with_records(self, records: Sequence[EventRecord]) -> Batch:
         """Return the same batch with other records in the place of its own."""
         return Batch(
             self.last, self.chain, tuple(one.event for one in records), lambda _raw, _events: records, self._raw
@@ -121,12 +121,12 @@ class Batch:
         return self.records[-1].at
 
     @property
-    def at_unproven(self) -> str:
+    def unverified_at(self) -> str:
         """Return when it was recorded, without decoding its heads, so that nobody has checked the form of it."""
-        return self.at if self._raw is None else self._raw.mark.at
+        return self.at if self._raw is None else self._raw.position.at
 
     @property
-    def signed_unproven(self) -> tuple[str, Collection[bytes]]:
+    def unverified_authors(self) -> tuple[str, Collection[bytes]]:
         """Return when it was recorded, and each who says so in JSON, likewise; both empty where it comes from none."""
         data = b"" if self._raw is None else self._raw.data
         begin = data.find(_BY) + len(_BY)
@@ -136,7 +136,7 @@ class Batch:
             return head_field(data, b"at"), {part.partition(SECTION)[0] for part in data.split(_BY)[1:]}
         return head_field(data, b"at"), (by,)
 
-    def may_hold(self, ids: Collection[str]) -> bool:
+    def may_contain_ids(self, ids: Collection[str]) -> bool:
         """Return False where none of its events has one of these ids, likewise without decoding its heads."""
         if self._raw is None:
             return True
@@ -144,7 +144,7 @@ class Batch:
         found = {part.partition(b'"')[0] for part in self._raw.data.split(b'"id":"')[1:]}
         return any(id_.decode("utf-8", "replace") in ids for id_ in found)
 
-    def may_say(self, text: str) -> bool:
+    def may_contain_text(self, text: str) -> bool:
         """Return False where none of its lines holds a text, in a fraction of the time that decoding its heads takes.
 
         A line with an escape in it may say anything, and so may a batch that comes from no ledger.
@@ -153,6 +153,6 @@ class Batch:
         return b"\\" in data or text.encode("utf-8", "surrogatepass") in data
 
 
-def batch_of(*records: Recorded, chain: str = "") -> Batch:
+def make_batch(*records: EventRecord, chain: str = "") -> Batch:
     """Return a batch of records that were built by hand, as tests and what-ifs do."""
     return Batch(records[-1].seq, chain, tuple(record.event for record in records), lambda _raw, _events: records)

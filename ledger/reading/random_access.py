@@ -13,7 +13,7 @@ from tallybook.ledger.line import (
     GENESIS,
     MAX_BATCH_BYTES,
     RawBatch,
-    chain_of,
+    compute_chain,
     first_seq,
     sum_fault,
 )
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.fast_stdlib import StrPath
 
-_MOST_BYTES = 4096
+_FIRST_BYTES = 4096
 """Most batches are shorter; of a longer one as much again is read until its end is found."""
 
 
-def picked(path: StrPath, offsets: Iterable[int]) -> Iterator[RawBatch]:
+def read_batches_at(path: StrPath, offsets: Iterable[int]) -> Iterator[RawBatch]:
     """Yield the batches of a log that begin at these offsets.
 
     Raises:
@@ -39,7 +39,7 @@ def picked(path: StrPath, offsets: Iterable[int]) -> Iterator[RawBatch]:
     fd = disk.open_file(path, write=False)
     try:
         for offset in offsets:
-            batch = _at(fd, offset)
+            batch = _read_batch(fd, offset)
             if batch is None:
                 source = f"{os.path.basename(path)}: byte {offset}"
                 raise DamagedLedgerError([Problem(source, "is not the batch that stood there")])
@@ -48,9 +48,9 @@ def picked(path: StrPath, offsets: Iterable[int]) -> Iterator[RawBatch]:
         os.close(fd)
 
 
-def _at(fd: int, offset: int) -> RawBatch | None:
+def _read_batch(fd: int, offset: int) -> RawBatch | None:
     begin = min(offset, CHAIN_TAIL_BYTES)
-    size, end = _MOST_BYTES, -1
+    size, end = _FIRST_BYTES, -1
     while end < 0:
         window = read_at(fd, size, offset - begin)
         end = window.find(CHAIN_MARK, begin)
@@ -62,7 +62,7 @@ def _at(fd: int, offset: int) -> RawBatch | None:
     previous = window[: begin - len(CHAIN_END)].decode("latin-1") if begin else GENESIS
     data, tail = window[begin:end], window[end + len(CHAIN_MARK) :][:CHAIN_TAIL_BYTES]
     chain = tail[:CHAIN_CHARS].decode("latin-1")
-    if chain_of(previous, data) != chain or not tail.endswith(CHAIN_END) or sum_fault(data) is not None:
+    if compute_chain(previous, data) != chain or not tail.endswith(CHAIN_END) or sum_fault(data) is not None:
         return None
     first = first_seq(data)
     return RawBatch(first, first + data.count(b"\n"), chain, offset, data)
