@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 
@@ -66,9 +67,20 @@ def test_every_kind_is_in_the_reference() -> None:
     assert {*EVENT_TYPES, CONTINUED} == named
 
 
+def test_the_line_that_is_shown_has_the_documented_fields() -> None:
+    """The example is one object of JSON, whose fields are in the table after it."""
+    text = section(LEDGER, "The line")
+    example = re.search(r"```text\n(.*?)```", text, re.DOTALL)
+    assert example is not None
+    line = json.loads(example[1].replace("\u21e5", "\t"))
+    fields = set(re.findall(r"`(\w+)`", "\n".join(first_cells(text))))
+    assert set() == set(line) - fields
+    assert {"seq", "id", "kind", "body", "chain"} < set(line)
+
+
 def test_every_test_that_is_named_is_there() -> None:
-    """The tables of promises and of bad input name tests that exist."""
-    named = [name for page in PAGES.values() for name in re.findall(r"`(test_\w+\.py)(?:::(test_\w+))?`", page)]
+    """Tests that the documentation names, in its tables and in its commands, exist."""
+    named = [name for page in PAGES.values() for name in re.findall(r"(test_\w+\.py)(?:::(test_\w+))?", page)]
     files = {path.name: path for path in (ROOT / "tests").rglob("test_*.py")}
     assert [] == [
         (file, test)
