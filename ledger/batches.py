@@ -1,7 +1,4 @@
-"""Batches as a scan finds them: many at once, each by its lines, so that whoever folds them need not divide it again.
-
-Standard library only.
-"""
+"""Batches as a scan reads them: many at once, already split into lines for the codec. Standard library only."""
 
 from __future__ import annotations
 
@@ -22,15 +19,15 @@ LINE_END = b"}\n"
 
 
 class LineBatch(NamedTuple):
-    """A batch by its lines: what else is asked of it is what a `RawBatch` tells.
+    """A `RawBatch` split into lines.
 
     Attributes:
-        first: Sequence number of its first line.
-        last: Sequence number of its last line.
+        first: Event number of its first line.
+        last: Event number of its last line.
         chain: Its chain value.
         offset: Where it begins in the file.
-        lines: Its lines, each a whole JSON object and a line feed; the last one's chain section is left out.
-        erased: Whether it seals a range that was blotted out since, and so proves it no more.
+        lines: Its lines, each a complete JSON object and a line feed; the last one without its chain section.
+        erased: As in `RawBatch`.
     """
 
     first: int
@@ -42,41 +39,41 @@ class LineBatch(NamedTuple):
 
     @property
     def data(self) -> bytes:
-        """Return its lines as one."""
+        """Return its lines as the data of a `RawBatch`."""
         return b"".join(self.lines)[: -len(LINE_END)]
 
     @property
     def end(self) -> int:
-        """Return the offset of the byte behind it."""
+        """Return the offset after its last byte."""
         return self.offset + sum(map(len, self.lines)) - len(LINE_END) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 
     @property
     def batch(self) -> RawBatch:
-        """Return it as the batch that it is."""
+        """Return it as a `RawBatch`."""
         return RawBatch(self.first, self.last, self.chain, self.offset, self.data, self.erased)
 
     @property
     def position(self) -> Position:
-        """Return the place behind it."""
+        """Return the position after it."""
         return self.batch.position
 
 
 def split_lines_with_ends(data: bytes) -> list[bytes]:
-    """Return the lines of a batch's data as `Found` has them."""
+    """Return the lines of a batch's data as `LineBatch` has them."""
     return list(BytesIO(data + LINE_END))
 
 
 def to_line_batch(raw: RawBatch) -> LineBatch:
-    """Return a batch by its lines."""
+    """Return a batch split into lines."""
     return LineBatch(raw.first, raw.last, raw.chain, raw.offset, split_lines_with_ends(raw.data), raw.erased)
 
 
 class Run(NamedTuple):
-    """Batches that follow one another, and were read at once.
+    """Consecutive batches that were read at once.
 
     Attributes:
-        batches: They, in order.
-        lacks_text: Whether a text of them may be gone.
+        batches: The batches, in order.
+        lacks_text: Whether a text in them may be erased.
     """
 
     batches: list[LineBatch]
@@ -84,14 +81,14 @@ class Run(NamedTuple):
 
 
 class Batches:
-    """Batches to be gone through once, one by one or as they were read.
+    """An iterator over batches, one by one or run by run.
 
     Attributes:
-        runs: The second.
+        runs: The batches as they were read.
     """
 
     def __init__(self, runs: Iterator[Run]) -> None:
-        """Go through what comes in these runs."""
+        """Iterate over the batches of these runs."""
         self.runs = runs
         self._each = (found.batch for found in chain.from_iterable(run.batches for run in runs))
 

@@ -1,17 +1,16 @@
-r"""The bytes of the ledger: how a batch of drafts becomes lines, and what proves them. Standard library only.
+r"""The line format: encoding drafts as a batch of lines, and checking lines. Standard library only.
 
-One line is one JSON object in up to four sections, divided by a raw TAB (white space to every JSON reader, and a
-byte that can never stand raw inside a string):
+One line is one JSON object in up to four sections, separated by a raw TAB, which is white space in JSON and cannot
+occur raw inside a string:
 
-    {"crc":…,"seq":…,"id":…,["key":…,]"at":…,["when":…,]"part":[3,5],"by":{…},      who and when
+    {"crc":…,"seq":…,"id":…,["key":…,]"at":…,["when":…,]"part":[3,5],"by":{…},      head: who and when
     ⇥"kind":…,"v":…,"body":{…}[,"sum":…],                                           what: repeats, so it is memoised
     ⇥"free":{…},                                                                    free text: null once redacted
     ⇥"chain":…}                                                                     on a batch's last line only
 
-``chain`` is the first 16 bytes, in hex, of SHA-256 over the previous chain value (32 zeros at first) and every byte
-of the batch before the chain's own section, without the values of ``free``, for which ``sum`` stands: it proves.
-``crc`` is CRC-32 over the first two sections behind it: it names the very line that was changed, once the chain says
-that one was.
+``chain`` proves the batch: the first 16 bytes, in hex, of SHA-256 over the previous chain value (32 zeros at first)
+and every byte of the batch before the chain's own section, except the values of ``free``, which ``sum`` covers.
+``crc`` is CRC-32 over the rest of the first two sections: where the chain does not fit, it tells which line changed.
 """
 
 from __future__ import annotations
@@ -36,26 +35,26 @@ CHAIN_MARK = b',\t"chain":"'
 CHAIN_END = b'"}\n'
 FREE_MARK = b',\t"free":'
 SECTION = b",\t"
-# What follows a chain mark: the value and the end of the line.
+# The bytes after CHAIN_MARK: the chain value and the end of the line.
 CHAIN_TAIL_BYTES = CHAIN_CHARS + len(CHAIN_END)
 CRC_BYTES = len(b'{"crc":"00000000",')
 AT_CHARS = len("2026-11-21T20:17:03.123456Z")
 FIRST_YEAR = "0001"
 CONTINUED = "text.continued"
 BY_FIELDS = ("rater", "session", "agent", "model", "place")
-# Characters of free text a line may carry: JSON needs up to six bytes for one, and the rest of the line has room.
+# Free text per line, in characters: JSON needs up to six bytes for each, and the rest of the line must fit as well.
 FREE_CHARS = 10_000
 
 
 class Draft(NamedTuple):
-    """An event on its way into the ledger: decided and encoded, not yet placed.
+    """An encoded event that is not yet in the ledger.
 
     Attributes:
-        kind: Literal kind, ``point.rated``.
-        v: Version of the kind's shape, from 1.
-        body: What the kind says, without free text; keys in the order they are written.
-        free: Free text by field, None where the kind has none.
-        when: When it happened, if that was not when it is recorded (UTC, ``…Z``); None otherwise.
+        kind: The kind on disk, ``point.rated``.
+        v: Version of the kind's fields, from 1.
+        body: Its fields without free text, in the order in which they are written.
+        free: Free text by field; None where the kind has none.
+        when: When it happened (UTC, ``…Z``), if not when it is recorded; None otherwise.
     """
 
     kind: str
@@ -66,13 +65,13 @@ class Draft(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A place between two batches of one ledger.
+    """A position between two batches of a ledger.
 
     Attributes:
-        seq: Sequence number of the last line before it, 0 at the beginning.
+        seq: Event number of the last line before it, 0 at the beginning.
         chain: Chain value of the last batch before it.
         offset: Bytes of the file before it.
-        at: Time of the last line before it, empty at the beginning or where nobody needed it.
+        at: Time of the last line before it; empty at the beginning, or where it was not read.
     """
 
     seq: int
@@ -85,15 +84,16 @@ START = Position(0, GENESIS, 0)
 
 
 class RawBatch(NamedTuple):
-    """A batch as its bytes, chain verified unless the reader was told not to.
+    """A batch as bytes. Readers verify its chain unless asked not to.
 
     Attributes:
-        first: Sequence number of its first line.
-        last: Sequence number of its last line.
+        first: Event number of its first line.
+        last: Event number of its last line.
         chain: Its chain value.
         offset: Where it begins in the file.
-        data: Its lines, divided by LF, up to (and without) the chain section of the last.
-        erased: Whether it seals a range that was blotted out since, and so proves it no more.
+        data: Its lines, separated by LF, without the chain section of the last one.
+        erased: Whether it is a ``log.recovered`` whose sealed range was erased by a redaction, so that the digest of
+            the range no longer fits.
     """
 
     first: int
@@ -105,22 +105,22 @@ class RawBatch(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Return the offset of the byte behind it."""
+        """Return the offset after its last byte."""
         return self.offset + len(self.data) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 
     @property
     def position(self) -> Position:
-        """Return the place behind it."""
+        """Return the position after it."""
         return Position(self.last, self.chain, self.end, head_field(self.data[self.data.rfind(b"\n") + 1 :], b"at"))
 
     @property
     def raw(self) -> bytes:
-        """Return every byte of it, as in the file."""
+        """Return its bytes as in the file."""
         return b"".join((self.data, CHAIN_MARK, self.chain.encode(), CHAIN_END))
 
 
 def head_field(line: bytes, field: bytes) -> str:
-    """Return a text field of a line's first section, empty where it is absent."""
+    """Return a text field of a line's head; empty where it is absent."""
     start = line.find(b'"' + field + b'":"')
     if start < 0:
         return ""
@@ -129,12 +129,12 @@ def head_field(line: bytes, field: bytes) -> str:
 
 
 def batch_key(data: bytes) -> str:
-    """Return the key of a batch, empty where it has none: it stands before the first line's time, or nowhere."""
+    """Return the idempotency key of a batch, which only its first line carries, before ``at``; empty without one."""
     return head_field(data[: max(data.find(b',"at":"'), 0)], b"key")
 
 
 def first_seq(data: bytes) -> int:
-    """Return the sequence number of the first line in ``data``, -1 where there is none to read."""
+    """Return the event number of the first line in ``data``; -1 where it cannot be read."""
     begin = CRC_BYTES + len(b'"seq":')
     end = data.find(b",", begin, begin + 20)
     digits = data[begin:end] if end > 0 else b""
@@ -147,18 +147,18 @@ def digest(value: bytes) -> str:
 
 
 def free_spans(data: bytes) -> list[tuple[int, int]]:
-    """Return where each free value of a batch begins and ends; the brace that closes its line is no part of it."""
+    """Return (begin, end) of each free value of a batch, without the brace that closes its line."""
     values: list[tuple[int, int]] = []
     line_end = -1
-    # From behind, which takes half as long: few bytes look like the mark's first, and many like its last.
+    # Searched from the end, which takes half as long: few bytes equal the mark's first byte, many equal its last.
     mark = data.rfind(FREE_MARK)
     while mark >= 0:
         begin = mark + len(FREE_MARK)
         end = data.find(b"\n", begin)
         if values and end == line_end:
-            # A second mark is a part of the first one's value.
+            # A second mark on the same line is part of the text after the first one.
             values.pop()
-        # The last line's brace comes with the chain.
+        # `data` does not contain the brace of the last line: it follows the chain.
         values.append((begin, len(data) if end < 0 else max(end - 1, begin)))
         line_end = end
         mark = data.rfind(FREE_MARK, 0, mark)
@@ -167,33 +167,33 @@ def free_spans(data: bytes) -> list[tuple[int, int]]:
 
 
 def chained_bytes(data: bytes, values: Sequence[tuple[int, int]] | None = None) -> bytes:
-    """Return the bytes of a batch that its chain covers: all but the free values, for which their sums stand.
+    """Return the bytes of a batch that its chain covers: all but the free values, which their sums cover.
 
     Args:
         data: The batch.
-        values: Where they begin and end, if that is known.
+        values: What ``free_spans`` returned for it; None if not called yet.
     """
-    pieces, kept = [], 0
+    pieces, position = [], 0
     for begin, end in free_spans(data) if values is None else values:
-        pieces.append(data[kept:begin])
-        kept = end
-    return b"".join([*pieces, data[kept:]]) if kept else data
+        pieces.append(data[position:begin])
+        position = end
+    return b"".join([*pieces, data[position:]]) if position else data
 
 
 def compute_chain(previous: str, data: bytes) -> str:
-    """Return the chain value of a batch behind ``previous``."""
+    """Return the chain value of a batch that follows the chain value ``previous``."""
     hasher = sha256(previous.encode())
     hasher.update(chained_bytes(data))
     return hasher.hexdigest()[:CHAIN_CHARS]
 
 
 def split_lines(data: bytes) -> list[bytes]:
-    """Return the lines of a batch, each a whole JSON object (the last one's chain section left out)."""
+    """Return the lines of a batch, each a complete JSON object; the last one without its chain section."""
     return (data + b"}").split(b"\n")
 
 
 def _strip_redacted(free: bytes) -> bytes:
-    """Return a free value; one that was redacted is ``null`` and as many blanks as keep every offset where it was."""
+    """Return a free value without the blanks that a redaction writes after ``null`` so that no offset moves."""
     return b"null" if free.startswith(b"null") and not free[len(b"null") :].strip(b" ") else free
 
 
@@ -207,7 +207,7 @@ def split_line(line: bytes) -> tuple[bytes, bytes, bytes | None]:
 
 
 def split_long_texts(drafts: Sequence[Draft]) -> Sequence[Draft]:
-    """Return the drafts with every text too long for its line carried on by ``text.continued`` lines."""
+    """Return the drafts with every text that does not fit its line continued in ``text.continued`` drafts."""
     if all(draft.free is None or sum(map(len, draft.free.values())) <= FREE_CHARS for draft in drafts):
         return drafts
     longer: list[Draft] = []
@@ -221,23 +221,22 @@ def split_long_texts(drafts: Sequence[Draft]) -> Sequence[Draft]:
             for field, text in free.items()
             for begin in range(0, len(text) or 1, FREE_CHARS)
         ]
-        # The first line names every field, so that a field that is missing there is a fault.
+        # The first line has every field, so that readers can treat a missing field as damage.
         longer.append(draft._replace(free={**dict.fromkeys(free, ""), **pieces[0]}))
         longer.extend(Draft(CONTINUED, 1, {}, piece, draft.when) for piece in pieces[1:])
     return longer
 
 
 class Stamp(NamedTuple):
-    """Everything that turns drafts into lines and is not the drafts': who, when, where, and the random parts.
+    """What lines contain besides their drafts: who, when, where, and random parts.
 
     Attributes:
-        position: The place behind which the batch goes.
+        position: The position after which the batch is appended.
         at: When it is recorded.
-        by: Who says so; keys in the order they are written.
-        new_id: Gives a fresh id for each line.
-        new_salt: Gives a fresh salt for each free section.
-        key: What turns away a second delivery of the same batch, printable ASCII without quotes or backslashes; None
-            where there can be none.
+        by: Who records it, in BY_FIELDS; keys in the order in which they are written.
+        new_id: Returns a new id for each line.
+        new_salt: Returns a new salt for each free section.
+        key: Idempotency key: printable ASCII without quotes and backslashes; None where a batch cannot come twice.
     """
 
     position: Position
@@ -248,13 +247,13 @@ class Stamp(NamedTuple):
     key: str | None = None
 
 
-# What says who, as JSON, by its fields: whoever appends once mostly does so again.
+# `by` as JSON, by its fields: most processes append with the same few values.
 _encoded_by: dict[tuple[tuple[str, Any], ...], str] = {}
 _MAX_ENCODED_BY = 64
 
 
 def _encode_by(by: Mapping[str, Any]) -> str:
-    """Return who says so as JSON."""
+    """Return ``by`` as JSON, checked."""
     fields = tuple(by.items())
     try:
         return _encoded_by[fields]
@@ -262,9 +261,9 @@ def _encode_by(by: Mapping[str, Any]) -> str:
         pass
     for field, value in fields:
         if field not in BY_FIELDS or type(value) is not str or not value:
-            raise BadInputError("by", f"{field!r}: {value!r} does not say who", f"it takes {', '.join(BY_FIELDS)}")
+            raise BadInputError("by", f"{field!r}: {value!r} is not valid", f"use texts for {', '.join(BY_FIELDS)}")
     if "rater" not in by:
-        raise BadInputError("by", "no rater is named", f"it takes {', '.join(BY_FIELDS)}")
+        raise BadInputError("by", "has no rater", f"use texts for {', '.join(BY_FIELDS)}")
     if len(_encoded_by) >= _MAX_ENCODED_BY:
         _encoded_by.clear()
     said = _encoded_by[fields] = dumps(by)
@@ -272,22 +271,22 @@ def _encode_by(by: Mapping[str, Any]) -> str:
 
 
 def _encode_key(key: str | None) -> str:
-    """Return a key as its place in the first line's head, empty without one."""
+    """Return the part of the first line's head that holds a key; empty without one."""
     if not key:
         return ""
-    # Readers find a key by the quotes around it, so nothing in it may need an escape.
+    # Readers find a key by the quotes around it, so it must not contain escapes.
     if not (key.isascii() and key.isprintable()) or '"' in key or "\\" in key:
-        raise BadInputError("key", f"{key!a} is not printable ASCII without quotes", "keys.plain() gives one that is")
+        raise BadInputError("key", f"{key!a} is not printable ASCII without quotes", "call idempotency.normalize")
     return f',"key":"{key}"'
 
 
 def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
-    """Return the drafts as one batch behind ``stamp.mark``.
+    """Return the drafts as one batch after ``stamp.position``.
 
     Raises:
-        BadInputError: A line or the batch would be too long, a text is not Unicode (a lone surrogate), the key is not
-            a plain one, or ``by`` does not say who.
-        CannotWriteError: The clock is outside of the years 1 to 9999, which a line can hold.
+        BadInputError: A line would exceed 64 KiB or the batch 64 MiB, a text is not Unicode (a lone surrogate), or
+            ``key`` or ``by`` is invalid.
+        CannotWriteError: The clock shows a year outside of 1 to 9999.
     """
     if len(stamp.at) != AT_CHARS or stamp.at < FIRST_YEAR:
         raise CannotWriteError("clock", f"is at {stamp.at}", "set it to a year from 1 to 9999; nothing was recorded")
@@ -310,7 +309,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
                 free = FREE_MARK + value
             core = f'{head},"by":{by},\t{what}'.encode()
         except UnicodeEncodeError as error:
-            raise BadInputError("text", "holds half of a surrogate pair, which is no Unicode text") from error
+            raise BadInputError("text", "contains half of a surrogate pair, which is not Unicode text") from error
         end = b"}" if part < size else b""
         line = b'{"crc":"%08x",%b' % (binascii.crc32(core), core)
         if len(line) + len(free) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES > MAX_LINE_BYTES:
@@ -323,7 +322,7 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
 
 
 def line_fault(line: bytes, seq: int) -> str | None:
-    """Say what is wrong with one line of a batch that does not verify, None where it stands for itself."""
+    """Return what is wrong with one line of a batch that does not verify; None where the line itself is intact."""
     if not line.startswith(b'{"crc":"') or SECTION not in line:
         return "is not a line of this ledger" if line.strip(b"\0") or not line else "is a hole of NUL bytes"
     whole = line.partition(CHAIN_MARK)[0] + b"}" if CHAIN_MARK in line else line
@@ -342,14 +341,14 @@ def line_fault(line: bytes, seq: int) -> str | None:
 
 
 def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
-    """Say what is wrong with a batch whose chain does not fit.
+    """Return what is wrong with a batch whose chain does not fit.
 
     Args:
-        lines: The batch's lines as they stand in the file, without line feeds.
-        seq: The sequence number that is due first.
+        lines: The batch's lines as in the file, without line feeds.
+        seq: The event number that the first line should have.
 
     Returns:
-        How many lines lie before the faulty one, and the fault; the whole batch's is told at its first line.
+        The index of the damaged line, and its damage; index 0 where only the batch as a whole does not fit.
     """
     for index, line in enumerate(lines):
         fault = line_fault(line, seq + index)
@@ -361,19 +360,19 @@ def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
 def sum_fault(
     data: bytes, values: Sequence[tuple[int, int]] | None = None, sha: Callable[[bytes], Hash] = sha256
 ) -> int | None:
-    """Check every free text of a batch against its digest.
+    """Check every free text of a batch against its ``sum``.
 
     Args:
         data: The batch.
-        values: Where the texts begin and end, if that is known.
-        sha: What begins a SHA-256 of some bytes.
+        values: What ``free_spans`` returned for it; None if not called yet.
+        sha: Implementation of SHA-256 to use.
 
     Returns:
-        How many lines lie before the first that does not fit; None where all fit or were redacted.
+        The index of the first line whose text does not fit; None where all fit or were redacted.
     """
     for begin, end in free_spans(data) if values is None else values:
         value = data[begin:end]
-        told = b'"sum":"%b"' % sha(value).hexdigest()[:CHAIN_CHARS].encode()
-        if not data.endswith(told, 0, begin - len(FREE_MARK)) and _strip_redacted(value) != b"null":
+        expected = b'"sum":"%b"' % sha(value).hexdigest()[:CHAIN_CHARS].encode()
+        if not data.endswith(expected, 0, begin - len(FREE_MARK)) and _strip_redacted(value) != b"null":
             return data.count(b"\n", 0, begin)
     return None

@@ -108,14 +108,14 @@ def test_a_name_that_never_was_is_named(verb: str) -> None:
     [
         (Curation("reword", "kpt_001", text=" \n"), "TEXT: the text is empty"),
         (Curation("reword", "kpt_001", text="x" * (MAX_TEXT_CHARS + 1)), "TEXT: the text has 100,001 characters"),
-        (Curation("reword", "kpt_001", text="half \ud800"), "TEXT: holds half of a surrogate pair"),
+        (Curation("reword", "kpt_001", text="half \ud800"), "TEXT: contains half of a surrogate pair"),
         (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_001")), "kpt_001: cannot go into itself"),
         (Curation("retire", "kpt_001", " "), "--reason: the text is empty"),
         (
             Curation("pin", "kpt_001", "x" * (MAX_REASON_CHARS + 1)),
             "--reason: the reason has 1,001 characters, at most 1,000",
         ),
-        (Curation("pin", "kpt_001", "half \ud800"), "--reason: holds half of a surrogate pair"),
+        (Curation("pin", "kpt_001", "half \ud800"), "--reason: contains half of a surrogate pair"),
     ],
 )
 def test_what_could_not_stand_is_bad_input(wish: Curation, says: str) -> None:

@@ -165,7 +165,7 @@ def test_a_payload_without_a_source_is_called_one() -> None:
         read_extraction(5)
 
 
-HALF = "holds half of a surrogate pair, which is no Unicode text"
+HALF = "contains half of a surrogate pair, which is not Unicode text"
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_the_sum_is_the_digest_of_the_free_value(event: Event) -> None:
 @pytest.mark.parametrize("bad", ["\ud800", "a\udfff", "\udc00\ud800"])
 def test_half_a_surrogate_pair_is_refused(spoil: Any, bad: str) -> None:
     """A lone surrogate is no Unicode text, wherever on the line it stands."""
-    with pytest.raises(BadInputError, match=r"^text: holds half of a surrogate pair, which is no Unicode text$"):
+    with pytest.raises(BadInputError, match=r"^text: contains half of a surrogate pair, which is not Unicode text$"):
         spoil(bad)
 
 
@@ -296,27 +296,27 @@ def test_a_key_that_is_not_plain_is_refused(key: str) -> None:
     with pytest.raises(BadInputError, match=r"key: .* is not printable ASCII without quotes") as caught:
         frame([encode(PlaybookUpdated(0, 0, 0))], stamp(key=key))
     assert str(caught.value).isascii()
-    assert str(caught.value).endswith("; keys.plain() gives one that is")
+    assert str(caught.value).endswith("; call idempotency.normalize")
 
 
 @pytest.mark.parametrize(
     ("by", "what"),
     [
-        ({"session": "s"}, "no rater is named"),
-        ({"rater": ""}, "'rater': '' does not say who"),
-        ({"rater": "test", "session": ""}, "'session': '' does not say who"),
-        ({"rater": "test", "session": None}, "'session': None does not say who"),
-        ({"rater": "test", "model": 7}, "'model': 7 does not say who"),
-        ({"rater": ["test"]}, "does not say who"),
-        ({"rater": "test", "user": "x"}, "'user': 'x' does not say who"),
-        ({"rater": "test", "": "x"}, "'': 'x' does not say who"),
+        ({"session": "s"}, "has no rater"),
+        ({"rater": ""}, "'rater': '' is not valid"),
+        ({"rater": "test", "session": ""}, "'session': '' is not valid"),
+        ({"rater": "test", "session": None}, "'session': None is not valid"),
+        ({"rater": "test", "model": 7}, "'model': 7 is not valid"),
+        ({"rater": ["test"]}, "is not valid"),
+        ({"rater": "test", "user": "x"}, "'user': 'x' is not valid"),
+        ({"rater": "test", "": "x"}, "'': 'x' is not valid"),
     ],
 )
 def test_a_by_that_does_not_say_who_is_refused(by: dict[str, Any], what: str) -> None:
     """Every line has a rater, and nothing in ``by`` but what By names, each a text that says something."""
     with pytest.raises(BadInputError, match=f"^by: .*{what};") as caught:
         frame([encode(PlaybookUpdated(0, 0, 0))], stamp(by=by))
-    assert str(caught.value).endswith("it takes rater, session, agent, model, place")
+    assert str(caught.value).endswith("use texts for rater, session, agent, model, place")
 
 
 def test_by_has_the_fields_of_its_class() -> None:

@@ -193,7 +193,7 @@ def test_an_item_without_a_text_is_kept_as_evidence(item: object) -> None:
 @pytest.mark.parametrize(
     ("texts", "text", "flaw"),
     [
-        (r'"text":"a \ud800 b"', "a \ufffd b", "holds half of a surrogate pair"),
+        (r'"text":"a \ud800 b"', "a \ufffd b", "contains half of a surrogate pair"),
         ('"text":"a","text":"b"', "b", "repeats a key, of which the last one counts"),
     ],
 )
@@ -250,7 +250,7 @@ def test_other_top_level_keys() -> None:
     [
         ("NaN", "NaN", "holds a number that many cannot read"),
         ("9" * 5000, "9" * 5000, "holds a number that many cannot read"),
-        (r'["\udc00"]', ["\ufffd"], "holds half of a surrogate pair"),
+        (r'["\udc00"]', ["\ufffd"], "contains half of a surrogate pair"),
         ('{"a":1,"a":2}', {"a": 2}, "repeats a key, of which the last one counts"),
     ],
 )

@@ -147,7 +147,7 @@ JUNK: list[tuple[str, bytes, str]] = [
     ("top-level keys that are a list", saved(top="[]"), "top: expected an object, got list"),
     ("top-level keys that are no JSON", saved(top="{"), "top: is not JSON"),
     ("NaN among them", saved(top='{"owner": NaN}'), "top: holds NaN"),
-    ("half a surrogate pair among them", saved(top='{"owner": "\\ud800"}'), "top: holds half of a surrogate pair"),
+    ("half a surrogate pair among them", saved(top='{"owner": "\\ud800"}'), "top: contains half of a surrogate pair"),
     ("depth among them", saved(top='{"owner":' + "[" * 100_000), "top: is nested too deeply"),
     ("top-level keys that are no text", saved(top=5), "neither an update nor a change"),
 ]

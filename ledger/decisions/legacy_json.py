@@ -60,7 +60,7 @@ def find_flaws(value: Json) -> tuple[str, ...]:
     objects = [part for part in parts if isinstance(part, JsonObject)]
     flaws = {
         "repeats a key, of which the last one counts": any(len(part.last()) < len(part.pairs) for part in objects),
-        "holds half of a surrogate pair": any(isinstance(part, str) and part != mend_text(part) for part in parts),
+        "contains half of a surrogate pair": any(isinstance(part, str) and part != mend_text(part) for part in parts),
         "holds a number that many cannot read": any(
             isinstance(part, JsonNumber) and part.is_infinite for part in parts
         ),

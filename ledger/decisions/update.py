@@ -94,7 +94,7 @@ def _unicode_fault(text: str) -> str | None:
     try:
         text.encode()
     except UnicodeEncodeError:
-        return "holds half of a surrogate pair, which is no Unicode text"
+        return "contains half of a surrogate pair, which is not Unicode text"
     return None
 
 

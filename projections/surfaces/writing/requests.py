@@ -194,7 +194,7 @@ def _check_top(top: str) -> None:
         dumps(value).encode()
     except UnicodeEncodeError as error:
         raise BadInputError(
-            "top", "holds half of a surrogate pair, which is no Unicode text", strict_json.HINT
+            "top", "contains half of a surrogate pair, which is not Unicode text", strict_json.HINT
         ) from error
 
 
