@@ -1,4 +1,7 @@
-"""Writing: fold what a decision needs, decide under the lock, append, render. Every verb that writes comes here."""
+"""The one way of a write: mask secrets, decide under the lock, encode, append, fold, render.
+
+Every verb, hook and library call that records something passes its requests to `write`.
+"""
 
 from __future__ import annotations
 
@@ -47,26 +50,26 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Action
 
-# How often a file that is changed just as it is rendered is looked at again.
-_EXAMINATIONS = 5
+# Another program may change playbook.json again while this one takes in its last change.
+_RENDER_ATTEMPTS = 5
 
 
 @attrs.frozen
 class Outcome:
-    """What became of a request.
+    """The outcome of one request.
 
     Attributes:
-        seq_from: First sequence number of its batch; None where it was spooled or was there already.
-        seq_to: Last one.
+        seq_from: First event number of its batch; None if the request was spooled or its key was recorded before.
+        seq_to: Last event number of its batch.
         added: Names of the new entries.
-        pruned: Names of the entries that its update dropped.
-        ignored: What counts nothing, and why.
-        spooled: Whether it waits to be taken in, because another process held the ledger.
-        repeated: Whether its key had been recorded before, so that nothing was added.
-        rated: The entries that were rated and stand, as they are afterwards.
+        pruned: Names of the entries that its update pruned.
+        ignored: The parts that count nothing, each with the reason.
+        spooled: Whether it waits in the spool because another process holds the ledger.
+        repeated: Whether its key was recorded before, so that nothing was appended.
+        rated: The rated entries that are in the playbook, with their new counts.
         renamed: Name that the sender uses → the entry's name in the ledger, where they differ.
-        notes: What a person should hear beside it, a line each.
-        events: What was recorded.
+        notes: Notes for a person, a line each.
+        events: The events that were recorded.
     """
 
     seq_from: int | None = None
@@ -84,15 +87,14 @@ class Outcome:
 
 @attrs.frozen
 class Report:
-    """What a write came to.
+    """The result of a write.
 
     Attributes:
         outcomes: One for each request.
-        state: The playbook afterwards; None where everything was spooled.
-        found: What stood in ``playbook.json`` and was taken in first.
-        problems: What was odd on the way: items with secrets that were masked, items of a file, spooled payloads that
-            cannot be read.
-        unrendered: Why ``playbook.json`` could not be written; None where it was, or where another writer does it.
+        state: The playbook afterwards; None if all requests were spooled.
+        found: The manual edit of ``playbook.json`` that was recorded first.
+        problems: Items with masked secrets, unusable items of the file, spooled payloads that cannot be read.
+        unrendered: Why ``playbook.json`` could not be written; None if it was, or if another writer writes it.
     """
 
     outcomes: tuple[Outcome, ...]
@@ -105,15 +107,14 @@ class Report:
 def write(project: Project, requests: Sequence[Request], *, cold: bool = False, begin: bool = False) -> Report:
     """Record requests, each as one batch, and render ``playbook.json``.
 
-    What waits in the spool, and what a hand changed in ``playbook.json``, is taken in first. Secrets in what a model
-    supplied are masked, and each such item is among the report's problems. Where there is no ledger and nothing to
-    record, no file is created.
+    A manual edit of ``playbook.json`` and the spool are recorded first. Secrets in what a model supplied are masked,
+    and the report's problems list each such item. Without a ledger and with nothing to record, no file is created.
 
     Args:
-        project: Whose ledger.
-        requests: What to record, in order.
-        cold: Whether the whole of history is folded, whatever a cache says of it.
-        begin: Whether a ledger is begun even where there is nothing to record.
+        project: The project.
+        requests: The requests, in order.
+        cold: Whether to fold the whole history without any checkpoint.
+        begin: Whether to create the ledger even if there is nothing to record.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written.
@@ -122,12 +123,12 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         check(request)
     requests, masked = _mask_secrets(requests)
     with closing(open_for_append(project)) as log:
-        if not begin and not log.exists() and _begins_nothing(project, log, requests):
+        if not begin and not log.exists() and _has_nothing_to_record(project, log, requests):
             return Report((), current(log), playbook_file.Found(), masked)
         if redaction.read_pending(log.folder) is not None:
             from tallybook.projections.surfaces.writing import redaction_finish
 
-            # Where it cannot be finished now, readers go on taking the texts for gone.
+            # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(TallybookError):
                 redaction_finish.finish(project, log)
         state = current(log, cold=cold)
@@ -145,7 +146,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         try:
             _render(project, log, report.state or state, report.found)
         except (TallybookError, OSError) as error:
-            # What was recorded is durable; its projection can be written again at any time.
+            # The events are durable; the file can be rendered again at any time.
             report = attrs.evolve(report, unrendered=error)
     cache_cleaning.remove_former(log.folder)
     if requests:
@@ -153,42 +154,44 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
     return attrs.evolve(report, problems=(*masked, *report.problems))
 
 
-def _begins_nothing(project: Project, log: JsonlLog, requests: Sequence[Request]) -> bool:
-    """Say whether a project without a ledger has nothing to begin one with.
+def _has_nothing_to_record(project: Project, log: JsonlLog, requests: Sequence[Request]) -> bool:
+    """Say whether neither requests, spool nor ``playbook.json`` give a project its first events.
 
     Raises:
-        TallybookError: A request about an entry is refused; what the transaction would find, without creating a file.
+        TallybookError: A request about an entry is refused: the refusal that the transaction would bring, raised here
+            because a transaction creates the ledger.
     """
-    wishes = [request.action for request in requests if isinstance(request.action, Curation | Rating)]
-    if (requests and not wishes) or spool.read_files(project.ledger) != ([], []):
+    decided = [request.action for request in requests if isinstance(request.action, Curation | Rating)]
+    if (requests and not decided) or spool.read_files(project.ledger) != ([], []):
         return False
     state = current(log)
     found = playbook_file.examine(project, state, log.read)
     if not requests:
         return found.sha256 is None
     state = playbook_file.with_found(state, found, log.now().at)
-    for wish in wishes:
-        decide(wish, state)
+    for action in decided:
+        decide(action, state)
     return False
 
 
 def _mask_secrets(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
-    """Return requests without secrets, as ``screen`` does; what finds them is loaded only where it would look."""
+    """Return requests without secrets, and a problem for each masked item."""
     if all(request.by.get("rater") in UNSCREENED for request in requests):
         return tuple(requests), ()
+    # Slow to load, and people's own words stay as they are.
     from tallybook.projections.surfaces.writing import secrets
 
     return secrets.mask_requests(requests)
 
 
 def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook) -> tuple[Outcome, ...]:
-    """Put requests where the next writer takes them in, so that nobody stands still behind a held lock.
+    """Put requests into the spool, so that nobody waits for a held lock; the next writer records them.
 
-    They stay together in one file: a later one may name an entry that an earlier one adds. What the ledger could never
-    take in is refused as it would be without the spool.
+    They stay together in one file, because a later one may name an entry that an earlier one adds. A request that the
+    ledger could never record is refused here as well.
     """
     now = log.now()
-    # What waits is decided on another playbook than this one, so a rating gives up the names that a person wrote.
+    # The next writer decides them on a later playbook, where a name as a person wrote it could mean another entry.
     updates = [
         attrs.evolve(request, action=update_of(request.action, state))
         if isinstance(request.action, Rating)
@@ -205,8 +208,9 @@ def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: 
 def _append(
     project: Project, log: JsonlLog, state: Playbook, requests: Sequence[Request]
 ) -> tuple[Report, list[spool.SpoolFile]]:
-    """Append under the lock: the file's changes, the spool, then the requests."""
+    """Append under the lock: the manual edit of ``playbook.json``, the spool, then the requests."""
     with log.transaction() as tx:
+        # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = caught_up(tx.read, state)
         redacted = redacted_digests.load(log.folder)
@@ -222,12 +226,12 @@ def _append(
 def _take_in_spool(
     project: Project, tx: Transaction, state: Playbook, redacted: Redactions
 ) -> tuple[list[spool.SpoolFile], list[Problem]]:
-    """Record what waits, each under its own id, so that it counts once even if its file outlives a crash."""
+    """Record the spool, each payload under its own key, so that it counts once even if its file survives a crash."""
     waiting, problems = spool.read_files(project.ledger)
     taken: list[spool.SpoolFile] = []
     for one in waiting:
         try:
-            # Whoever spooled it may not have screened it.
+            # Another version may have spooled it without masking.
             requests, masked = _mask_secrets(requests_from_json(one.requests, f"spool:{one.id}", one.at))
             tx.look_up(request.key for request in requests if request.key is not None)
             outcomes = record_all(tx, state, requests, redacted=redacted)
@@ -248,20 +252,20 @@ def record_all(
     found: Found | None = None,
     redacted: Redactions = redacted_digests.NO_REDACTIONS,
 ) -> tuple[Outcome, ...]:
-    """Record the requests of one sender in order; a name that one of them could not keep is known to the later ones."""
+    """Record the requests of one sender in order; later ones may use a name that an earlier one had to change."""
     outcomes = []
     renamed: dict[str, str] = {}
     for request in requests:
-        if (done := _imported_before(request, state, found)) is None:
+        if (done := _outcome_of_adoption(request, state, found)) is None:
             decision = decide(request.action, state, renamed, redacted)
-            done = _perform(tx, state, request, decision)
+            done = _record_decision(tx, state, request, decision)
         outcomes.append(done)
         renamed |= outcomes[-1].renamed
     return tuple(outcomes)
 
 
 def _given_before(action: Action, state: Playbook) -> dict[str, str]:
-    """Return the names that an update's texts have, where a program gave them others: it was recorded before."""
+    """Return the names that the texts of a repeated update have in the ledger, where its program gave them others."""
     if not isinstance(action, Update):
         return {}
     by_text = {point.text: name for points in (state.gone, state.points) for name, point in points.items()}
@@ -269,53 +273,60 @@ def _given_before(action: Action, state: Playbook) -> dict[str, str]:
 
 
 def _key_of(request: Request) -> str | None:
-    """Return what names a delivery: for an import, the file's bytes."""
+    """Return the idempotency key: for an import, one of the file's bytes."""
     return playbook_file.adoption_key(request.action.data) if isinstance(request.action, Import) else request.key
 
 
-def _imported_before(request: Request, state: Playbook, found: Found | None) -> Outcome | None:
-    """Return what became of an import of the project's own playbook.json that was taken in a moment ago."""
+def _outcome_of_adoption(request: Request, state: Playbook, found: Found | None) -> Outcome | None:
+    """Return the outcome of importing the project's own ``playbook.json``, if this transaction has just adopted it."""
     if isinstance(request.action, Import) and found is not None and found.adopted and found.key == _key_of(request):
         return Outcome(1, state.seq, tuple(state.points))
     return None
 
 
-def _perform(tx: Transaction, state: Playbook, request: Request, decision: Decision) -> Outcome:
-    """Record what was decided of one request on the playbook as it stands under the lock."""
+def _record_decision(tx: Transaction, state: Playbook, request: Request, decision: Decision) -> Outcome:
+    """Append and fold the decision about one request."""
     outcome = _record(tx, state, decision, Delivery(request.by, _key_of(request), request.when))
     return attrs.evolve(outcome, renamed=_given_before(request.action, state)) if outcome.repeated else outcome
 
 
 def _record(tx: Transaction, state: Playbook, decision: Decision, request: Delivery) -> Outcome:
-    """Append a decision as one batch and fold it."""
+    """Append a decision as one batch and fold it into ``state``."""
     drafts = [codec.encode(event, request.when) for event in decision.events]
     raw = tx.append(drafts, request.by, request.key)
     if raw is None:
         return Outcome(repeated=True)
     before = dict(state.points)
     fold(PLAYBOOK, codec.decode([raw]), state)
-    # What a hand took out or brought back is neither pruned nor added.
-    updated = isinstance(decision.events[-1], PlaybookUpdated)
-    back = {event.name for event in decision.events if isinstance(event, PointRestored)}
-    rated = dict.fromkeys(
-        state.merged.get(event.name, event.name) for event in decision.events if isinstance(event, PointRated)
-    )
+    added = set(state.points) - set(before)
+    removed: set[str] = set()
+    rated: dict[str, KeyPoint] = {}
+    for event in decision.events:
+        if isinstance(event, PointRestored):
+            added.discard(event.name)
+        elif isinstance(event, PlaybookUpdated):
+            # Only an update prunes; what a manual edit takes out is not pruned.
+            removed = set(before) - set(state.points)
+        elif isinstance(event, PointRated):
+            name = state.merged.get(event.name, event.name)
+            if name in state.points:
+                rated[name] = state.points[name]
     return Outcome(
         raw.first,
         raw.last,
-        tuple(name for name in state.points if name not in before and name not in back),
-        tuple(name for name in before if name not in state.points) if updated else (),
+        tuple(name for name in state.points if name in added),
+        tuple(name for name in before if name in removed),
         decision.ignored,
-        rated=tuple(state.points[name] for name in rated if name in state.points),
+        rated=tuple(rated.values()),
         renamed=decision.new_names,
         events=decision.events,
     )
 
 
 def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> None:
-    """Write ``playbook.json``; what a hand changed in it meanwhile is taken in first.
+    """Write ``playbook.json``; a manual edit made in the meantime is recorded first.
 
-    A ledger that only measures says nothing of a playbook, and begins none.
+    A ledger with nothing but measurements creates no playbook.
     """
     if not state.stamp[0] and log.head().seq > 1 and not os.path.lexists(project.playbook):
         return
@@ -323,7 +334,7 @@ def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> N
     def catch_up(state: Playbook) -> Playbook:
         return state if log.head().seq <= state.seq else caught_up(log.read, state)
 
-    for _ in range(_EXAMINATIONS):
+    for _ in range(_RENDER_ATTEMPTS):
         if playbook_file.render(project, state, found, log.now().at, catch_up):
             return
         report, waiting = _append(project, log, state, ())

@@ -1,4 +1,4 @@
-"""What can be asked to be recorded, as values: updates, edits and imports; how each is decided, and how it waits."""
+"""Requests as values: what can be recorded, how each kind is decided, and how it waits in the spool."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ else:
     seeds = import_lazily("tallybook.ledger.decisions.legacy_import")
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
-"""Raters whose words are kept as they are: people, and what files already held."""
-# So many ids fit a line of the ledger, whatever the reason and the rater.
+"""Raters whose words are not masked: people, and files that already held them."""
+# So many ids fit into one line of the ledger with any reason and rater.
 _IDS_A_LINE: Final = 1_000
 
 
@@ -52,9 +52,9 @@ class Update:
     """An extraction result, as it was sent.
 
     Attributes:
-        payload: What came from outside; nothing in it is trusted.
-        names: Text → the name that a program has given it already.
-        beside: What stands before it in the same batch and decides nothing.
+        payload: The value from outside; nothing in it is trusted.
+        names: Text → the name that the sending program has given it already.
+        facts: Events that precede it in the same batch and change no entry.
     """
 
     payload: Any
@@ -79,12 +79,12 @@ class Rating:
 
 @attrs.frozen
 class Change:
-    """A playbook that a program changed beside its updates.
+    """Changes of a playbook that a program made in addition to its updates.
 
     Attributes:
         base: The entries before the change.
         found: The entries after it.
-        top: The other top-level keys as a JSON object, where they were changed; empty elsewhere.
+        top: The other top-level keys as a JSON object if they were changed, else empty.
     """
 
     base: tuple[KeyPoint, ...]
@@ -98,7 +98,7 @@ class Import:
 
     Attributes:
         data: Its bytes.
-        source: What problems call it.
+        source: The name that problems use for it.
     """
 
     data: bytes
@@ -107,12 +107,12 @@ class Import:
 
 @attrs.frozen
 class Undo:
-    """Events to be taken back.
+    """The undoing of events.
 
     Attributes:
-        ids: Their ids.
-        session: A session of which everything so far is meant, None without one.
-        reason: Why, empty where none was given.
+        ids: Ids of the events.
+        session: A session of which all events so far are undone; None for the ids alone.
+        reason: Why; empty for none.
     """
 
     ids: tuple[str, ...] = ()
@@ -122,10 +122,10 @@ class Undo:
 
 @attrs.frozen
 class Facts:
-    """What a hook saw; nothing is decided about it.
+    """Events that are recorded as they are; nothing is decided about them.
 
     Attributes:
-        events: What is recorded, as it is.
+        events: The events.
     """
 
     events: tuple[Event, ...]
@@ -137,11 +137,11 @@ Action = Update | Rating | Change | Import | Curation | Undo | Facts
 
 @attrs.frozen
 class Delivery:
-    """Who says something, and when.
+    """Who delivers a batch, and when it happened.
 
     Attributes:
-        by: Who says so; ``rater`` at least.
-        key: What names this delivery for ever; None where it cannot come twice.
+        by: Who records it; ``rater`` at least.
+        key: The idempotency key; None for none.
         when: When it happened, if not now.
     """
 
@@ -155,9 +155,9 @@ class Request:
     """Something to record as one batch.
 
     Attributes:
-        what: What is to be recorded.
-        by: Who says so; ``rater`` at least.
-        key: What names this delivery for ever; None where it cannot come twice.
+        action: What to record.
+        by: Who records it; ``rater`` at least.
+        key: The idempotency key; None for none.
         when: When it happened, if not now.
     """
 
@@ -168,10 +168,10 @@ class Request:
 
 
 def check(request: Request) -> None:
-    """Refuse what could never be recorded, before anything is opened.
+    """Refuse a request that could never be recorded, before any file is opened.
 
     Raises:
-        BadInputError: It is no extraction result, brings top-level keys that no file could hold, or does not say who.
+        BadInputError: It is not an extraction result, has top-level keys that no file could hold, or names no rater.
     """
     if isinstance(request.action, Update):
         read_extraction(request.action.payload)
@@ -180,13 +180,13 @@ def check(request: Request) -> None:
     by = request.by
     named = isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values())
     if not named or "rater" not in by or not by.keys() <= set(BY_FIELDS):
-        raise BadInputError("by", "does not say who", f"it takes {', '.join(BY_FIELDS)}, none of them empty")
+        raise BadInputError("by", "names no rater", f"use {', '.join(BY_FIELDS)}, none of them empty")
     if request.key is not None and not request.key:
         raise BadInputError("key", "is empty", "leave it out, or name the delivery")
 
 
 def _check_top(top: str) -> None:
-    """Refuse top-level keys that could be recorded and never be rendered."""
+    """Refuse top-level keys that could be recorded but never rendered."""
     value = strict_json.loads(top.encode("utf-8", "surrogatepass"), "top")
     if not isinstance(value, dict):
         raise BadInputError("top", f"expected an object, got {type(value).__name__}", strict_json.HINT)
@@ -201,17 +201,17 @@ def _check_top(top: str) -> None:
 def decide(
     action: Action, state: Playbook, renamed: Mapping[str, str] | None = None, redactions: Redactions = NO_REDACTIONS
 ) -> Decision:
-    """Decide what a request comes to, on the playbook as it stands under the lock.
+    """Return the events that an action brings, decided on the playbook under the lock.
 
     Args:
         action: What is to be recorded.
         state: The playbook.
         renamed: Name that the sender uses → the entry's name in the ledger, from its earlier requests. Only the
             deciders of `tallybook.ledger.decisions.update` translate names.
-        redactions: What was redacted in this ledger; a new text that is one of these is refused.
+        redactions: The redacted texts of this ledger; a new text that is one of them is refused.
 
     Raises:
-        RedactedTextError: The only text that a request brings was redacted.
+        RedactedTextError: The only text of the request was redacted.
         UnknownPointError: A rating names an entry that never was.
     """
     renamed = renamed or {}
@@ -264,7 +264,7 @@ def update_of(rating: Rating, state: Playbook) -> Update:
 
 
 def _fresh(action: Import, state: Playbook) -> Any:
-    """Return a legacy file without the entries whose text stands, and with names that were never used here."""
+    """Return a legacy file without entries whose text is in the playbook, and with names never used in this ledger."""
     legacy = seeds.read_legacy(action.data, action.source, state.used)
     by_text = {point.text: name for name, point in state.points.items()}
     kept = tuple(item for item in legacy.items if item.point.text not in by_text)
@@ -275,7 +275,7 @@ def _fresh(action: Import, state: Playbook) -> Any:
 
 
 def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, ...]:
-    """Give new names to entries whose names were used in this ledger before: a name means one entry for ever."""
+    """Give new names to entries whose names this ledger has used: a name means one entry for ever."""
     naming = NameAssigner({*state.used, *(item.point.name for item in items)})
     naming.highest = state.high_water
     naming.used = set(state.used)
@@ -285,7 +285,7 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
-    """Return a request as JSON, to wait in the spool; an import does not wait."""
+    """Return a request as JSON for the spool; an import does not wait."""
     action = request.action
     said: dict[str, Any] = {"by": dict(request.by), "key": request.key}
     if isinstance(action, Update):
