@@ -85,6 +85,7 @@ def test_the_answer_names_the_drop_the_sessions_and_the_leads(project: Path) -> 
         "name": None,
         "periods": 4,
         "drop": {"before": before, "after": after, "points": 30},
+        "coverage": 0.06,
         "between": {"good": good, "bad": bad},
         "moment": told["moment"],
         "caution": CAUTION,

@@ -45,6 +45,19 @@ def test_an_overall_score_measured_too_little_is_shown_as_such(run: Run, words: 
 
 
 @pytest.mark.usefixtures("barely_measured")
+def test_a_drop_of_a_score_measured_too_little_is_no_answer(project: Path, run: Run) -> None:
+    """`--blame` asks people to name a component instead; JSON has the drop and its coverage."""
+    say(project, "s2", events({"ac01": {"startup_ms": 29000}}), noon("2026-01-17"))
+    assert (
+        "session.overall: not enough measured (3 %) to say why it dropped; `tallybook score --blame COMPONENT` says it "
+        "of a component, such as ac06\n"
+    ) == run("score", "--blame").out
+    assert "ac01 dropped by 16 points" in run("score", "--blame", "ac01").out
+    told = json.loads(run("score", "--blame", "--json").out)
+    assert (0.03, 20) == (told["coverage"], told["drop"]["before"]["score"])
+
+
+@pytest.mark.usefixtures("barely_measured")
 def test_programs_read_the_number_of_an_overall_score_measured_too_little(project: Path, run: Run) -> None:
     """JSON and the score files keep it; JSON has its coverage as well."""
     told = json.loads(run("score", "--json").out)

@@ -10,7 +10,10 @@ import attrs
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.scores.configuration.model import OVERALL, SESSION
+from tallybook.projections.scores.grades import is_enough
+from tallybook.projections.scores.periods import PERIODS, grouped
 from tallybook.projections.scores.reports.drop_causes import drop_in, lead_json, leads_view, levels, stretch
+from tallybook.projections.scores.trends.gates import NOT_ENOUGH
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.configuration import score_named
 from tallybook.projections.undo import fold_history
@@ -59,11 +62,12 @@ def blame(project: Project, state: Scores, asked: Asked, when: When | None = Non
         when: The moment that the scores were folded up to; None for the ledger's end.
 
     Returns:
-        ``{score, period, name, periods, drop, between, moment, leads, caution}``: ``periods`` is how many have the
-        score; ``drop`` is ``{before, after, points}``, two times ``{period, score}``, or None where it did not drop,
-        and then ``between`` and ``moment`` are None and ``leads`` is empty; ``between`` is ``{good, bad}``, each
-        ``{session, at, score}``; ``moment`` is the last event by then; ``leads`` are as ``leads.lead_json``, the
-        newest first.
+        ``{score, period, name, periods, drop, coverage, between, moment, leads, caution}``: ``periods`` is how many
+        have the score; ``drop`` is ``{before, after, points}``, two times ``{period, score}``, or None where it did not
+        drop, and then ``coverage``, ``between`` and ``moment`` are None and ``leads`` is empty; ``coverage`` is the
+        share of the score's weight, 0 to 1, that was measured in the less measured of the two periods; ``between`` is
+        ``{good, bad}``, each ``{session, at, score}``; ``moment`` is the last event by then; ``leads`` are as
+        ``leads.lead_json``, the newest first.
 
     Raises:
         BadInputError: There is no such score, or no such period that has it.
@@ -74,11 +78,14 @@ def blame(project: Project, state: Scores, asked: Asked, when: When | None = Non
     told = {"score": score, "period": asked.period, "name": name, "periods": len(found)}
     drop = drop_in(found, name)
     if drop is None:
-        return told | {"drop": None, "between": None, "moment": None, "leads": [], "caution": CAUTION}
+        return told | {"drop": None, "coverage": None, "between": None, "moment": None, "leads": [], "caution": CAUTION}
+    tallies = grouped(state.days, PERIODS[asked.period][1])
+    measured = min(tallies[one.period].measured(score) for one in (drop.before, drop.after))
     good, bad = stretch(state, score, asked.period, drop)
     changed = leads_between(project, (good.at, bad.at), when)
     return told | {
         "drop": {"before": drop.before._asdict(), "after": drop.after._asdict(), "points": drop.points},
+        "coverage": measured / 100,
         "between": {"good": _session(good), "bad": _session(bad)},
         "moment": changed.seq,
         "leads": [lead_json(lead) for lead in reversed(changed.found)],
@@ -111,11 +118,23 @@ def _session(moment: Moment) -> dict[str, Any]:
     return {"session": moment.session, "at": moment.at, "score": moment.score}
 
 
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the answer for people, a line each; names and texts in it are as they were recorded."""
+def lines(told: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
+    """Yield the answer for people, a line each; names and texts in it are as they were recorded.
+
+    Args:
+        told: The answer, as ``blame`` returns it.
+        min_coverage: ``display.min_coverage``: an overall score of which less was measured is not shown.
+    """
     drop = told["drop"]
     if drop is None:
         yield _no_drop(told)
+        return
+    measured = round(told["coverage"] * 100)
+    if not is_enough(told["score"], measured, min_coverage):
+        yield (
+            f"{told['score']}: {NOT_ENOUGH} ({measured} %) to say why it dropped; `tallybook score --blame COMPONENT` "
+            "says it of a component, such as ac06"
+        )
         return
     from tallybook.projections.surfaces.console.terminal import moment
 

@@ -235,7 +235,7 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
     if options["as_json"]:
         answer(answered)
         return
-    for line in drop_report.lines(answered):
+    for line in drop_report.lines(answered, state.config.display.min_coverage):
         answers.say(terminal.harmless(line))
 
 
