@@ -12,7 +12,7 @@ from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.hooks.payload import AGENTS
 from test_surfaces_hook import START, call, events, here, set_to, told
-from test_surfaces_spool import spooled
+from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -34,6 +34,19 @@ def test_two_compactions_in_one_turn_are_told_each(here: Project, monkeypatch: p
     assert "Use type hints" in told(handler.handle(payload))
     assert "" == handler.handle(payload)
     assert 4 == len(events(here, PlaybookInjected))
+
+
+@pytest.mark.parametrize("first_is_recorded", [True, False])
+def test_a_compaction_is_told_once_while_the_ledger_is_held(here: Project, *, first_is_recorded: bool) -> None:
+    """The second delivery finds the first one in the log, or in the spool; another prompt's compaction is told."""
+    compacted = {**START, "source": "compact", "prompt_id": "p1"}
+    first = call(compacted) if first_is_recorded else ""
+    with held(here):
+        first = first or call(compacted)
+        assert "Use type hints" in told(first)
+        assert "" == call(compacted)
+        assert "Use type hints" in told(call({**compacted, "prompt_id": "p2"}))
+    assert (1 if first_is_recorded else 2) == len(spooled(here))
 
 
 def test_a_compaction_that_settings_and_a_plugin_deliver_is_told_once(here: Project) -> None:

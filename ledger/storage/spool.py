@@ -91,14 +91,15 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
     return path
 
 
-def read_files(folder: StrPath) -> tuple[list[SpoolFile], list[Problem]]:
-    """Return what waits, by time and id, and the files that cannot be read."""
+def read_files(folder: StrPath, since: str = "") -> tuple[list[SpoolFile], list[Problem]]:
+    """Return what was sent at a time or later and waits, by time and id, and the files that cannot be read."""
     found: list[SpoolFile] = []
     problems: list[Problem] = []
     spool = os.path.join(folder, FOLDER)
     try:
         disk.refuse_link(spool)
         names = sorted(name for name in os.listdir(spool) if name.endswith(".json") and name[0] != ".")
+        names = [name for name in names if name >= since.replace(":", "")]
     except CannotWriteError as error:
         return found, [Problem(FOLDER, str(error))]
     except OSError:
@@ -115,6 +116,14 @@ def read_files(folder: StrPath) -> tuple[list[SpoolFile], list[Problem]]:
         except (OSError, ValueError, KeyError, TypeError, RecursionError, CannotWriteError) as error:
             problems.append(Problem(f"{FOLDER}/{name}", f"cannot be read: {type(error).__name__}; it stays there"))
     return found, problems
+
+
+def has_recent(folder: StrPath, beginning: str, since: str) -> bool:
+    """Return whether a request under a key with this beginning waits that was sent at a time or later."""
+    # Anyone can have put a file there.
+    sent: list[Any] = [one.requests for one in read_files(folder, since)[0]]
+    requests = (request for some in sent if isinstance(some, list) for request in some)
+    return any(isinstance(one, dict) and str(one.get("key")).startswith(beginning) for one in requests)
 
 
 def remove_files(taken: list[SpoolFile]) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.storage import spool
     from tallybook.projections.surfaces.workspace.project import AnyProject
@@ -75,8 +76,10 @@ def record(
                 return False
             return transaction.append(drafts, by, key) is not None
     except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
-        # Whoever mends the ledger, or holds it, takes it in afterwards.
         now = clock.utc_now()
+        if not_after[0] and _has_recent_spooled(project, log, *not_after):
+            return False
+        # Whoever mends the ledger, or holds it, takes it in afterwards.
         spool.check(drafts, by, key, now.at)
         facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
         spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": facts, "by": dict(by), "key": key}])
@@ -87,7 +90,7 @@ def record(
 
 def _has_recent(path: StrPath, end: int, beginning: str, time_us: int) -> bool:
     """Return whether a batch under a key with this beginning was recorded so short a time ago."""
-    since = clock.moment(clock.utc_now().unix_us - time_us).at
+    since = _ago(time_us)
     fd = disk.open_file(path, write=False)
     try:
         for line in _lines_before(fd, end):
@@ -98,6 +101,22 @@ def _has_recent(path: StrPath, end: int, beginning: str, time_us: int) -> bool:
     finally:
         os.close(fd)
     return False
+
+
+def _has_recent_spooled(project: AnyProject, log: JsonlLog, beginning: str, time_us: int) -> bool:
+    """Return the same where the lock could not be had: of the log up to its head, and of the spool."""
+    try:
+        head = log.read_head()
+        if head is not None and _has_recent(log.log_file, head.mark.offset, beginning, time_us):
+            return True
+    except (CannotWriteError, DamagedLedgerError, OSError):
+        # What cannot be read was not recorded just now.
+        pass
+    return spool.has_recent(project.ledger, beginning, _ago(time_us))
+
+
+def _ago(time_us: int) -> str:
+    return clock.moment(clock.utc_now().unix_us - time_us).at
 
 
 def is_current(project: AnyProject, seq: int, chain: str) -> bool:
