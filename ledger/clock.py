@@ -58,7 +58,7 @@ def to_unix_us(at: str) -> int:
     from calendar import timegm  # noqa: PLC0415 - slow to load, and asked for only when a clock ran back
 
     if len(at) != len("2026-11-21T20:17:03.123456Z") or at[19] + at[26] != ".Z" or not at[20:26].isdecimal():
-        raise ValueError(f"{at!r} is no time as the ledger writes it")
+        raise ValueError(f"{at!r} is not a time as the ledger writes it")
     return timegm(time.strptime(at[:19], "%Y-%m-%dT%H:%M:%S")) * MICROSECONDS + int(at[20:26])
 
 

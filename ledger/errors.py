@@ -70,7 +70,7 @@ class UnknownPointError(TallybookError):
     def __init__(self, name: str, meant: str | None = None) -> None:
         """Name the entry that does not exist, and the one that was probably meant; None if there is none."""
         self.name = name
-        hint = "`tallybook show` lists those there are" if meant is None else f"did you mean {meant}?"
+        hint = "see `tallybook show`" if meant is None else f"did you mean {meant}?"
         super().__init__(f"{name}: no entry ever had this name; {hint}")
 
 
@@ -94,7 +94,7 @@ class DamagedLedgerError(TallybookError):
         """Keep all problems, of which there is at least one; the message names the first."""
         self.problems = tuple(problems)
         more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
-        super().__init__(f"{self.problems[0]}{more}; the ledger is damaged, see `tallybook verify`")
+        super().__init__(f"{self.problems[0]}{more}; the ledger is damaged, run `tallybook verify`")
 
 
 class NewerLedgerError(TallybookError):
@@ -105,7 +105,7 @@ class NewerLedgerError(TallybookError):
     def __init__(self, source: str, found: object, known: int) -> None:
         """Name both formats."""
         super().__init__(
-            f"{source}: written in ledger format {found}, this Tallybook knows up to {known}; upgrade Tallybook"
+            f"{source}: written in ledger format {found}, this Tallybook reads up to {known}; upgrade Tallybook"
         )
 
 
@@ -114,7 +114,7 @@ class CannotWriteError(TallybookError):
 
     exit_code = EXIT_NOT_WRITTEN
 
-    def __init__(self, path: object, reason: str, hint: str = "nothing was recorded, try again") -> None:
+    def __init__(self, path: object, reason: str, hint: str = "nothing was recorded; try again") -> None:
         """Name the file and the system's reason."""
         self.reason = reason
         super().__init__(f"{path}: {reason}; {hint}")
@@ -128,8 +128,7 @@ class OutcomeUnknownError(TallybookError):
     def __init__(self, path: object, reason: str) -> None:
         """Name the file and the system's reason."""
         super().__init__(
-            f"{path}: could not be flushed ({reason}), so it is unknown whether it was recorded; "
-            "`tallybook log` shows what stands"
+            f"{path}: could not be flushed ({reason}), so it may or may not be recorded; check with `tallybook log`"
         )
 
 
@@ -140,4 +139,4 @@ class LockHeldError(TallybookError):
 
     def __init__(self, path: object, wait_ms: int) -> None:
         """Name the lock file and the time waited, in milliseconds."""
-        super().__init__(f"{path}: held by another process for {wait_ms} ms; nothing was recorded, try again")
+        super().__init__(f"{path}: held by another process for {wait_ms} ms; nothing was recorded; try again")

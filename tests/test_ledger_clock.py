@@ -83,7 +83,7 @@ def test_the_first_line_has_nothing_before_it() -> None:
 
 @pytest.mark.parametrize(("at", "before"), [("2025", moment(0).at), (moment(0).at, "somewhen"), ("a", "b")])
 def test_a_time_that_nobody_can_read_raises_nothing(at: str, before: str) -> None:
-    """Where one of the two is no moment as the ledger writes it, the clock's is taken as it is."""
+    """Where one of the two is not a time as the ledger writes it, the clock's is taken as it is."""
     assert at == clamp_time(at, before)
 
 

@@ -242,7 +242,7 @@ def test_what_is_only_ever_read_is_not_encoded() -> None:
     """An unknown event cannot be written."""
     with pytest.raises(BadInputError) as caught:
         encode(UnknownEvent("point.starred", 1, "{}"))
-    assert "point.starred: is a kind that this version does not write" == str(caught.value)
+    assert "point.starred: is not a kind that this version writes" == str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,12 @@ def test_a_wish_becomes_one_event(wish: Curation, event: Event) -> None:
 @pytest.mark.parametrize(
     ("wish", "says"),
     [
-        (Curation("retire", "kpt_004"), "kpt_004: is not in the playbook; `tallybook why` tells how it left"),
-        (Curation("retire", "kpt_005"), "kpt_005: went into kpt_001; `tallybook why` tells how it left"),
+        (Curation("retire", "kpt_004"), "kpt_004: is not in the playbook; see `tallybook why`"),
+        (Curation("retire", "kpt_005"), "kpt_005: went into kpt_001; see `tallybook why`"),
         (Curation("restore", "kpt_001"), "kpt_001: stands in the playbook; nothing was recorded"),
         (Curation("restore", "kpt_005"), "kpt_005: went into kpt_001; undo that merge instead"),
         (Curation("restore", "kpt_006"), "kpt_006: would say what kpt_001 says; `tallybook retire kpt_001` first"),
-        (Curation("restore", "kpt_007"), "kpt_007: was undone; undo that undoing; `tallybook log` shows its number"),
+        (Curation("restore", "kpt_007"), "kpt_007: was undone; find that undo with `tallybook log` and undo it"),
         (Curation("pin", "kpt_002"), "kpt_002: is pinned; nothing was recorded"),
         (Curation("pin", "kpt_004"), "kpt_004: is not in the playbook"),
         (Curation("unpin", "kpt_001"), "kpt_001: is not pinned; nothing was recorded"),

@@ -291,9 +291,7 @@ def test_a_lock_that_cannot_be_given_back_leaves_the_outcome_open(
     fcntl = pytest.importorskip("fcntl")
     disk.lock(opened, path, 0)
     monkeypatch.setattr(fcntl, "flock", refuse(errno.EIO))
-    with pytest.raises(
-        OutcomeUnknownError, match=r"^ledger: .*\(its lock could not be given back: Input/output error\)"
-    ):
+    with pytest.raises(OutcomeUnknownError, match=r"^ledger: .*\(its lock could not be released: Input/output error\)"):
         disk.unlock(opened)
 
 
@@ -303,7 +301,7 @@ def test_a_file_system_without_locks_is_told(opened: int, path: Path, monkeypatc
     monkeypatch.setattr(fcntl, "flock", refuse(errno.ENOLCK))
     with pytest.raises(CannotWriteError) as told:
         disk.lock(opened, path, 0)
-    assert f"{path}: cannot be locked: No locks available; nothing was recorded, try again" == str(told.value)
+    assert f"{path}: cannot be locked: No locks available; nothing was recorded; try again" == str(told.value)
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(path: Path, tmp_path: Path) -> None:
@@ -317,7 +315,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(path: Path, tmp_path: Path)
 def test_a_replacement_that_fails_leaves_the_old_file(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Whichever call the disk refuses, the file stands as it was and nothing lies beside it."""
+    """Whichever call the disk refuses, the file is unchanged and nothing lies beside it."""
     monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
     with pytest.raises(CannotWriteError):
         disk.replace_file(path, b"new")

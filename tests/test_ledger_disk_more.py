@@ -245,10 +245,10 @@ def test_who_may_only_read_a_file_reads_it() -> None:
             "link",
             "is a symbolic link; the ledger is never followed out of its folder",
         ),
-        (lambda path: disk.open_file(path, write=False), "folder", "is no regular file; move it away"),
+        (lambda path: disk.open_file(path, write=False), "folder", "is not a regular file; move it away"),
         (lambda path: disk.open_file(path, write=False), "file/x", "Not a directory; it cannot be read"),
-        (lambda path: disk.open_file(path, write=True), "file/x", "Not a directory; nothing was recorded, try again"),
-        (disk.make_folder, "file/x/y", "Not a directory; nothing was recorded, try again"),
+        (lambda path: disk.open_file(path, write=True), "file/x", "Not a directory; nothing was recorded; try again"),
+        (disk.make_folder, "file/x/y", "Not a directory; nothing was recorded; try again"),
     ],
 )
 def test_a_refusal_says_where_why_and_what_to_do(
@@ -272,8 +272,8 @@ def test_a_second_name_is_refused_in_one_line(path: Path) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("write", "Input/output error; nothing was recorded, try again"),
-        ("fsync", "Input/output error; the file stands as it was"),
+        ("write", "Input/output error; nothing was recorded; try again"),
+        ("fsync", "Input/output error; the file is unchanged"),
     ],
 )
 def test_a_replacement_that_fails_is_told_of_the_old_file(
@@ -287,8 +287,8 @@ def test_a_replacement_that_fails_is_told_of_the_old_file(
 def test_what_a_disk_does_not_confirm_is_told_as_unknown(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes and names alike: the message says that nobody knows, why, and how to find out."""
     told = (
-        f"{path}: could not be flushed (Input/output error), so it is unknown whether it was recorded; "
-        "`tallybook log` shows what stands"
+        f"{path}: could not be flushed (Input/output error), so it may or may not be recorded; "
+        "check with `tallybook log`"
     )
     monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
     monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
@@ -330,7 +330,7 @@ def test_a_lock_that_is_held_is_told_in_many_ways(path: Path, monkeypatch: pytes
     Time(monkeypatch)
     with pytest.raises(LockHeldError) as told:
         disk.lock(0, path, 20)
-    assert f"{path}: held by another process for 20 ms; nothing was recorded, try again" == str(told.value)
+    assert f"{path}: held by another process for 20 ms; nothing was recorded; try again" == str(told.value)
 
 
 def test_a_lock_is_waited_for_in_growing_pauses(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,48 +38,45 @@ SECOND = Problem("head", "is torn")
             UnknownPointError,
             ("kpt_404",),
             EXIT_NO,
-            "kpt_404: no entry ever had this name; `tallybook show` lists those there are",
+            "kpt_404: no entry ever had this name; see `tallybook show`",
         ),
         (
             DamagedLedgerError,
             ([FIRST],),
             EXIT_DAMAGED,
-            "events.jsonl:812: is a hole of NUL bytes; the ledger is damaged, see `tallybook verify`",
+            "events.jsonl:812: is a hole of NUL bytes; the ledger is damaged, run `tallybook verify`",
         ),
         (
             DamagedLedgerError,
             ([FIRST, SECOND],),
             EXIT_DAMAGED,
-            "events.jsonl:812: is a hole of NUL bytes (and 1 more); the ledger is damaged, see `tallybook verify`",
+            "events.jsonl:812: is a hole of NUL bytes (and 1 more); the ledger is damaged, run `tallybook verify`",
         ),
         (
             DamagedLedgerError,
             ([SECOND, FIRST, FIRST],),
             EXIT_DAMAGED,
-            "head: is torn (and 2 more); the ledger is damaged, see `tallybook verify`",
+            "head: is torn (and 2 more); the ledger is damaged, run `tallybook verify`",
         ),
         (
             NewerLedgerError,
             ("head", "2", 1),
             EXIT_NOT_WRITTEN,
-            "head: written in ledger format 2, this Tallybook knows up to 1; upgrade Tallybook",
+            "head: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook",
         ),
-        (CannotWriteError, ("f", "is full"), EXIT_NOT_WRITTEN, "f: is full; nothing was recorded, try again"),
+        (CannotWriteError, ("f", "is full"), EXIT_NOT_WRITTEN, "f: is full; nothing was recorded; try again"),
         (CannotWriteError, ("f", "is full", "make room"), EXIT_NOT_WRITTEN, "f: is full; make room"),
         (
             OutcomeUnknownError,
             ("f", "is broken"),
             EXIT_NOT_WRITTEN,
-            (
-                "f: could not be flushed (is broken), so it is unknown whether it was recorded; "
-                "`tallybook log` shows what stands"
-            ),
+            ("f: could not be flushed (is broken), so it may or may not be recorded; check with `tallybook log`"),
         ),
         (
             LockHeldError,
             ("lock", 250),
             EXIT_NOT_WRITTEN,
-            "lock: held by another process for 250 ms; nothing was recorded, try again",
+            "lock: held by another process for 250 ms; nothing was recorded; try again",
         ),
     ],
 )

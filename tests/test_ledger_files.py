@@ -111,7 +111,7 @@ def test_a_log_that_is_gone_is_told_with_what_it_held(log: JsonlLog, offset: int
     before = open_now()
     with pytest.raises(DamagedLedgerError) as damage:
         Files(log.folder)
-    told = "events.jsonl: is missing, and held 2,345 events; the ledger is damaged, see `tallybook verify`"
+    told = "events.jsonl: is missing, and held 2,345 events; the ledger is damaged, run `tallybook verify`"
     assert (told, 2345) == (str(damage.value), damage.value.problems[0].seq)
     assert (before, False) == (open_now(), log.path.exists())
 
@@ -162,7 +162,7 @@ def test_a_held_lock_is_named(log: JsonlLog) -> None:
     """With its path, so that whoever wonders can look for who holds it."""
     with log.transaction(), pytest.raises(LockHeldError) as told:
         JsonlLog(log.folder).transaction(wait_ms=0).__enter__()
-    assert f"{log.folder / 'lock'}: held by another process for 0 ms; nothing was recorded, try again" == str(
+    assert f"{log.folder / 'lock'}: held by another process for 0 ms; nothing was recorded; try again" == str(
         told.value
     )
 

@@ -58,7 +58,7 @@ def test_a_head_of_a_later_version_is_not_guessed_at() -> None:
     """Whatever a later version says behind its number, this one says to upgrade."""
     with pytest.raises(NewerLedgerError) as refused:
         decode(sealed(b"tallybook-head 2 something else "))
-    assert "head: written in ledger format 2, this Tallybook knows up to 1; upgrade Tallybook" == str(refused.value)
+    assert "head: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook" == str(refused.value)
 
 
 @pytest.mark.parametrize(

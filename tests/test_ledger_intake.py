@@ -125,7 +125,7 @@ def test_the_end_of_a_session_brings_its_measures_along() -> None:
     assert (SessionEnded(""), metrics("AC-09", "session_end", completeness=90)) == taken.events
     taken = read_object({"event": "session_end", "metrics": {"any": 1, "other": "x"}, "session_id": "s1", "at": AT})
     assert (SessionEnded(""), metrics("", "session_end", any=1)) == taken.events
-    assert ("other is no number and was left out",) == taken.problems
+    assert ("other is not a number and was left out",) == taken.problems
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_the_end_of_a_session_brings_its_measures_along() -> None:
     ],
 )
 def test_an_object_says_when(said: dict[str, Any], when: str | None) -> None:
-    """Under any of the usual keys, the plainest first; what is no moment is none."""
+    """Under any of the usual keys, the plainest first; what is not a moment is none."""
     assert when == read_object(METRICS | said).when
 
 
@@ -185,13 +185,13 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
         (
             METRICS | {"metrics": {"a": 1, "b": "many", "": 2, "c\n": 3}},
             [
-                "b is no number and was left out",
+                "b is not a number and was left out",
                 *["a metric without a name of 1 to 100 printable characters was left out"] * 2,
             ],
         ),
-        ({"feedback": 80, "session_id": "s1", "note": ["x"]}, ["the note is no text and was left out"]),
+        ({"feedback": 80, "session_id": "s1", "note": ["x"]}, ["the note is not a text and was left out"]),
         ({"feedback": 80, "session_id": "s1", "note": "x" * 10_001}, ["the note was cut to 10,000 characters"]),
-        ({"baseline": 80, "score": "ac06", "reason": 5}, ["the reason is no text and was left out"]),
+        ({"baseline": 80, "score": "ac06", "reason": 5}, ["the reason is not a text and was left out"]),
     ],
 )  # fmt: skip
 def test_what_is_odd_is_named(said: dict[str, Any], problems: list[str]) -> None:
@@ -331,7 +331,7 @@ def test_whatever_is_sent_something_can_be_recorded(said: dict[str, Any]) -> Non
 @pytest.mark.parametrize("key", ["session_id", "session", "sessionId"])
 @pytest.mark.parametrize("area", ["data", "payload"])
 def test_telemetry_may_name_its_session_in_its_data(area: str, key: str) -> None:
-    """The session there counts as if it stood at the top, goes before a default, and is no metric."""
+    """The session there counts as if it stood at the top, goes before a default, and is not a metric."""
     said = {"event_type": "metrics", "component": "ac01", "timestamp": AT, area: {key: "2026", "startup_ms": 8000}}
     taken = read_object(said)
     assert ("2026", (MetricsRecorded("ac01", Numbers({"startup_ms": 8000}), "metrics"),)) == (

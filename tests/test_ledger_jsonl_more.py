@@ -39,10 +39,7 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def unknown(path: Path, why: str = "Input/output error") -> str:
     """Return what somebody is told where nobody knows what was recorded."""
-    return (
-        f"{path}: could not be flushed ({why}), so it is unknown whether it was recorded; "
-        "`tallybook log` shows what stands"
-    )
+    return f"{path}: could not be flushed ({why}), so it may or may not be recorded; check with `tallybook log`"
 
 
 def foreign(log: JsonlLog, data: bytes = b"mine\n") -> None:
@@ -98,7 +95,7 @@ def test_a_ledger_that_cannot_be_begun_records_nothing(tmp_path: Path, monkeypat
         patch.setattr(disk, "flush_data", refuse(errno.EIO))
         with pytest.raises(CannotWriteError) as told:
             append(log, "lost")
-    assert f"{tmp_path}: Input/output error; nothing was recorded, try again" == str(told.value)
+    assert f"{tmp_path}: Input/output error; nothing was recorded; try again" == str(told.value)
     assert b"" == log.path.read_bytes()
     append(log, "a")
     assert ["a"] == names(log)
@@ -345,7 +342,7 @@ def test_a_batch_behind_a_foreign_line_is_not_recorded(log: JsonlLog) -> None:
     """Its lines do not stand where they say they do, so it is refused, and the next writer seals both."""
     with pytest.raises(CannotWriteError) as told:
         append_beside(log, "lost", b"mine\n")
-    assert f"{log.path}: another program wrote to it meanwhile; nothing was recorded, try again" == str(told.value)
+    assert f"{log.path}: another program wrote to it meanwhile; nothing was recorded; try again" == str(told.value)
     append(log, "a")
     assert ["first", "a"] == names(JsonlLog(log.folder))
 
@@ -376,7 +373,7 @@ def test_a_disk_that_fills_behind_the_first_of_two_batches_is_told_in_one_line(
     monkeypatch.setattr(os, "write", full_after(len(first.raw)))
     with pytest.raises(OutcomeUnknownError) as told:
         append_two(log)
-    refused = f"{log.path}: No space left on device; nothing was recorded, try again"
+    refused = f"{log.path}: No space left on device; nothing was recorded; try again"
     assert unknown(log.path, f"written in part: {refused}") == str(told.value)
 
 

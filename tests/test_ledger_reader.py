@@ -239,7 +239,7 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
     log = ledger(raw(batches_of([encode(LedgerOpened("ledger-1", 12))])) + b"in another form\n", None)
     with pytest.raises(NewerLedgerError) as caught:
         list(log.read())
-    expected = "events.jsonl: written in ledger format 12, this Tallybook knows up to 1; upgrade Tallybook"
+    expected = "events.jsonl: written in ledger format 12, this Tallybook reads up to 1; upgrade Tallybook"
     assert expected == str(caught.value)
 
 

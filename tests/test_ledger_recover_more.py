@@ -289,7 +289,7 @@ def test_a_copy_that_cannot_be_made_is_named(log: JsonlLog, monkeypatch: pytest.
     with pytest.raises(CannotWriteError) as told:
         append(log, "d")
     copy = log.folder / "quarantine" / f"{begin}-{begin + 4}.bin"
-    assert f"{copy}: No space left on device; nothing was recorded, try again" == str(told.value)
+    assert f"{copy}: No space left on device; nothing was recorded; try again" == str(told.value)
     assert before == log.path.read_bytes()
 
 
@@ -303,7 +303,7 @@ def test_a_seal_that_the_disk_does_not_take_is_told(
         patch.setattr(os, "write", refuse_for(log.path, errno.ENOSPC))
         with pytest.raises(CannotWriteError) as told:
             append(log, "d")
-    assert f"{log.path}: No space left on device; nothing was recorded, try again" == str(told.value)
+    assert f"{log.path}: No space left on device; nothing was recorded; try again" == str(told.value)
     append(log, "d")
     assert ["a", "b", "c", "d"] == names(log)
 
@@ -349,7 +349,7 @@ def test_a_cache_that_cannot_be_removed_stops_the_writer(log: JsonlLog, monkeypa
     monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
     with pytest.raises(CannotWriteError) as told:
         append(log, "d")
-    assert f"{caches_of(log.folder) / 'held'}: Input/output error; nothing was recorded, try again" == str(told.value)
+    assert f"{caches_of(log.folder) / 'held'}: Input/output error; nothing was recorded; try again" == str(told.value)
     assert {} == quarantined(log)
 
 
@@ -388,7 +388,7 @@ def test_a_range_that_is_not_taken_again_is_told(log: JsonlLog, monkeypatch: pyt
         patch.setattr(os, call, refuse(errno.EIO))
         with pytest.raises(CannotWriteError) as told:
             recovery.rewrite(log.path, 0, 100)
-    assert f"{log.path}: Input/output error; nothing was recorded, try again" == str(told.value)
+    assert f"{log.path}: Input/output error; nothing was recorded; try again" == str(told.value)
 
 
 def test_a_range_that_is_not_confirmed_again_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:

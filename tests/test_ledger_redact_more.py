@@ -207,7 +207,7 @@ def test_a_note_that_cannot_be_taken_back_is_told(log: JsonlLog, monkeypatch: py
         patched.setattr(os, "replace", refuse)
         with pytest.raises(CannotWriteError) as refused:
             redaction.remove_pending(log.folder)
-    expected = f"{log.folder / FINISHED_FILE}: Read-only file system; nothing was recorded, try again"
+    expected = f"{log.folder / FINISHED_FILE}: Read-only file system; nothing was recorded; try again"
     assert expected == str(refused.value)
     assert {"a"} == redaction.pending_ids(log.folder)
 
@@ -229,7 +229,7 @@ def test_a_note_that_cannot_be_blotted_out_is_told(log: JsonlLog, monkeypatch: p
         patched.setattr(os, "write", failing(errno.ENOSPC))
         with pytest.raises(CannotWriteError) as refused:
             redaction.remove_pending(log.folder)
-    assert f"{path}: No space left on device; nothing was recorded, try again" == str(refused.value)
+    assert f"{path}: No space left on device; nothing was recorded; try again" == str(refused.value)
     with monkeypatch.context() as patched:
         patched.setattr(disk, "flush_data", failing(errno.EIO))
         with pytest.raises(OutcomeUnknownError) as unknown:
@@ -256,7 +256,7 @@ def test_a_log_that_cannot_be_overwritten_is_told(log: JsonlLog, monkeypatch: py
         patched.setattr(os, "write", failing(errno.EIO))
         with pytest.raises(CannotWriteError) as refused:
             redaction.erase(log.path, batches, {secret})
-    assert f"{log.path}: Input/output error; nothing was recorded, try again" == str(refused.value)
+    assert f"{log.path}: Input/output error; nothing was recorded; try again" == str(refused.value)
     with monkeypatch.context() as patched:
         patched.setattr(disk, "flush_data", failing(errno.EIO))
         with pytest.raises(OutcomeUnknownError) as unknown:

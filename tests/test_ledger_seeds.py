@@ -173,7 +173,7 @@ def test_keys_that_entries_do_not_have() -> None:
     legacy = read(item)
     assert [point("kpt_001", "a", 1, 2)] == entries(legacy)
     assert ("odd", item) == (only(legacy).origin, json.loads(only(legacy).original))
-    expected = "playbook.json: key_points[0]: 'tags' and 1 more is no part of an entry; kept in the ledger alone"
+    expected = "playbook.json: key_points[0]: 'tags' and 1 more is not part of an entry; kept in the ledger only"
     assert [expected] == messages(legacy)
 
 

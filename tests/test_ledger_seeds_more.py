@@ -43,7 +43,7 @@ def test_a_number_in_capitals_is_a_number() -> None:
 def test_one_key_too_many_is_named_alone() -> None:
     """Where an entry has one key that entries do not have, the message names it and no number."""
     legacy = read({**point("kpt_001", "a"), "tags": 1})
-    assert ["playbook.json: key_points[0]: 'tags' is no part of an entry; kept in the ledger alone"] == messages(legacy)
+    assert ["playbook.json: key_points[0]: 'tags' is not part of an entry; kept in the ledger only"] == messages(legacy)
 
 
 def test_numbers_at_the_top_are_passed_on_as_they_are() -> None:

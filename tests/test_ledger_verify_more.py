@@ -156,7 +156,7 @@ def test_a_later_format_is_refused_by_name(ledger: Callable[..., JsonlLog]) -> N
     opened = batches_of([encode(LedgerOpened("ledger-1", 2))])
     with pytest.raises(NewerLedgerError) as caught:
         verify(ledger(raw(opened), opened[0].position))
-    expected = "events.jsonl: written in ledger format 2, this Tallybook knows up to 1; upgrade Tallybook"
+    expected = "events.jsonl: written in ledger format 2, this Tallybook reads up to 1; upgrade Tallybook"
     assert expected == str(caught.value)
 
 

@@ -89,7 +89,7 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
     assert {} == {
         path: line
         for path, line in told.items()
-        if not line.startswith(".".join(("scoring", *path, "colour is no key that is known; there are ")))
+        if not line.startswith(".".join(("scoring", *path, "colour is not a known key; use one of ")))
     }
 
 
@@ -106,7 +106,10 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
             "{sessions: {overall: []}, session_weights: {overall: 0}}",
             "sessions.overall is made of the others, and canno",
         ),
-        ("sessions: {handoff: [ac10]}", "sessions.handoff names 'ac10', which is no component; there are ac01, ac02, "),
+        (
+            "sessions: {handoff: [ac10]}",
+            "sessions.handoff names 'ac10', which is not a component; use ac01, ac02, ",
+        ),
         ("thresholds: {alert: 70}", ORDER),
         ("thresholds: {critical: 65}", "thresholds are out of order: "),
         ("thresholds: {warning: 101}", "thresholds.warning is from 0 to 100, and not 101"),
@@ -152,7 +155,7 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
             )
         ),
         *(
-            (f"timezone: {zone}", "timezone is no time zone that is known here; give one such as Europe/Berlin")
+            (f"timezone: {zone}", "timezone is not a known time zone; use one such as Europe/Berlin")
             for zone in ("Nowhere/Land", "Europe", "../UTC", '"a\\0b"', "x" * 3000)
         ),
         ("components: {AC-01: {metrics: {x: {}}}}", "components.AC-01 is called by small letters and digits alone, su"),
@@ -165,8 +168,8 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
         ("components: {mine: {}}", "components.mine.metrics is missing"),
         ("components: {mine: {metrics: {}}}", "components.mine.metrics names none"),
         ("components: {mine: {metrics: {x: false}}}", "components.mine.metrics names none"),
-        ("components: {1: false}", "components has the key 1, which is no text; put it in quotes"),
-        ('{"a\\nb": 1}', r"'a\nb' is no key that is known; there are enabled, title, "),
+        ("components: {1: false}", "components has the key 1, which is not a text; put it in quotes"),
+        ('{"a\\nb": 1}', r"'a\nb' is not a known key; use one of enabled, title, "),
     ],
 )
 def test_what_does_not_fit_together_is_refused(own: str, expected: str) -> None:
@@ -189,7 +192,7 @@ def test_what_does_not_fit_together_is_refused(own: str, expected: str) -> None:
         ),
         (
             "sessions: {handoff: [ac09, AC-01]}",
-            f"sessions.handoff names 'AC-01', which is no component; there are {', '.join(ALL)}",
+            f"sessions.handoff names 'AC-01', which is not a component; use {', '.join(ALL)}",
         ),
         (
             "components: {AC-10: {metrics: {x: {}}}}",
@@ -199,7 +202,7 @@ def test_what_does_not_fit_together_is_refused(own: str, expected: str) -> None:
             "components: {'--': {metrics: {x: {}}}}",
             "components.-- is called by small letters and digits alone, such as ac01",
         ),
-        ("storage: {colour: 1}", "storage.colour is no key that is known; there are path, retention_days"),
+        ("storage: {colour: 1}", "storage.colour is not a known key; use one of path, retention_days"),
     ],
 )
 def test_a_line_says_what_there_is_instead(own: str, expected: str) -> None:
@@ -225,11 +228,11 @@ def test_a_line_says_what_there_is_instead(own: str, expected: str) -> None:
         ("{form: ratio, per: y, rest: 1}", ".rest is true or false, and not 1"),
         ("{counts: [a]}", ".counts names a part and a whole"),
         ("{counts: [a, b, c]}", ".counts names a part and a whole"),
-        ("{per: y}", ".per is no key that is known; there are form, weight, missing, of, counts, worst, best"),
-        ("{form: boolean, best: 1}", ".best is no key that is known; there are form, weight, missing, of"),
+        ("{per: y}", ".per is not a known key; use one of form, weight, missing, of, counts, worst, best"),
+        ("{form: boolean, best: 1}", ".best is not a known key; use one of form, weight, missing, of"),
         (
             "{form: ratio, per: y, worst: 1}",
-            ".worst is no key that is known; there are form, weight, missing, of, per,",
+            ".worst is not a known key; use one of form, weight, missing, of, per,",
         ),
         ("{best: 1" + "0" * 400 + "}", ".best is within 2^53, and not 1000"),
         ("{of: ''}", ".of is a text, and not ''"),
@@ -252,8 +255,8 @@ def test_a_metric_that_cannot_be_is_refused(metric: str, expected: str) -> None:
         ({}, "scoring is missing"),
         ({"scoring": None}, "scoring has no value"),
         ({"scoring": False}, "scoring should hold keys and values, and is false"),
-        ({"scoring": {}, "colour": 1}, "colour is no key that is known; there are scoring"),
-        ({7: 1}, "the file has the key 7, which is no text; put it in quotes"),
+        ({"scoring": {}, "colour": 1}, "colour is not a known key; use one of scoring"),
+        ({7: 1}, "the file has the key 7, which is not a text; put it in quotes"),
     ],
 )
 def test_a_document_of_another_shape_is_refused(document_: Any, expected: str) -> None:
@@ -267,7 +270,7 @@ def test_a_document_that_holds_itself_is_refused() -> None:
     """An alias to what it stands in ends as any unknown key."""
     own = "&a {components: {mine: *a}}"
     assert (
-        "scoring.components.mine.components is no key that is known; there are enabled, name, counters, metrics"
+        "scoring.components.mine.components is not a known key; use one of enabled, name, counters, metrics"
         == refusal(own)
     )
     assert yaml.safe_load(own)["components"]["mine"]["components"]["mine"]

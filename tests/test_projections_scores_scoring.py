@@ -136,7 +136,7 @@ def test_what_was_not_measured_is_left_out(
     ],
 )
 def test_no_data_is_no_score(component: str, values: dict[str, float]) -> None:
-    """Where nothing was measured, or all of nothing, there is no score: not 0, not 75, and no error."""
+    """Where nothing was measured, or all of nothing, there is not a score: not 0, not 75, and no error."""
     assert scored(component, **values) is None
 
 

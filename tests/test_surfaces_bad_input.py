@@ -90,10 +90,10 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("an unknown name", ["rate", "kpt_999", "helpful"], 1, "no entry ever had this name"),
     ("an empty name", ["rate", "", "helpful"], 2, "expected a text as name"),
     ("a name of 1,000 characters", ["rate", "x" * 1000, "helpful"], 2, "1,000 characters"),
-    ("an unknown rating", ["rate", "kpt_001", "great"], 2, "'great': is no rating; give one of helpful"),
-    ("a rating with a typo", ["rate", "kpt_001", "HELPFULL"], 2, "is no rating"),
+    ("an unknown rating", ["rate", "kpt_001", "great"], 2, "RATING: 'great' is not a rating; use helpful"),
+    ("a rating with a typo", ["rate", "kpt_001", "HELPFULL"], 2, "is not a rating"),
     ("an empty rating", ["rate", "kpt_001", ""], 2, "expected a text as rating"),
-    ("a rating of two lines", ["rate", "kpt_001", "a\nb"], 2, "is no rating"),
+    ("a rating of two lines", ["rate", "kpt_001", "a\nb"], 2, "is not a rating"),
     ("an empty text", ["add", ""], 2, "the text is empty"),
     ("a blank text", ["add", " \n\t"], 2, "the text is empty"),
     ("a text of 1 MiB", ["add", "x" * MIB], 2, "1,048,576 characters"),
@@ -102,9 +102,9 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("a rater that steers a terminal", ["add", "new", "--rater", "\x1b[2J"], 2, "printable characters"),
     ("an empty rater", ["add", "new", "--rater", ""], 2, "--rater"),
     ("a blank rater", ["add", "new", "--rater", " "], 2, "--rater"),
-    ("an empty session", ["add", "new", "--session", ""], 2, "--session: expected 1 to 200"),
+    ("an empty session", ["add", "new", "--session", ""], 2, "--session: needs 1 to 200"),
     ("a blank session", ["record", "--session", " "], 2, "--session"),
-    ("a session of 1,000 characters", ["add", "new", "--session", "x" * 1000], 2, "expected 1 to 200"),
+    ("a session of 1,000 characters", ["add", "new", "--session", "x" * 1000], 2, "needs 1 to 200"),
     ("an agent of two lines", ["rate", "kpt_001", "helpful", "--agent", "a\nb"], 2, "--agent"),
     ("an empty model", ["rate", "kpt_001", "helpful", "--model", ""], 2, "--model"),
     ("an empty key", ["add", "new", "--key", ""], 2, "key: is empty"),
@@ -115,13 +115,13 @@ ARGUMENTS: list[tuple[str, list[str], int, str]] = [
     ("an unknown option", ["show", "--colour"], 2, "--colour"),
     ("a missing argument", ["rate", "kpt_001"], 2, "NAME"),
     ("an argument too many", ["add", "two", "words"], 2, "words"),
-    ("a moment that is none", ["show", "--at", "yesterday"], 2, "is no moment"),
+    ("a moment that is none", ["show", "--at", "yesterday"], 2, "is not a moment"),
     ("a moment to come", ["show", "--at", "6"], 2, "the ledger ends at seq 5"),
     ("a number that no moment has", ["show", "--at", "1" * 30], 2, "the ledger ends at seq 5"),
     ("a check of a moment", ["replay", "--check", "--at", "1"], 2, "--check"),
-    ("a project that is no folder", ["--project", "nowhere", "show"], 2, "is no folder"),
-    ("a project in a file", ["--project", ".claude/playbook.json/x", "show"], 2, "is no folder"),
-    ("a project of too long a name", ["--project", "x" * 300, "show"], 2, "is no folder"),
+    ("a project that is not a folder", ["--project", "nowhere", "show"], 2, "is not a folder"),
+    ("a project in a file", ["--project", ".claude/playbook.json/x", "show"], 2, "is not a folder"),
+    ("a project of too long a name", ["--project", "x" * 300, "show"], 2, "is not a folder"),
     ("an output that has no folder", ["replay", "--output", "nowhere/book.json"], 4, "No such file"),
 ]
 
@@ -149,7 +149,7 @@ def test_a_folder_that_cannot_be_looked_at_is_not_called_none(
     with monkeypatch.context() as patch:
         patch.setattr(os, "stat", fails)
         answer = run("--project", folder, *words)
-    assert_refused(answer, 4, f"--project {folder}: cannot be looked at: {os.strerror(errno.EIO)}")
+    assert_refused(answer, 4, f"--project {folder}: cannot be examined: {os.strerror(errno.EIO)}")
     assert before == kept(here)
 
 

@@ -178,7 +178,7 @@ def test_the_project_and_json_are_taken_anywhere(
 def test_every_verb_takes_a_project_after_it(run: Run, verb: str) -> None:
     """A project that is not there is named, whichever verb comes before it."""
     words = {"add": ["x"], "rate": ["a", "helpful"], "retire": ["a"]}.get(verb, [])
-    assert (2, "", "tallybook: --project /nowhere: is no folder\n") == run(verb, *words, "--project", "/nowhere")
+    assert (2, "", "tallybook: --project /nowhere: is not a folder\n") == run(verb, *words, "--project", "/nowhere")
 
 
 @pytest.mark.parametrize(

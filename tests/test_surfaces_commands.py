@@ -100,7 +100,7 @@ def test_a_replay_goes_to_any_file_but_the_projects_own(here: Project, tmp_path:
     before = here.playbook.read_bytes()
     (tmp_path / "link.json").symlink_to(here.playbook)
     for way in (here.playbook, here.claude / ".." / ".claude" / "playbook.json", tmp_path / "link.json"):
-        with pytest.raises(BadInputError, match="always shows the ledger's end"):
+        with pytest.raises(BadInputError, match="is the project's own playbook"):
             commands.write_replay(here, "1", way)
         assert before == here.playbook.read_bytes()
     commands.write_replay(here, "1", tmp_path / "other.json")
@@ -112,8 +112,8 @@ def test_a_replay_goes_to_any_file_but_the_projects_own(here: Project, tmp_path:
     ("spoil", "says"),
     [
         (lambda _: None, "is missing"),
-        (lambda _: b"", "cannot be read as a playbook"),
-        (lambda good: good.replace(b"good advice", b"better advice"), "was changed"),
+        (lambda _: b"", "is not a playbook"),
+        (lambda good: good.replace(b"good advice", b"better advice"), "has a manual edit"),
         (lambda good: good.replace(b"\n", b"\r\n"), "is older than the ledger"),
     ],
 )
@@ -172,7 +172,7 @@ def test_several_entries_are_rated_at_once(project: Path, capsys: pytest.Capture
     [
         (["kpt_001", "kpt_404", "helpful"], 1, "kpt_404: no entry ever had this name"),
         (["kpt_001", "helpful", "--reason", "x" * 1_001], 2, "--reason: the reason has 1,001 characters"),
-        (["kpt_001", "kpt_001"], 2, "'kpt_001': is no rating; give one of helpful, harmful, neutral"),
+        (["kpt_001", "kpt_001"], 2, "RATING: 'kpt_001' is not a rating; use helpful, harmful or neutral"),
         (["helpful"], 2, "Missing argument 'NAME...'"),
     ],
 )

@@ -42,7 +42,7 @@ __all__ = ["here", "on_path"]
 
 
 def test_who_has_no_agent_is_not_asked_to_install_anything(here: Project) -> None:
-    """Where there is no agent and no hook it is one line, and nothing to mend."""
+    """Where there is not an agent and no hook it is one line, and nothing to mend."""
     line = "no agent's settings call Tallybook here, so no session gets the playbook"
     assert [("ok", line)] == messages(here)
 
@@ -187,11 +187,11 @@ def test_odd_settings_are_no_hooks_of_ours(here: Project, document: Mapping[str,
 
 @posix
 def test_a_pipe_in_place_of_settings_or_transcripts_is_not_waited_for(here: Project) -> None:
-    """What is no regular file is named, or passed over where anybody may have put it."""
+    """What is not a regular file is named, or passed over where anybody may have put it."""
     os.mkfifo(here.claude / "settings.json")
     os.mkfifo(Path.home() / ".claude.json")
     os.mkfifo(session(here.root).path.with_name("s2.jsonl"))
-    assert ("bad", f"{here.claude / 'settings.json'}: cannot be read: is no regular file") == messages(here)[0]
+    assert ("bad", f"{here.claude / 'settings.json'}: cannot be read: is not a regular file") == messages(here)[0]
 
 
 def test_what_is_read_is_that_of_where_the_agent_is_started(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

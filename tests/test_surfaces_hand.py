@@ -113,7 +113,7 @@ def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
         (("undo", "1"), EXIT_BAD_INPUT, "event 1: is not an event of the playbook or of a score"),
         (("undo", "99"), EXIT_BAD_INPUT, "event 99: is not in the ledger"),
         (("undo", "8"), EXIT_NO, "event 8: was undone by event 10; run: tallybook undo 10"),
-        (("undo", "--of", "nobody"), EXIT_BAD_INPUT, "--of nobody: no session has an id that begins so"),
+        (("undo", "--of", "nobody"), EXIT_BAD_INPUT, "--of nobody: no session has an id that begins with it"),
         (("undo", "--of", "s1"), EXIT_NO, "session s1: was undone by event 10; run: tallybook undo 10"),
         (("undo", "3", "--of", "s1"), EXIT_BAD_INPUT, "undo: takes either an ID or --of SESSION"),
         (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "--reason: the reason has 1,001 characters"),

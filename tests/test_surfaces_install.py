@@ -87,7 +87,7 @@ def test_a_playbook_that_cannot_be_read_is_set_aside(
     """The ledger begins without it, and a note says so."""
     write_playbook(b"no playbook")
     answer = run("init")
-    assert (0, "note: playbook.json: cannot be read as a playbook, and is set aside\n") == (answer.code, answer.err)
+    assert (0, "note: playbook.json: is not a playbook, and is set aside\n") == (answer.code, answer.err)
     assert [b"no playbook"] == [path.read_bytes() for path in claude.glob("playbook.json.unreadable-*")]
 
 

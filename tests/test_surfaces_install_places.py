@@ -101,7 +101,7 @@ def test_a_folder_that_is_not_there_is_refused(
 ) -> None:
     """Nobody mistypes a project into being."""
     monkeypatch.setenv("CLAUDE_PROJECT_DIR", str(project / "mistyped"))
-    assert_refused(run("init"), 2, "mistyped: is no folder")
+    assert_refused(run("init"), 2, "mistyped: is not a folder")
     assert not (project / "mistyped").exists()
 
 
@@ -123,7 +123,7 @@ def test_the_users_own_settings_have_no_ledger(
 
 def test_a_project_beside_user_is_refused(claude: Path, run: Callable[..., Answer]) -> None:
     """It can be only one of them."""
-    assert_refused(run("--project", str(claude.parent), "init", "--user"), 2, "--user: goes without --project")
+    assert_refused(run("--project", str(claude.parent), "init", "--user"), 2, "--user: excludes --project")
 
 
 @pytest.mark.parametrize("where", ["project", "home"])
@@ -147,12 +147,12 @@ def test_settings_may_be_a_link_to_a_file_of_the_user(
     ("plant", "says"),
     [
         (lambda path, away: path.symlink_to(away / "settings.json"), "out of your home and the project"),
-        (lambda path, _: path.symlink_to("nowhere.json"), "is no regular file"),
+        (lambda path, _: path.symlink_to("nowhere.json"), "is not a regular file"),
         (lambda path, _: path.symlink_to(path), "settings.json"),
-        (lambda path, _: path.mkdir(), "is no regular file"),
-        (lambda path, _: os.mkfifo(path), "is no regular file"),
-        (lambda path, _: path.with_name(plan.BACKUP).mkdir(), "is no regular file"),
-        (lambda path, away: path.with_name(plan.BACKUP).symlink_to(away / "x"), "is no regular file"),
+        (lambda path, _: path.mkdir(), "is not a regular file"),
+        (lambda path, _: os.mkfifo(path), "is not a regular file"),
+        (lambda path, _: path.with_name(plan.BACKUP).mkdir(), "is not a regular file"),
+        (lambda path, away: path.with_name(plan.BACKUP).symlink_to(away / "x"), "is not a regular file"),
     ],
     ids=["away", "nowhere", "itself", "folder", "pipe", "backup folder", "backup link"],
 )
@@ -231,7 +231,7 @@ def test_a_file_that_changes_under_way_is_not_written_over(
     monkeypatch.setattr(plan, "begin", meanwhile)
     answer = run("init")
     assert (4, b"{}") == (answer.code, (claude / "settings.json").read_bytes())
-    assert "settings.json: was changed at this very moment" in answer.err
+    assert "settings.json: was changed by another program" in answer.err
     assert 0 == run("init").code
     assert hook_entries.own_commands((claude / "settings.json").read_bytes(), "")
 

@@ -148,7 +148,7 @@ def test_a_file_that_is_no_playbook_is_not_written_over_through_a_link(bare: Pro
     (bare.claude / "playbook.json").symlink_to(source)
     answer = run(bare, "add", "new")
     assert 0 == answer.code
-    assert "cannot be read as a playbook, and a link leads to it" in answer.err
+    assert "is not a playbook, and a link leads to it" in answer.err
     assert (["mine", "new"], "int main;") == (texts(bare), source.read_text())
     assert ["main.c"] == [path.name for path in bare.root.iterdir() if path.is_file()]
 
@@ -166,9 +166,9 @@ def test_what_is_no_file_does_not_stop_a_command(bare: Project, run: Run, plant:
         pytest.skip("only root can make a device")
     kind = stat.S_IFMT(bare.playbook.stat().st_mode)
     assert ["mine"] == [entry["text"] for entry in commands.show(bare)["key_points"]]
-    assert_refused(run(bare, "replay", "--check"), 1, "cannot be read as a playbook")
+    assert_refused(run(bare, "replay", "--check"), 1, "is not a playbook")
     answer = run(bare, "add", "new")
-    says = "note: playbook.json: cannot be read as a playbook, and is set aside\n"
+    says = "note: playbook.json: is not a playbook, and is set aside\n"
     assert (0, says) == (answer.code, answer.err)
     assert ["mine", "new"] == texts(bare)
     assert [kind] == [stat.S_IFMT(path.stat().st_mode) for path in bare.claude.glob("playbook.json.*")]

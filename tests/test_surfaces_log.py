@@ -160,10 +160,14 @@ def test_options_choose_events(run: Run, words: list[str], expected: list[int]) 
         (["kpt_404"], 1, "kpt_404: no entry ever had this name"),
         (["kpt_404", "--since", "3"], 1, "kpt_404: no entry ever had this name"),
         (["--since", "99"], 2, "--since 99: the ledger ends at seq 8"),
-        (["--until", "soon"], 2, "--until soon: is no moment"),
-        (["--session", "s-two"], 2, "--session s-two: no session has an id that begins so; the nearest is 's-one'"),
-        (["--kind", "point.ratd"], 0, "note: --kind point.ratd: no kind that this Tallybook knows; one is point.rated"),
-        (["--since", "~2", "--until", "6"], 0, "note: --until 6 is not behind --since ~2: nothing lies between"),
+        (["--until", "soon"], 2, "--until: 'soon' is not a moment"),
+        (
+            ["--session", "s-two"],
+            2,
+            "--session s-two: no session has an id that begins with it; the nearest is 's-one'",
+        ),
+        (["--kind", "point.ratd"], 0, "note: --kind point.ratd: not a kind of this Tallybook; a kind is point.rated"),
+        (["--since", "~2", "--until", "6"], 0, "note: --until 6 is not after --since ~2: no event is between them"),
         (["--since", "1d"], 0, "note: 1d is before the ledger's first event"),
     ],
 )

@@ -105,7 +105,7 @@ def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
         "kept, and in no score: coffee_made (1)",
     ] == answer.out.splitlines()
     assert [
-        f"note: {file}:5: is no JSON object; it is kept nowhere",
+        f"note: {file}:5: is not a JSON object; it is kept nowhere",
         *[f"note: {file}:{line}: no component and no session is named; it is in no score" for line in range(6, 10)],
         "note: and 2 more of what was odd; --json lists all of it",
     ] == answer.err.splitlines()
@@ -208,9 +208,9 @@ def test_metrics_may_be_typed(here: Project, run: Run, tmp_path: Path) -> None:
         (
             ["startup_ms=soon"],
             "",
-            "startup_ms=soon: is no metric; give NAME=NUMBER, or true or false; there is no file",
+            "startup_ms=soon: is not a metric; give NAME=NUMBER, or true or false; there is no file",
         ),
-        (["=5"], "", "=5: is no metric; "),
+        (["=5"], "", "=5: is not a metric; "),
         (["--session", ""], "{}", "--session: expected 1 to 200 printable characters; nothing was recorded"),
         (["--component", "\n"], "{}", "--component: expected 1 to 200 printable characters; nothing was recorded"),
         (["--component", "x" * 201], "{}", "--component: expected 1 to 200 printable characters; nothing was recorded"),

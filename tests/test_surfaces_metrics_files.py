@@ -112,7 +112,7 @@ BAD_LINES = [
     ('{"torn": "off', "is not JSON: Unterminated string starting at (character 10); it is kept nowhere"),
     ("\udcff\udcfe", "is not UTF-8 text, from byte 0 on; it is kept nowhere"),
     ("\0\0\0", "is not JSON: Expecting value (character 1); it is kept nowhere"),
-    *((line, "is no JSON object; it is kept nowhere") for line in ("12", "null", '"text"', "true", "NaN")),
+    *((line, "is not a JSON object; it is kept nowhere") for line in ("12", "null", '"text"', "true", "NaN")),
     ("[" * 102 + "]" * 102, "is nested more than 100 deep; it is kept nowhere"),
     ('{"a":' * 101 + "1" + "}" * 101, "is nested more than 100 deep; it is kept nowhere"),
     ("[" * 100_000, "is nested more than 100 deep; it is kept nowhere"),
@@ -143,8 +143,8 @@ def test_a_bad_line_costs_itself_alone(tmp_path: Path, line: str, problem: str) 
             b'[{"n": 1}, 2, [{"n": 3}]]',
             [
                 "./f:1[0]",
-                "./f:1[1]: is no JSON object; it is kept nowhere",
-                "./f:1[2]: is no JSON object; it is kept nowhere",
+                "./f:1[1]: is not a JSON object; it is kept nowhere",
+                "./f:1[2]: is not a JSON object; it is kept nowhere",
             ],
         ),
         (b"{\n", ["./f:1: is not JSON: Expecting property name enclosed in double quotes (character 2)"]),
@@ -214,7 +214,7 @@ def test_an_array_that_never_comes_to_an_object_is_a_problem(tmp_path: Path, tex
     """A file that was cut off behind its first byte is not taken for one that was read."""
     file = tmp_path / "f"
     file.write_text(text, encoding="utf-8")
-    assert ["./f: is no JSON object; it is kept nowhere"] == told(file)
+    assert ["./f: is not a JSON object; it is kept nowhere"] == told(file)
 
 
 def test_numbers_that_readers_disagree_about_are_texts(tmp_path: Path) -> None:

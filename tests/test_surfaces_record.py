@@ -158,7 +158,7 @@ def test_what_cannot_be_rendered_is_recorded_all_the_same(here: Project, monkeyp
     before = here.playbook.read_bytes()
 
     def refuse(path: Path, *_: object, **_options: object) -> bool:
-        raise CannotWriteError(path, "No space left on device", "the file stands as it was")
+        raise CannotWriteError(path, "No space left on device", "the file is unchanged")
 
     with monkeypatch.context() as patch:
         patch.setattr(disk, "replace_file", refuse)

@@ -154,11 +154,11 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["--rater", "oracle"], "--rater oracle: is none that is known; it takes none, claude, anthropic"),
+        (["--rater", "oracle"], "--rater oracle: is not a rater that Tallybook has; it takes none, claude, anthropic"),
         (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
-        (["--from", "{project}/.claude", "--rater", "claude"], "holds no transcript"),
-        (["--from", "{project}"], "--from: learns nothing without a rater"),
-        (["--from", "{kept}", "--rater", "claude"], "--from: asks before it begins; give --yes"),
+        (["--from", "{project}/.claude", "--rater", "claude"], "has no transcript"),
+        (["--from", "{project}"], "--from: needs a rater"),
+        (["--from", "{kept}", "--rater", "claude"], "--from: needs a confirmation; give --yes"),
         (["--tokens", "-1"], "--tokens"),
     ],
 )

@@ -97,7 +97,7 @@ def test_what_waits_is_what_was_sent(request: Request) -> None:
 
 def test_an_import_does_not_wait() -> None:
     """A file is still there later, so it is never put into the spool."""
-    with pytest.raises(BadInputError, match="does not wait"):
+    with pytest.raises(BadInputError, match="is not in the spool"):
         request_to_json(Request(Import(b"{}", "old.json"), HUMAN))
 
 
@@ -123,21 +123,25 @@ JUNK: list[tuple[str, bytes, str]] = [
     ("requests that are a number", json.dumps(FILE | {"requests": 5}).encode(), "requests: expected a list, got int"),
     ("requests that are null", json.dumps(FILE | {"requests": None}).encode(), "expected a list, got NoneType"),
     ("requests that are an object", json.dumps(FILE | {"requests": {}}).encode(), "expected a list, got dict"),
-    ("a request in a list", json.dumps(FILE | {"requests": [[UPDATE]]}).encode(), "neither an update nor a change"),
-    ("no time", json.dumps(FILE | {"at": None}).encode(), "at: is no moment"),
-    ("a number as time", json.dumps(FILE | {"at": 5}).encode(), "at: is no moment"),
-    ("a time that ends its text", json.dumps(FILE | {"at": 'x","by":"'}).encode(), "at: is no moment"),
-    ("a time of two lines", json.dumps(FILE | {"at": "a\nb"}).encode(), "at: is no moment"),
-    ("a day that is none", json.dumps(FILE | {"at": AT.replace("01-01", "02-30")}).encode(), "at: is no moment"),
-    ("digits of elsewhere", json.dumps(FILE | {"at": AT.replace("2", "٢")}).encode(), "at: is no moment"),
+    (
+        "a request in a list",
+        json.dumps(FILE | {"requests": [[UPDATE]]}).encode(),
+        "is not an update, a change or facts",
+    ),
+    ("no time", json.dumps(FILE | {"at": None}).encode(), "at: is not a time"),
+    ("a number as time", json.dumps(FILE | {"at": 5}).encode(), "at: is not a time"),
+    ("a time that ends its text", json.dumps(FILE | {"at": 'x","by":"'}).encode(), "at: is not a time"),
+    ("a time of two lines", json.dumps(FILE | {"at": "a\nb"}).encode(), "at: is not a time"),
+    ("a day that is none", json.dumps(FILE | {"at": AT.replace("01-01", "02-30")}).encode(), "at: is not a time"),
+    ("digits of elsewhere", json.dumps(FILE | {"at": AT.replace("2", "٢")}).encode(), "at: is not a time"),
     ("an update that is a number", changed(update=5), "expected an object, got int"),
     ("an update of nothing", changed(update={}), "neither new_key_points nor"),
     ("an update with null", changed(update={"evaluations": None}), "expected a list, got NoneType"),
-    ("nobody", changed(by={}), "does not say who"),
-    ("a rater that is a list", changed(by={"rater": ["human"]}), "does not say who"),
+    ("nobody", changed(by={}), "is not a provenance"),
+    ("a rater that is a list", changed(by={"rater": ["human"]}), "is not a provenance"),
     ("a rater that is no text", changed(by={"rater": "\ud800"}), "surrogate pair"),
     ("an endless rater", changed(by={"rater": "x" * 70_000}), "65,536 bytes"),
-    ("a rater under another name", changed(by={"rater": "x", "host": "y"}), "does not say who"),
+    ("a rater under another name", changed(by={"rater": "x", "host": "y"}), "is not a provenance"),
     ("found entries of nothing", saved(found=None), "found: expected a list"),
     ("an entry that is bare", saved(found=["a"]), "found[0]: expected an entry"),
     ("a count below nothing", saved(found=[point(helpful=-1)]), "found[0]: expected an entry"),
@@ -149,7 +153,7 @@ JUNK: list[tuple[str, bytes, str]] = [
     ("NaN among them", saved(top='{"owner": NaN}'), "top: holds NaN"),
     ("half a surrogate pair among them", saved(top='{"owner": "\\ud800"}'), "top: contains half of a surrogate pair"),
     ("depth among them", saved(top='{"owner":' + "[" * 100_000), "top: is nested too deeply"),
-    ("top-level keys that are no text", saved(top=5), "neither an update nor a change"),
+    ("top-level keys that are no text", saved(top=5), "is not an update, a change or facts"),
 ]
 
 

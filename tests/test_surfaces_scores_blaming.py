@@ -167,8 +167,8 @@ def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: Ask
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (Asked("ac99"), "--blame ac99: is no score; the nearest is ac09"),
-        (Asked("session.nothing"), "--blame session.nothing: is no score"),
+        (Asked("ac99"), "--blame ac99: is not a score; the nearest is ac09"),
+        (Asked("session.nothing"), "--blame session.nothing: is not a score"),
         (Asked(name="2026-01-20"), "has no data on 2026-01-20; the first day that has it is 2026-01-15, the last 2026"),
         (Asked(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
     ],

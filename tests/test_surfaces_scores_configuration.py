@@ -16,7 +16,7 @@ from tallybook.projections.surfaces.scores.strict_yaml import MAX_DEPTH, parsed
 from tallybook.projections.surfaces.workspace.project import Project
 
 HINT = "; `tallybook score --config` shows every key with its default"
-NO_YAML = f"{PLACE}: is no YAML that can be taken: "
+NO_YAML = f"{PLACE}: is not valid YAML: "
 
 
 def write(project: Path, own: str | bytes) -> Path:
@@ -114,7 +114,7 @@ def test_what_is_no_plain_yaml_is_refused(project: Path, own: str | bytes, expec
 
 def test_a_quoted_merge_key_is_a_key(project: Path) -> None:
     """In quotes it is a name like any other, and unknown."""
-    assert f"{PLACE}: '<<' is no key that is known; there are scoring{HINT}" == refusal(project, "'<<': 1")
+    assert f"{PLACE}: '<<' is not a known key; use one of scoring{HINT}" == refusal(project, "'<<': 1")
 
 
 def test_a_bomb_of_aliases_is_no_more_than_a_wrong_key(project: Path) -> None:
@@ -160,7 +160,7 @@ def test_a_pipe_is_not_waited_for(project: Path) -> None:
     path = write(project, "")
     path.unlink()
     os.mkfifo(path)
-    assert f"{PLACE}: cannot be read: is no regular file" == refusal(project)
+    assert f"{PLACE}: cannot be read: is not a regular file" == refusal(project)
 
 
 def test_a_folder_that_is_a_file_holds_none(project: Path) -> None:

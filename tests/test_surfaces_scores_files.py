@@ -209,9 +209,9 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
     assert list(others.items()) == [(name, (folder / name).read_bytes()) for name in others]
     (folder.parent / "notes.txt").write_bytes(b"x")
     told = run("replay").err
-    assert f"{folder.parent / 'notes.txt'} is no score file of Tallybook's, and stays as it is" in told
+    assert f"{folder.parent / 'notes.txt'} is not a score file of Tallybook's, and stays as it is" in told
     assert "notes.txt is not a score file of Tallybook" in run("doctor").out
-    assert f"{folder / 'copy.json'} is no score file of Tallybook's, and stays as it is" in told
+    assert f"{folder / 'copy.json'} is not a score file of Tallybook's, and stays as it is" in told
 
 
 def test_what_is_no_file_in_the_place_of_one_stays(project: Path) -> None:

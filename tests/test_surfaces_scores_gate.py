@@ -167,11 +167,11 @@ def test_baselines_are_listed(score: Callable[..., None], run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("gate", "--component", "ac99"), EXIT_BAD_INPUT, "--component ac99: is no score; the nearest is ac09"),
-        (("gate", "--component", "mood"), EXIT_BAD_INPUT, "--component mood: is no score; there are ac01, ac02"),
+        (("gate", "--component", "ac99"), EXIT_BAD_INPUT, "--component ac99: is not a score; the nearest is ac09"),
+        (("gate", "--component", "mood"), EXIT_BAD_INPUT, "--component mood: is not a score; there are ac01, ac02"),
         (("gate", "--min", "101"), EXIT_BAD_INPUT, "--min"),
-        (("baseline", "ac06"), EXIT_NO, "ac06: has no data, so it has no value to be held to; --value N gives one"),
-        (("baseline", "ac77"), EXIT_BAD_INPUT, "baseline ac77: is no score"),
+        (("baseline", "ac06"), EXIT_NO, "ac06: has no data and so no value for a baseline; give --value N"),
+        (("baseline", "ac77"), EXIT_BAD_INPUT, "baseline ac77: is not a score"),
         (("baseline", "ac06", "--value", "-1"), EXIT_BAD_INPUT, "--value"),
     ],
 )

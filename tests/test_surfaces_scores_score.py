@@ -125,7 +125,7 @@ def test_a_current_session_without_a_score_is_not_sent_round_in_a_circle(
     done = run("score", "--session")
     assert (1, "") == (done.code, done.out)
     hint = "$CLAUDE_SESSION_ID names it; `tallybook score` shows how all stands"
-    assert f"tallybook: session fresh: nothing was scored of it; {hint}\n" == done.err
+    assert f"tallybook: session fresh: has no scored event; {hint}\n" == done.err
 
 
 @pytest.mark.usefixtures("scored")
@@ -313,11 +313,11 @@ def test_a_configuration_with_a_mistake_names_its_key(scored: Path, run: Run) ->
         (["--feed", "--export", "x.md"], 2, "--feed and --export: exclude each other"),
         (["--blame", "--detail"], 2, "--blame and --detail: exclude each other"),
         (["--config", "--at", "1"], 2, "--config and --at: exclude each other"),
-        (["--component", "ac99"], 2, "--component ac99: is no component; there are ac01, ac02"),
-        (["--session", "nobody"], 1, "session nobody: nothing was scored of it"),
-        (["--session", "s-"], 2, "several begin so: 's-7', 's-6', 's-5', 's-4', 's-3' and 2 more"),
-        (["--at", "never"], 2, "is no moment"),
-        (["--blame", "mood"], 2, "--blame mood: is no score"),
+        (["--component", "ac99"], 2, "--component ac99: is not a component; there are ac01, ac02"),
+        (["--session", "nobody"], 1, "session nobody: has no scored event"),
+        (["--session", "s-"], 2, "several ids begin with it: 's-7', 's-6', 's-5', 's-4', 's-3' and 2 more"),
+        (["--at", "never"], 2, "is not a moment"),
+        (["--blame", "mood"], 2, "--blame mood: is not a score"),
         (["--export", ".claude/playbook.json"], 2, "give another file"),
     ],
 )

@@ -283,9 +283,12 @@ def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: 
     ("words", "message"),
     [
         (["diff", "99"], "diff 99: the ledger ends at seq 9"),
-        (["diff", "1", "soon"], "diff soon: is no moment; give"),
-        (["diff", "session:s2", "1"], "diff session:s2: no session has an id that begins so; the last is 's1', events"),
-        (["diff"], "Missing argument 'A'."),
+        (["diff", "1", "soon"], "diff: 'soon' is not a moment; use"),
+        (
+            ["diff", "session:s2", "1"],
+            "diff session:s2: no session has an id that begins with it; the last is 's1', events",
+        ),
+        (["diff"], "Missing argument 'A'; see `tallybook diff --help`"),
     ],
 )
 def test_a_moment_that_is_none_is_one_line(here: Project, run: Run, words: list[str], message: str) -> None:

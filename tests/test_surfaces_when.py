@@ -100,7 +100,7 @@ def test_a_moment_is_the_last_line_recorded_by_then(when: str, seq: int) -> None
 )
 def test_what_is_no_moment_is_refused(when: str) -> None:
     """Anything else is refused, and the line says what would be understood."""
-    with pytest.raises(BadInputError, match="is no moment; give a sequence number, an ISO date or time, or an age"):
+    with pytest.raises(BadInputError, match="is not a moment; use an event number, ~N, a date, an age"):
         resolve(LOG, when, NOW)
 
 
@@ -239,9 +239,9 @@ def test_a_session_is_before_its_first_or_behind_its_last_event(when: str, seq: 
 @pytest.mark.parametrize(
     ("when", "message"),
     [
-        ("session:a", "several sessions have an id that begins so: 'abc-1', 'abd', 'ab'; give more of it"),
-        ("session:abc-2", "no session has an id that begins so; the nearest is 'abc-1', events 2 to 9"),
-        ("session:zzz", "no session has an id that begins so; the last is 'q\"\\\\ü', events 12 to 13"),
+        ("session:a", "several sessions have an id that begins with it: 'abc-1', 'abd', 'ab'; give more of the id"),
+        ("session:abc-2", "no session has an id that begins with it; the nearest is 'abc-1', events 2 to 9"),
+        ("session:zzz", "no session has an id that begins with it; the last is 'q\"\\\\ü', events 12 to 13"),
         ("session:", "names no session; the last is 'q\"\\\\ü', events 12 to 13"),
     ],
 )
@@ -260,7 +260,7 @@ def test_what_others_did_meanwhile_is_told_behind_a_session() -> None:
 
 def test_a_session_in_a_ledger_without_any() -> None:
     """Where nothing has a session, the line says so."""
-    with pytest.raises(BadInputError, match=r"begins so; no event in this ledger has a session$"):
+    with pytest.raises(BadInputError, match=r"begins with it; no event in this ledger has a session$"):
         resolve(LOG, "session:abc", NOW)
 
 

@@ -301,7 +301,7 @@ def test_a_folder_that_is_gone_is_said_to_be(base: Path, meant: Callable[[Path],
     """Where somebody stands in it, and it matters."""
     meant(base / "gone")
     (base / "gone").rmdir()
-    with pytest.raises(BadInputError, match="the current folder: is no longer there; go to another"):
+    with pytest.raises(BadInputError, match="the current folder: does not exist any more; go to another"):
         find_project()
     assert base == find_project(base).root
 

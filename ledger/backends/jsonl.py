@@ -324,7 +324,7 @@ class Transaction:
             The batch with its seqs, or None where the key has been here before: nothing is added.
 
         Raises:
-            BadInputError: There is no event, a text is too long or no Unicode text, or ``by`` does not say who.
+            BadInputError: There is no event, a text is too long or no Unicode text, or ``by`` is not a provenance.
         """
         if not drafts:
             raise BadInputError("batch", "has no event")

@@ -91,7 +91,7 @@ def _check_present(name: str, known: PlaybookFacts) -> None:
     if name not in known.points:
         into = known.merged_into.get(name)
         what = "is not in the playbook" if into is None else f"went into {into}"
-        raise NothingToDoError(name, what, "`tallybook why` tells how it left")
+        raise NothingToDoError(name, what, "see `tallybook why`")
 
 
 def _names_with_text(text: str, known: PlaybookFacts) -> list[str]:
@@ -110,7 +110,7 @@ def _restore(wish: Curation, known: PlaybookFacts) -> Event:
     if wish.name in known.merged_into:
         raise NothingToDoError(wish.name, f"went into {known.merged_into[wish.name]}", "undo that merge instead")
     if wish.name not in known.former_points:
-        raise NothingToDoError(wish.name, "was undone", "undo that undoing; `tallybook log` shows its number")
+        raise NothingToDoError(wish.name, "was undone", "find that undo with `tallybook log` and undo it")
     if same := _names_with_text(known.former_points[wish.name].text, known):
         raise NothingToDoError(wish.name, f"would say what {same[0]} says", f"`tallybook retire {same[0]}` first")
     return PointRestored(wish.name, wish.reason)

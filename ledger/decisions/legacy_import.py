@@ -326,5 +326,5 @@ def _other_notes(fields: dict[str, Json], name: str) -> tuple[str, ...]:
     renamed = (f"name {shorten(own)} {why}; it is {name} from now on",) if own != name else ()
     extra = [key for key in fields if key not in ENTRY_KEYS]
     more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
-    kept = (f"{shorten(extra[0])}{more} is no part of an entry; kept in the ledger alone",) if extra else ()
+    kept = (f"{shorten(extra[0])}{more} is not part of an entry; kept in the ledger only",) if extra else ()
     return renamed + kept

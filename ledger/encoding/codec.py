@@ -57,7 +57,7 @@ def encode(event: Event, when: str | None = None) -> Draft:
         BadInputError: A field does not have the type or the bound that its class names.
     """
     if isinstance(event, UnknownEvent):
-        raise BadInputError(event.kind, "is a kind that this version does not write")
+        raise BadInputError(event.kind, "is not a kind that this version writes")
     cls = type(event)
     kind = KIND_OF[cls]
     # Not cattrs: it would write a text as a list of its characters where the class wants a list of texts.

@@ -104,7 +104,7 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
 
     Raises:
         FileNotFoundError: It is not there and was not to be created.
-        CannotWriteError: Anything else: it cannot be opened, or is no regular file.
+        CannotWriteError: Anything else: it cannot be opened, or is not a regular file.
     """
     flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_APPEND if append else 0)
     try:
@@ -114,11 +114,11 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise CannotWriteError(path, "is a symbolic link", _NO_LINK) from error
-        hint = "nothing was recorded, try again" if write else "it cannot be read"
+        hint = "nothing was recorded; try again" if write else "it cannot be read"
         raise CannotWriteError(path, reason(error), hint) from error
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise CannotWriteError(path, "is no regular file", "move it away")
+        raise CannotWriteError(path, "is not a regular file", "move it away")
     return fd
 
 
@@ -127,7 +127,7 @@ def read_file(path: StrPath) -> bytes:
 
     Raises:
         FileNotFoundError: It is not there.
-        CannotWriteError: It is no regular file, or its folder is a link.
+        CannotWriteError: It is not a regular file, or its folder is a link.
         OSError: It cannot be read.
     """
     refuse_link(os.path.dirname(path))
@@ -239,7 +239,7 @@ def replace_file(path: StrPath, data: bytes, may_replace: Callable[[], bool] = l
         os.replace(fresh, path)
     except OSError as error:
         _discard(fresh)
-        raise CannotWriteError(path, reason(error), "the file stands as it was") from error
+        raise CannotWriteError(path, reason(error), "the file is unchanged") from error
     except CannotWriteError:
         _discard(fresh)
         raise
@@ -348,7 +348,7 @@ def unlock(fd: int) -> None:
         os.lseek(fd, 0, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
     except OSError as error:
-        raise OutcomeUnknownError("ledger", f"its lock could not be given back: {reason(error)}") from error
+        raise OutcomeUnknownError("ledger", f"its lock could not be released: {reason(error)}") from error
 
 
 def boot_id() -> str:

@@ -242,7 +242,7 @@ def write_pending(folder: StrPath, what: PendingRedaction) -> None:
             os.unlink(fresh)
         raise CannotWriteError(path, disk.reason(error), "nothing was redacted") from error
     if read_pending(folder) != what:
-        raise CannotWriteError(path, "cannot be told from a file that came from elsewhere", "nothing was redacted")
+        raise CannotWriteError(path, "may be a file from elsewhere", "nothing was redacted")
 
 
 def remove_pending(folder: StrPath) -> None:

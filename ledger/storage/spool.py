@@ -57,7 +57,7 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
         at: When they were sent.
 
     Raises:
-        BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` does not say who.
+        BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` is not a provenance.
     """
     sent = [one._replace(when=one.when or at) for one in drafts]
     frame(

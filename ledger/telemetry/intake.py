@@ -217,7 +217,7 @@ def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]
         elif number is not None:
             found[name] = number
         elif value is not None:
-            notes.append(f"{name} is no number and was left out")
+            notes.append(f"{name} is not a number and was left out")
     return found
 
 
@@ -312,7 +312,7 @@ def _read_text(value: object, what: str, notes: list[str]) -> str:
     """Return a text that people wrote, cut to what is kept of it."""
     if not isinstance(value, str):
         if value is not None:
-            notes.append(f"the {what} is no text and was left out")
+            notes.append(f"the {what} is not a text and was left out")
         return ""
     if len(value) > MAX_NOTE_CHARS:
         notes.append(f"the {what} was cut to {MAX_NOTE_CHARS:,} characters")

@@ -115,7 +115,7 @@ class Token:
 
 
 def _refuse(place: int, what: str) -> BadInputError:
-    return BadInputError(f"CONDITION, character {place}", what, "`tallybook bisect --help` shows the form")
+    return BadInputError(f"CONDITION, character {place}", what, "see `tallybook bisect --help`")
 
 
 def tokens(text: str) -> list[Token]:

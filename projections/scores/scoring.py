@@ -135,7 +135,7 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
         components: Component → score.
         config: What they are made of, and what they weigh.
         feedback: What people gave the session itself, 0 to 100, None where nobody did. It joins what was measured: one
-            word alone is no score.
+            word alone is not a score.
     """
     made = {
         name: sum(there) // len(there)

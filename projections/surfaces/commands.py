@@ -63,7 +63,7 @@ class DriftError(TallybookError):
 
     def __init__(self, path: Path, what: str) -> None:
         """Say how it differs."""
-        super().__init__(f"{path}: {what}; `tallybook replay` writes it again, keeping what a hand changed")
+        super().__init__(f"{path}: {what}; run `tallybook replay`, which keeps manual edits")
 
 
 class Imported(NamedTuple):
@@ -114,7 +114,7 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
     if fault is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
     if again and by.get("rater") != "human":
-        raise BadInputError("--again", "is for a person alone", "nothing was recorded")
+        raise BadInputError("--again", "needs the rater human", "nothing was recorded")
     if (why := redactions.load(project.ledger).refusal(text)) is not None:
         if not again:
             raise redactions.RedactedTextError("TEXT", why)
@@ -140,7 +140,7 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
         if (fault := decide.rating_fault({"name": name, "rating": rating})) is not None:
             raise BadInputError("NAME RATING", fault, "nothing was recorded")
     if rating not in RATINGS:
-        raise BadInputError(repr(rating), "is no rating", f"give one of {', '.join(RATINGS)}")
+        raise BadInputError("RATING", f"{rating!r} is not a rating", "use helpful, harmful or neutral")
     if given.reason and (fault := curate.reason_fault(given.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
     return recorded(project, requests.Request(attrs.evolve(given, rating=rating), by, key))
@@ -160,9 +160,9 @@ def _one(report: Report) -> Outcome:
     """Return the outcome of the only request, with what was odd on the way."""
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:
-        # What the error says beside its cause would be read as said of the ledger, where all is recorded.
-        cause = str(report.unrendered).partition("; ")[0].partition(", so it is unknown")[0]
-        notes.append(f"recorded, but {cause}; `tallybook replay` writes it")
+        # Only the cause: the rest of the message would seem to be about the ledger, where all is recorded.
+        cause = str(report.unrendered).partition("; ")[0].partition(", so it may or may not")[0]
+        notes.append(f"recorded, but {cause}; run `tallybook replay`")
     return attrs.evolve(report.outcomes[0], notes=tuple(notes))
 
 
@@ -206,7 +206,7 @@ def replay(project: Project) -> Playbook:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     error = report.unrendered
     if isinstance(error, CannotWriteError):
-        raise CannotWriteError(project.playbook, error.reason, "the ledger is as it should be; try again") from error
+        raise CannotWriteError(project.playbook, error.reason, "the ledger is intact; try again") from error
     if error is not None:
         raise error
     return report.state
@@ -232,9 +232,9 @@ def write_beside(project: Project, output: Path, data: Callable[[], bytes]) -> N
     """
     place = output.resolve()
     if place == project.playbook.resolve():
-        raise BadInputError(str(output), "always shows the ledger's end", "give another file")
+        raise BadInputError(str(output), "is the project's own playbook", "give another file")
     if place.is_relative_to(project.ledger.resolve()):
-        raise BadInputError(str(output), "lies in the ledger's own folder", "give another file")
+        raise BadInputError(str(output), "is in the ledger's folder", "give another file")
     disk.replace_file(output, data())
 
 
@@ -254,9 +254,9 @@ def check(project: Project) -> None:
         return
     found = playbook_file.examine(project, state, log.read)
     if found.unreadable:
-        raise DriftError(project.playbook, "cannot be read as a playbook")
+        raise DriftError(project.playbook, "is not a playbook")
     if found.events:
-        raise DriftError(project.playbook, "was changed, and no command has taken the change in yet")
+        raise DriftError(project.playbook, "has a manual edit that is not recorded yet")
     if data != playbook_bytes(state):
         raise DriftError(project.playbook, "is older than the ledger")
 
@@ -329,7 +329,7 @@ def verify(
 
     noted = None if expect is None else read_stamp(expect)
     if expect is not None and noted is None:
-        raise BadInputError(f"--expect {expect}", "is no SEQ:CHAIN", "give what `tallybook verify` printed")
+        raise BadInputError(f"--expect {expect}", "is not a SEQ:CHAIN", "use the head that `tallybook verify` printed")
     return verify_log(reading.open_log(project), progress, noted)
 
 

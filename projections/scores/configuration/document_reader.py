@@ -44,7 +44,7 @@ class Reader:
             raise DocumentError(f"{place} should hold keys and values, and is {told(value)}")
         odd = next((key for key in value if not isinstance(key, str)), None)
         if odd is not None:
-            raise DocumentError(f"{place} has the key {told(odd)}, which is no text; put it in quotes")
+            raise DocumentError(f"{place} has the key {told(odd)}, which is not a text; put it in quotes")
         return cls(value, keys)
 
     @property
@@ -69,7 +69,7 @@ class Reader:
         """
         for name in self.values:
             if name not in names:
-                raise self.fault(f"is no key that is known; there are {', '.join(names)}", name)
+                raise self.fault(f"is not a known key; use one of {', '.join(names)}", name)
         return self
 
     def has(self, name: str) -> bool:

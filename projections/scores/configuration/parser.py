@@ -122,7 +122,7 @@ def _parts(sessions: Reader, name: str, root: Reader) -> tuple[str, ...]:
     components = root.inner("components").values
     for part in sessions.texts(name):
         if part not in components:
-            raise sessions.fault(f"names {told(part)}, which is no component; there are {', '.join(components)}", name)
+            raise sessions.fault(f"names {told(part)}, which is not a component; use {', '.join(components)}", name)
     # Off in one place is off everywhere, so that one key switches a component.
     there = {part.name for part in root.inner("components").parts() if _enabled(part)}
     return tuple(part for part in sessions.texts(name) if part in there)
@@ -138,7 +138,7 @@ def _zone(root: Reader) -> tzinfo:
         # Known everywhere, also where nobody installed a table of time zones.
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise root.fault("is no time zone that is known here; give one such as Europe/Berlin", "timezone") from error
+        raise root.fault("is not a known time zone; use one such as Europe/Berlin", "timezone") from error
 
 
 def _path(storage: Reader) -> str:

@@ -57,7 +57,7 @@ class Supposed:
             return playbook_view(self.policy)
         age_us = moments.age_us(self.half_life)
         if not age_us:
-            raise BadInputError(f"--half-life {self.half_life}", "is no age", "give one such as 90d, 12h or 8w")
+            raise BadInputError(f"--half-life {self.half_life}", "is not an age", "use an age such as 90d, 12h or 8w")
         return aged_view(self.policy, age_us)
 
     @property
@@ -86,8 +86,8 @@ def without_of(given: Sequence[str]) -> Without:
         if what.isascii() and what.isdigit() and len(what) <= _SEQ_DIGITS:
             kind, value = "seq", str(int(what))
         elif not (colon and kind in {"session", "rater"} and value):
-            hint = "give session:ID, rater:NAME, or the sequence number of an event"
-            raise BadInputError(f"--without {what!r}", "names nothing that can be left out", hint)
+            hint = "use session:ID, rater:NAME or an event number"
+            raise BadInputError(f"--without {what!r}", "is not something to leave out", hint)
         named[kind].add(value)
     sessions, raters, seqs = named.values()
     return Without(frozenset(sessions), frozenset(raters), frozenset(map(int, seqs)))
@@ -121,8 +121,8 @@ def look(project: Project, supposed: Supposed, when: str | Moment | None = None)
     for what in given:
         said = what if ":" in what else str(int(what))
         if said not in state.left_out:
-            hint = "`tallybook log` shows what there is"
-            raise NothingToDoError(f"--without {what}", "leaves out nothing that counted by then", hint)
+            hint = "see `tallybook log`"
+            raise NothingToDoError(f"--without {what}", "leaves out no event up to that moment", hint)
     return state
 
 

@@ -68,7 +68,7 @@ _FAILURES = (
 )
 
 # The end of a message that only concerns commands that write.
-_TRY_AGAIN = "; nothing was recorded, try again"
+_TRY_AGAIN = "; nothing was recorded; try again"
 # A terminal shows so many findings of one check; JSON has them all.
 _MAX_LINES_PER_CHECK = 8
 

@@ -43,7 +43,7 @@ _COMMIT: Final = "git:"
 _SEQ_DIGITS = 18
 _NAMED = 5
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_HINT = "give a sequence number, an ISO date or time, or an age such as 2d; or ~N, session:ID, git:REV"
+_HINT = "use an event number, ~N, a date, an age such as 2d, session:ID or git:REV"
 
 
 @attrs.frozen
@@ -235,7 +235,7 @@ def _unix_us(question: _Question) -> int:
         utc = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
         return (utc - _EPOCH) // timedelta(microseconds=1)
     except (ValueError, OverflowError) as error:
-        raise question.refusal("is no moment", _HINT) from error
+        raise BadInputError(question.option, f"{question.when!r} is not a moment", _HINT) from error
 
 
 def age_us(text: str) -> int | None:
@@ -276,12 +276,12 @@ def session_of(log: Log, beginning: str, where: str) -> Span:
     if beginning in spans:
         return spans[beginning]
     if not beginning or not spans:
-        what = "no session has an id that begins so" if beginning else "names no session"
+        what = "no session has an id that begins with it" if beginning else "names no session"
         raise BadInputError(where, what, _nearest(log, beginning))
     if len(spans) > 1:
         more = f" and {len(spans) - _NAMED} more" if len(spans) > _NAMED else ""
         names = f"{', '.join(map(repr, list(spans)[:_NAMED]))}{more}"
-        raise BadInputError(where, f"several sessions have an id that begins so: {names}", "give more of it")
+        raise BadInputError(where, f"several sessions have an id that begins with it: {names}", "give more of the id")
     return next(iter(spans.values()))
 
 

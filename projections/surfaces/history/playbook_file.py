@@ -108,7 +108,7 @@ def read_bytes(path: Path) -> bytes | None:
         if os.path.lexists(path) and not stat.S_ISREG(path.lstat().st_mode):
             return b""
         why = error.reason if isinstance(error, CannotWriteError) else disk.reason(error)
-        raise CannotWriteError(path, f"cannot be read: {why}", "nothing was recorded, try again") from error
+        raise CannotWriteError(path, f"cannot be read: {why}", "nothing was recorded; try again") from error
 
 
 def last_rendered(project: Project) -> Rendered | None:
@@ -146,7 +146,7 @@ def examine(project: Project, state: Playbook, read: Read) -> Found:
         # A name that is generated for an entry without one must not be a name that ever stood.
         legacy = seeds.read_legacy(data, project.playbook.name, state.used)
     except BadInputError:
-        odd = Problem(project.playbook.name, "cannot be read as a playbook, and is set aside")
+        odd = Problem(project.playbook.name, "is not a playbook, and is set aside")
         return Found(sha256=digest, unreadable=True, problems=(odd,))
     redacted = redactions.load(project.ledger)
     if state.stamp == (0, ""):
@@ -374,8 +374,8 @@ def set_aside(project: Project, at: str) -> Path:
         CannotWriteError: It cannot be kept, or is another file of the project, so nothing takes its place.
     """
     if _is_linked(project):
-        hint = "the file stands as it was; take the link away"
-        raise CannotWriteError(project.playbook, "cannot be read as a playbook, and a link leads to it", hint)
+        hint = "the file is unchanged; remove the link"
+        raise CannotWriteError(project.playbook, "is not a playbook, and a link leads to it", hint)
     name = f"{project.playbook.name}.unreadable-{at[:19].replace(':', '').replace('-', '')}"
     aside = project.playbook.with_name(name)
     for number in count(2):
@@ -392,5 +392,5 @@ def set_aside(project: Project, at: str) -> Path:
         # A folder, or a file system without links.
         project.playbook.rename(aside)
     except OSError as error:
-        raise CannotWriteError(project.playbook, disk.reason(error), "the file stands as it was") from error
+        raise CannotWriteError(project.playbook, disk.reason(error), "the file is unchanged") from error
     return aside

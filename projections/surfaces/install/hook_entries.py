@@ -111,13 +111,13 @@ def _read(data: bytes, source: str) -> tuple[str, str, dict[str, Any]]:
     mark = _MARK if data.startswith(_MARK.encode()) else ""
     document = strict_json.loads(data.removeprefix(mark.encode()), source, UNCHANGED)
     if not isinstance(document, dict):
-        raise BadInputError(source, "is no JSON object", UNCHANGED)
+        raise BadInputError(source, "is not a JSON object", UNCHANGED)
     hooks = document.get("hooks", {})
     if not isinstance(hooks, dict):
-        raise BadInputError(source, '"hooks" is no JSON object', UNCHANGED)
+        raise BadInputError(source, '"hooks" is not a JSON object', UNCHANGED)
     for event in EVENTS:
         if not isinstance(hooks.get(event, []), list):
-            raise BadInputError(source, f'"{event}" in "hooks" is no list', UNCHANGED)
+            raise BadInputError(source, f'"{event}" in "hooks" is not a list', UNCHANGED)
     return mark, data.decode().removeprefix(mark), document
 
 

@@ -41,16 +41,16 @@ def target(given: str | None, *, user: bool) -> Target:
 
     Raises:
         BadInputError: There is no such folder, or it is no project's.
-        CannotWriteError: The agent's folder leads out of the project.
+        CannotWriteError: The agent's folder is outside the project.
     """
     if user:
         if given:
-            raise BadInputError("--user", "goes without --project", UNCHANGED)
+            raise BadInputError("--user", "excludes --project", UNCHANGED)
         return Target(Path(os.path.realpath(users_folder())))
     folder = working_folder(given)
     claude = Project(folder).claude
     if os.path.lexists(claude) and not claude.is_dir():
-        raise CannotWriteError(claude, "is no folder", "move it away")
+        raise CannotWriteError(claude, "is not a folder", "move it away")
     return Target(claude, folder, _project_of(folder, given))
 
 
@@ -83,10 +83,10 @@ def working_folder(given: str | None) -> Path:
     named = given or os.environ.get(FOLDER)
     folder = here / named if named else around(here)
     if not folder.is_dir():
-        raise BadInputError(str(folder), "is no folder", UNCHANGED)
+        raise BadInputError(str(folder), "is not a folder", UNCHANGED)
     if _is_home(folder):
         hint = "go into a project, or give --user for what holds in all of them"
-        raise BadInputError(str(folder), "is the home folder and no project", hint)
+        raise BadInputError(str(folder), "is the home folder, not a project", hint)
     return folder
 
 
@@ -129,5 +129,5 @@ def settings_file(place: Target) -> Path:
     if path.is_symlink() and not any(map(real.is_relative_to, within)):
         raise CannotWriteError(path, f"leads to {real}, out of your home and the project", UNCHANGED)
     if os.path.lexists(path) and not (real.exists() and stat.S_ISREG(real.stat().st_mode)):
-        raise CannotWriteError(path, "is no regular file", f"move it away; {UNCHANGED}")
+        raise CannotWriteError(path, "is not a regular file", f"move it away; {UNCHANGED}")
     return real if path.is_symlink() else path

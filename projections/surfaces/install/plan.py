@@ -59,7 +59,7 @@ def remarks(planned: Sequence[Step]) -> tuple[str, ...]:
 def _backup(place: Target, before: bytes) -> Step:
     path = place.claude / BACKUP
     if not steps.is_plain(path):
-        raise CannotWriteError(path, "is no regular file", f"move it away; {UNCHANGED}")
+        raise CannotWriteError(path, "is not a regular file", f"move it away; {UNCHANGED}")
     kept = steps.read(path)
     why = "the settings as they were" if kept is None else "a backup from before, kept as it is"
     return steps.write(path, kept, before, why) if kept is None else Step(path, LEFT, why)

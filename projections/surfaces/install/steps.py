@@ -81,7 +81,7 @@ def _still(step: Step) -> bool:
         CannotWriteError: Somebody has.
     """
     if read(step.path) != step.before:
-        raise CannotWriteError(step.path, "was changed at this very moment", "the file stands as it is, try again")
+        raise CannotWriteError(step.path, "was changed by another program", "the file is unchanged; try again")
     return True
 
 
@@ -89,7 +89,7 @@ def read(path: Path) -> bytes | None:
     """Return the bytes of a file, None where there is none.
 
     Raises:
-        CannotWriteError: It cannot be read, or is no regular file, or its folder is a link.
+        CannotWriteError: It cannot be read, or is not a regular file, or its folder is a link.
     """
     try:
         return disk.read_file(path)

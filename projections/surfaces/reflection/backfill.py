@@ -50,7 +50,7 @@ def transcripts(folder: Path, known: Reflections, rater: str) -> dict[str, Sessi
     """Return the sessions of a folder's transcripts that are not read to their end, the oldest first.
 
     Raises:
-        BadInputError: The folder cannot be read, or holds no transcript.
+        BadInputError: The folder cannot be read, or has no transcript.
     """
     try:
         paths = [path for path in folder.iterdir() if path.suffix == ".jsonl" and path.is_file()]
@@ -58,7 +58,7 @@ def transcripts(folder: Path, known: Reflections, rater: str) -> dict[str, Sessi
     except OSError as error:
         raise BadInputError(f"--from {folder}", f"cannot be read: {reason(error)}") from error
     if not found:
-        raise BadInputError(f"--from {folder}", "holds no transcript", "give a folder with files SESSION.jsonl")
+        raise BadInputError(f"--from {folder}", "has no transcript", "give a folder with files SESSION.jsonl")
     sessions = {
         name: attrs.evolve(known.sessions.get(name, Session(None)), transcript=str(path), request_end=size)
         for name, (path, size) in found.items()

@@ -68,7 +68,7 @@ def reflect(project: Project, /, **options: Any) -> int:
     if options["unattended"]:
         return _unattended(project, attrs.evolve(plan, patient=True))
     if options["source"] is not None and plan.rater == NO_RATER:
-        raise BadInputError("--from", "learns nothing without a rater", f"give --rater, or set it in {SETTINGS_NAME}")
+        raise BadInputError("--from", "needs a rater", f"give --rater, or set it in {SETTINGS_NAME}")
     if options["source"] is not None:
         return _from(project, plan, options)
     if options["dry_run"]:
@@ -81,7 +81,7 @@ def _plan(project: Project, options: dict[str, Any]) -> Plan:
     found = settings.read(project)
     rater = options["rater"] or found.rater
     if rater not in RATERS:
-        raise BadInputError(f"--rater {rater}", "is none that is known", f"it takes {', '.join(RATERS)}")
+        raise BadInputError(f"--rater {rater}", "is not a rater that Tallybook has", f"use one of {', '.join(RATERS)}")
     tokens = found.tokens_per_day if options["tokens"] is None else options["tokens"]
     return schedule.Plan(rater, options["model"] or found.model, tokens)
 
@@ -183,7 +183,7 @@ def _from(project: Project, plan: Plan, options: dict[str, Any]) -> int:
     note(backfill.estimate(asks, plan, spent))
     if not options["yes"]:
         if not sys.stdin.isatty():
-            raise BadInputError("--from", "asks before it begins", "give --yes where nobody can answer")
+            raise BadInputError("--from", "needs a confirmation", "give --yes if there is no terminal")
         click.confirm("Begin?", abort=True, err=True)
     backfill.request(project, found)
     plan = attrs.evolve(plan, folders=(Path(options["source"]),))

@@ -73,7 +73,7 @@ def _is_open(session: Session | None) -> bool:
 
 
 def _look(path: Path, now_us: int) -> Unended | None:
-    """Return what a transcript and those of its subagents show, None where it cannot be looked at."""
+    """Return what a transcript and those of its subagents show, None where it cannot be examined."""
     try:
         stats = [one.stat() for one in transcript.files_of(path).values()]
     except OSError:

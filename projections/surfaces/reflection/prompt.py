@@ -73,7 +73,7 @@ def ask(template: str, entries: Sequence[Mapping[str, Any]], pruned: Sequence[st
         BadInputError: The template has no place for the transcript.
     """
     if "{transcript}" not in template:
-        raise BadInputError(TEMPLATE, "has no {transcript}", "put it where the session is to stand")
+        raise BadInputError(TEMPLATE, "has no {transcript}", "put it in the place of the session's text")
     gone = [f"- {shortened(inject.one_line(text), PRUNED_CHARS)}" for text in pruned[-PRUNED_SHOWN:]]
     told = {
         "playbook": "\n".join(inject.choose(entries, PLAYBOOK_CHARS).lines),

@@ -207,7 +207,7 @@ def _message(data: bytes, wanted: str) -> Reply:
         found = None
     blocks = found.get("content") if isinstance(found, dict) else None
     if not isinstance(found, dict) or not isinstance(blocks, list):
-        raise RaterError(UNAVAILABLE, "what came back is no message of the provider's", model=wanted)
+        raise RaterError(UNAVAILABLE, "the answer is not a message of the provider's", model=wanted)
     said = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
     text = "".join(one for one in said if isinstance(one, str))
     return _reply(text, found.get("stop_reason"), found.get("model") or wanted, _spent(found.get("usage")))

@@ -69,7 +69,7 @@ def score_named(config: Config, given: str, where: str) -> str:
             return wanted
     near = get_close_matches(given, config.score_ids, 1)
     hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(config.score_ids)}"
-    raise BadInputError(f"{where} {given}", "is no score", hint)
+    raise BadInputError(f"{where} {given}", "is not a score", hint)
 
 
 def default() -> dict[str, Any]:
@@ -89,4 +89,4 @@ def _own(path: Path) -> Any:
             return None
         raise BadInputError(PLACE, f"cannot be read: {error.reason}") from error
     except ValueError as error:
-        raise BadInputError(PLACE, f"is no YAML that can be taken: {error}", HINT) from error
+        raise BadInputError(PLACE, f"is not valid YAML: {error}", HINT) from error

@@ -78,14 +78,14 @@ def folder_of(project: Project, path: str) -> Path:
     """
     folder = project.root / path
     if "\0" in path:
-        raise BadInputError(PLACE, f"{KEY} {path!r} can be no folder", "name another")
+        raise BadInputError(PLACE, f"{KEY} {path!r} is not a folder name", "name another")
     real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(project.root))
     if not real.is_relative_to(root):
-        raise BadInputError(PLACE, f"{KEY} {path!r} leads out of the project", "name a folder in it")
+        raise BadInputError(PLACE, f"{KEY} {path!r} is outside the project", "name a folder in it")
     if real.is_relative_to(os.path.realpath(project.ledger)):
-        raise BadInputError(PLACE, f"{KEY} {path!r} lies in the ledger's own folder", "name another")
+        raise BadInputError(PLACE, f"{KEY} {path!r} is in the ledger's folder", "name another")
     if Path(os.path.realpath(project.ledger)).is_relative_to(real):
-        raise BadInputError(PLACE, f"{KEY} {path!r} is where the ledger and playbook.json lie", "name another")
+        raise BadInputError(PLACE, f"{KEY} {path!r} has the ledger and playbook.json in it", "name another")
     return folder
 
 
@@ -97,7 +97,7 @@ def rebuild(project: Project, state: Scores) -> Written:
         state: What was scored, counted, at the end of the ledger.
 
     Raises:
-        BadInputError: The folder leads out of the project.
+        BadInputError: The folder is outside the project.
         LockHeldError: Another process writes them.
         CannotWriteError: A file stands as it was.
     """
@@ -273,7 +273,7 @@ def _put(path: Path, data: bytes) -> None:
     except OSError as error:
         with suppress(OSError):
             fresh.unlink()
-        raise CannotWriteError(path, disk.reason(error), "the file stands as it was") from error
+        raise CannotWriteError(path, disk.reason(error), "the file is unchanged") from error
 
 
 def _refuse_way_out(folder: Path, inner: Path) -> None:
@@ -283,7 +283,7 @@ def _refuse_way_out(folder: Path, inner: Path) -> None:
         CannotWriteError: It is one.
     """
     if inner.is_symlink():
-        raise CannotWriteError(inner, "is a symbolic link", f"the score files lie in {folder} itself; take it away")
+        raise CannotWriteError(inner, "is a symbolic link", f"score files are kept in {folder} itself; remove the link")
 
 
 def _found(path: Path) -> bytes | None:

@@ -32,7 +32,7 @@ _BOM = b"\xef\xbb\xbf"
 _MOST_DIGITS = 17
 # An array that has each of its objects on a line of its own is read line by line, however long it is.
 _BRACKETS = frozenset((b"", b"[", b"]", b"],"))
-_NO_OBJECT = "is no JSON object; it is kept nowhere"
+_NO_OBJECT = "is not a JSON object; it is kept nowhere"
 _BLANK = " \t\r\n"
 _BLANKS = frozenset(_BLANK)
 _DEEP = f"is nested more than {MAX_DEPTH} deep"

@@ -165,7 +165,7 @@ def _folder(question: _Question) -> Path:
     """
     folder = caches.find_folder(question.project.ledger)
     if folder is None:
-        raise CannotWriteError("cache", "there is no folder for it")
+        raise CannotWriteError("cache", "there is not a folder for it")
     return Path(folder)
 
 

@@ -22,7 +22,7 @@ PLAYBOOK_NAME = "playbook.json"
 MARKS = "marks"
 """Folder of the ledger for files that save time and decide nothing: this session was told, nothing is pending."""
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
-_OUT = "nothing is followed out of the project"
+_OUT = "links out of the project are not followed"
 
 
 class Project:
@@ -117,7 +117,7 @@ def claude_folder(root: StrPath) -> str:
         return path
     target = os.path.realpath(path)
     if not (_holds(os.path.realpath(root), target) and os.path.isdir(target)):
-        raise CannotWriteError(path, f"leads to {target}, no folder of this project", f"{_OUT}; give --project DIR")
+        raise CannotWriteError(path, f"leads to {target}, not a folder of this project", f"{_OUT}; give --project DIR")
     return target
 
 
@@ -130,7 +130,7 @@ def ledger_folder(claude: StrPath) -> str:
     path = os.path.join(claude, "ledger")
     if os.path.islink(path):
         hint = f"{_OUT}; give --project DIR, or put a folder in the link's place"
-        raise CannotWriteError(path, f"leads to {os.path.realpath(path)}, and a ledger is never a link", hint)
+        raise CannotWriteError(path, f"leads to {os.path.realpath(path)}, but a ledger cannot be a link", hint)
     return path
 
 
@@ -146,8 +146,8 @@ def playbook_file(root: StrPath, claude: StrPath) -> str:
     target = os.path.realpath(path)
     own = _holds(os.path.realpath(root), target) and not _holds(os.path.realpath(ledger_folder(claude)), target)
     if not own or os.path.islink(target):
-        hint = f"{_OUT}; take the link away"
-        raise CannotWriteError(path, f"leads to {target}, no playbook of this project", hint)
+        hint = f"{_OUT}; remove the link"
+        raise CannotWriteError(path, f"leads to {target}, not a playbook of this project", hint)
     return target
 
 
@@ -160,11 +160,11 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
     """Return the project that is meant.
 
     Raises:
-        BadInputError: The one given must exist and is no folder.
+        BadInputError: The one given must exist and is not a folder.
         CannotWriteError: The system does not say whether it is.
     """
     if given and must_exist and not _is_folder(given):
-        raise BadInputError(f"--project {given}", "is no folder")
+        raise BadInputError(f"--project {given}", "is not a folder")
     root, start = locate(given)
     return Project(_as_path(root), _as_path(start), unnamed_home=not given and is_unnamed_home(root))
 
@@ -186,8 +186,8 @@ def _is_folder(given: StrPath) -> bool:
     except OSError as error:
         if error.errno in _NOWHERE:
             return False
-        hint = "nothing was recorded, try again"
-        raise CannotWriteError(f"--project {given}", f"cannot be looked at: {disk.reason(error)}", hint) from error
+        hint = "nothing was recorded; try again"
+        raise CannotWriteError(f"--project {given}", f"cannot be examined: {disk.reason(error)}", hint) from error
 
 
 def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, str]:
@@ -223,7 +223,7 @@ def _current_folder() -> str:
         return os.getcwd()
     except FileNotFoundError as error:
         hint = "go to another, or give --project DIR with its whole path"
-        raise BadInputError("the current folder", "is no longer there", hint) from error
+        raise BadInputError("the current folder", "does not exist any more", hint) from error
 
 
 def _project_around(start: str) -> str:

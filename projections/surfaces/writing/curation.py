@@ -240,7 +240,7 @@ def _named(batches: Iterator[Batch], target: str) -> list[EventRecord]:
         for record in batch.records if may_be else ():
             if target in {str(record.seq), record.id}:
                 return _whole(record, batch)
-    raise BadInputError(f"event {target}", "is not in the ledger", "`tallybook log` shows the numbers")
+    raise BadInputError(f"event {target}", "is not in the ledger", "see `tallybook log`")
 
 
 def _whole(record: EventRecord, batch: Batch) -> list[EventRecord]:

@@ -117,7 +117,7 @@ def holds(path: Path, wanted: Collection[str]) -> bool:
 
     Raises:
         OSError: It cannot be read.
-        CannotWriteError: It is no regular file.
+        CannotWriteError: It is not a regular file.
     """
     needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
     fd = disk.open_file(path, write=False)
@@ -154,7 +154,7 @@ def overwrite(path: Path, wanted: Collection[str]) -> bool:
         finally:
             os.close(fd)
     except OSError as error:
-        raise CannotWriteError(path, disk.reason(error), "the text stands in it") from error
+        raise CannotWriteError(path, disk.reason(error), "the text is still in it") from error
     return bool(places)
 
 

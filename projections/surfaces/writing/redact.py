@@ -140,12 +140,12 @@ def _rendered_again(project: Project) -> Exception | None:
 
 
 def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
-    """Refuse a reason, or a name of who says so, that no event could carry or that holds the text itself."""
+    """Refuse a reason, or a name of who says so, that no event could carry or that contains the text itself."""
     if (fault := text_fault(reason)) is not None:
         raise BadInputError("--reason", fault, NOTHING)
     for option, said in {"reason": reason, **by}.items():
         if any(text in said for text in texts):
-            raise BadInputError(f"--{option}", "holds the text itself", "say it in other words")
+            raise BadInputError(f"--{option}", "contains the text itself", "use other words")
 
 
 def _finish(project: Project, log: JsonlLog) -> Erasure:
@@ -195,9 +195,9 @@ def _texts(batches: Iterable[RawBatch], target: Target) -> tuple[str, ...]:
         if target.event in {record.id, str(record.seq)}:
             texts = codec.texts_of(record.event).values()
             if not texts and not isinstance(record.event, LogRecovered):
-                raise BadInputError(f"event {record.seq}", "has no text, or no more", "`tallybook log --json` shows it")
+                raise BadInputError(f"event {record.seq}", "has no text", "see `tallybook log --json`")
             return tuple(text for text in texts if len(text.strip()) >= MIN_TEXT_CHARS)
-    raise BadInputError(f"event {target.event}", "is not in the ledger", "`tallybook log --json` shows each id and seq")
+    raise BadInputError(f"event {target.event}", "is not in the ledger", "see `tallybook log --json`")
 
 
 def _every(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:

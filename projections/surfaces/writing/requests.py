@@ -298,7 +298,7 @@ def request_to_json(request: Request) -> dict[str, Any]:
             "found": list(map(entry, action.found)),
             "top": action.top,
         }
-    raise BadInputError("request", "does not wait in the spool")
+    raise BadInputError("request", "is not in the spool")
 
 
 def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
@@ -341,7 +341,7 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
     elif "found" in fields and isinstance(top, str):
         action = Change(read_points(fields.get("base"), "base"), read_points(fields["found"], "found"), top)
     else:
-        raise BadInputError("request", "is neither an update nor a change, and no facts")
+        raise BadInputError("request", "is not an update, a change or facts")
     request = Request(action, fields.get("by", {}), given if isinstance(given, str) and given else key, when)
     check(request)
     return request
@@ -354,7 +354,7 @@ def _check_moment(when: Any) -> None:
     except (ValueError, OverflowError, OSError):
         fits = False
     if not fits:
-        raise BadInputError("at", "is no moment as the ledger writes it")
+        raise BadInputError("at", "is not a time as the ledger writes it")
 
 
 def _facts(value: Any) -> tuple[Event, ...]:
@@ -362,7 +362,7 @@ def _facts(value: Any) -> tuple[Event, ...]:
     try:
         facts = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
         if not all(kind in PLAYBOOK_NEUTRAL for kind, _, _ in facts):
-            raise BadInputError("facts", "are none that change nothing")
+            raise BadInputError("facts", "are not events without an effect on the playbook")
         return tuple(structure(*fact) for fact in facts)
     except REFUSALS as error:
         raise BadInputError("facts", f"do not fit their kind: {error}") from error

@@ -105,7 +105,7 @@ def set_baseline(project: Project, given: str, value: float | None, reason: str)
 def _latest(state: Scores, score: str) -> int:
     (found,) = (one for one in histories(state) if one.score_id == score)
     if found.latest is None:
-        raise NothingToDoError(score, "has no data, so it has no value to be held to", "--value N gives one")
+        raise NothingToDoError(score, "has no data and so no value for a baseline", "give --value N")
     return found.latest.value
 
 

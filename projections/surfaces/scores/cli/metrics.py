@@ -34,7 +34,7 @@ def typed(words: Sequence[str]) -> Iterator[Item]:
     for name, value in pairs:
         if not name or lenient.read_number(value) is None:
             hint = "give NAME=NUMBER, or true or false; there is no file of that name"
-            raise BadInputError(f"{name}={value}", "is no metric", hint)
+            raise BadInputError(f"{name}={value}", "is not a metric", hint)
     if pairs:
         yield Item({"metrics": dict(pairs)}, "command line", "", 0)
 
@@ -86,7 +86,7 @@ def lines(fed: Fed) -> Iterator[str]:
     if fed.repeated:
         yield f"{fed.repeated:,} recorded before"
     if fed.spooled:
-        yield "another process holds the ledger: kept in the spool, the next command that writes takes it in"
+        yield "another process holds the ledger; spooled, the next command that writes records it"
     if fed.kept:
         types = [f"{type_ or 'without a type'} ({count:,})" for type_, count in fed.kept.most_common(_TYPES_TOLD)]
         rest = len(fed.kept) - _TYPES_TOLD

@@ -70,7 +70,7 @@ def _configured(project: Project, *, as_json: bool) -> None:
         text, document = configuration.in_force(project)
     except BadInputError as error:
         answers.say(configuration.PACKAGED.read_text(encoding="utf-8").removesuffix("\n"))
-        raise BadInputError(str(error).partition(";")[0], "what is printed is the default") from error
+        raise BadInputError(str(error).partition(";")[0], "the default is printed") from error
     answer(document) if as_json else answers.say(text.removesuffix("\n"))
 
 
@@ -138,7 +138,7 @@ def check(project: Project) -> None:
 def told(done: Written) -> Iterator[str]:
     """Yield what a person should hear of the score files, a line each."""
     for place in done.foreign[:_NAMED]:
-        yield f"{done.folder / place} is no score file of Tallybook's, and stays as it is"
+        yield f"{done.folder / place} is not a score file of Tallybook's, and stays as it is"
     if len(done.foreign) > _NAMED:
         yield f"{len(done.foreign) - _NAMED} more such files"
     for former in done.former:

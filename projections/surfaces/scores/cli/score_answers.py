@@ -101,12 +101,12 @@ def find_session(state: Scores, wanted: str) -> Session | None:
     if len(found) > 1:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         ids = ", ".join(repr(one.id) for one in found[:_NAMED])
-        raise BadInputError(f"--session {id_}", f"several begin so: {ids}{more}", "give more of it")
+        raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}{more}", "give more of the id")
     if not found or found[0].counted is None:
         # Of the current one that would be what was asked just now.
         hint = "`tallybook score --session` shows the latest that has a score"
         hint = f"${VARIABLE} names it; `tallybook score` shows how all stands" if wanted == CURRENT else hint
-        raise NothingToDoError(f"session {id_}", "nothing was scored of it", hint)
+        raise NothingToDoError(f"session {id_}", "has no scored event", hint)
     return found[0]
 
 
@@ -208,5 +208,5 @@ def find_component(components: Mapping[str, Component], name: str) -> Component:
     """
     found = components.get(component_id(name))
     if found is None:
-        raise BadInputError(f"--component {name}", "is no component", f"there are {', '.join(components)}")
+        raise BadInputError(f"--component {name}", "is not a component", f"there are {', '.join(components)}")
     return found
