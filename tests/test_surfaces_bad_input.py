@@ -176,7 +176,7 @@ def test_keys_that_are_none_of_an_extraction_result_are_passed_over(here: Projec
     """A model's extraction result may hold further keys; none of them makes it anything else."""
     answer = run("record", stdin=payload.encode())
     assert (0, "") == (answer.code, answer.err)
-    assert "recorded as events 6 to " in answer.out
+    assert "recorded as event" in answer.out
     assert BY_HAND == commands.show(here)["key_points"][0]["text"]
 
 
