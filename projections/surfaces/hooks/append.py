@@ -107,7 +107,7 @@ def _has_recent_spooled(project: AnyProject, log: JsonlLog, beginning: str, time
     """Return the same where the lock could not be had: of the log up to its head, and of the spool."""
     try:
         head = log.read_head()
-        if head is not None and _has_recent(log.log_file, head.mark.offset, beginning, time_us):
+        if head is not None and _has_recent(log.log_file, head.position.offset, beginning, time_us):
             return True
     except (CannotWriteError, DamagedLedgerError, OSError):
         # What cannot be read was not recorded just now.
