@@ -8,8 +8,6 @@ if TYPE_CHECKING:
     from typing import Any
 
 PREFIX = "kpt_"
-STAMP = "ledger"
-"""Top-level key of ``playbook.json``: the position in the ledger that the file shows, as ``SEQ:CHAIN``."""
 SECTION_NAMES = "section_names"
 """Top-level key of ``playbook.json`` with the sections of a later legacy format: heading → names of its entries."""
 MAX_NAME_CHARS = 200

@@ -20,7 +20,7 @@ import tallybook
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft
 from tallybook.projections.surfaces import entry
-from tallybook.projections.surfaces.hooks.handler import OTHER_CALLERS
+from tallybook.projections.surfaces.hooks.injection import OTHER_AGENT_VARIABLES
 from transcripts import client_in
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         _enter_home(patch, tmp_path_factory.mktemp("nobodys_home"))
         patch.delenv("CLAUDE_PROJECT_DIR", raising=False)
-        for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_SESSION_ID", *OTHER_CALLERS):
+        for name in ("CLAUDE_CONFIG_DIR", "CLAUDE_CODE_SESSION_ID", *OTHER_AGENT_VARIABLES):
             patch.delenv(name, raising=False)
         patch.setenv("TZ", "UTC")
         if hasattr(time, "tzset"):

@@ -51,7 +51,7 @@ STDLIB_ALONE = [
     "tallybook.ledger.names",
     "tallybook.ledger.backends.jsonl",
     "tallybook.ledger.backends.table",
-    "tallybook.ledger.kinds.playbook_neutral",
+    "tallybook.ledger.playbook_facts",
     "tallybook.projections.surfaces.entry",
     "tallybook.hook",
     *(dotted(path) for path in MODULES if path.name == "__init__.py" and path.parts[0] != "tests"),
@@ -63,6 +63,7 @@ VIEWS_MAY = (
     "tallybook.ledger.errors",
     "tallybook.ledger.records",
     "tallybook.ledger.names",
+    "tallybook.ledger.playbook_facts",
     "tallybook.ledger.fast_stdlib",
     "tallybook.projections",
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallybook.ledger.backends import acknowledge
+from tallybook.ledger.backends.files import Files
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.reading import recovery, scan
@@ -222,7 +222,7 @@ def test_a_head_that_is_past_a_writer_is_not_locked(log: JsonlLog, monkeypatch: 
 
     def overtake() -> None:
         append(JsonlLog(log.folder), "later")
-        monkeypatch.setattr(acknowledge, "lock_head", lambda *_: locked.append("head"))
+        monkeypatch.setattr(Files, "lock_head", lambda *_: locked.append("head"))
 
     monkeypatch.setattr(disk, "flush_data", Flushes(overtake))
     append(log, "a")

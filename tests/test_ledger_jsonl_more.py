@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tallybook.ledger.backends import acknowledge
+from tallybook.ledger.backends import files
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.line import START
@@ -328,8 +328,8 @@ def test_a_head_that_is_held_all_the_while_delays_nobody_for_ever(
         monkeypatch.setattr(disk, "try_lock", asked.append)
         step()
 
-    monkeypatch.setattr(acknowledge, "HEAD_TRIES", 3)
-    monkeypatch.setattr(acknowledge, "REPORT_TRIES", 5)
+    monkeypatch.setattr(files, "HEAD_TRIES", 3)
+    monkeypatch.setattr(files, "REPORT_TRIES", 5)
     monkeypatch.setattr(disk, "pause", lambda: None)
     monkeypatch.setattr(disk, "flush_data", Flushes(hold))
     with pytest.raises(OutcomeUnknownError) as told:

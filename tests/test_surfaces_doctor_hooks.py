@@ -277,7 +277,7 @@ def test_what_a_hook_could_not_do_is_told_until_it_is_mended(here: Project) -> N
     call(b"{")
     path = here.ledger / "hook-error"
     (told,) = [one for one in findings(here) if "the last hook error" in one[1]]
-    assert ("note", True) == (told[0], told[1].endswith("ValueError: no JSON"))
+    assert ("note", True) == (told[0], told[1].endswith("ValueError: not JSON"))
     assert f"run `rm {path}` once that is fixed" == told[2]
     path.unlink()
     assert "the last hook error" not in str(findings(here))

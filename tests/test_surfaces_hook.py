@@ -17,12 +17,12 @@ from cache_places import caches_of
 from reference_model import extraction
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
-from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
+from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.hooks.append import BODIES
+from tallybook.projections.surfaces.hooks.ledger_access import BODIES
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.hooks.limits import MAX_PLAYBOOK_BYTES
+from tallybook.projections.surfaces.hooks.ledger_access import ERROR_FILE, MAX_PLAYBOOK_BYTES
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HUMAN = {"rater": "human"}
-HURRIED = (
-    "from tallybook.projections.surfaces.hooks import handler, limits; "
-    "limits.MAX_CPU_S = 0.01; handler.main(['claude'])"
-)
+HURRIED = "from tallybook.projections.surfaces.hooks import handler; handler.MAX_CPU_S = 0.01; handler.main(['claude'])"
 HOOK = "from tallybook.projections.surfaces.hooks import handler; handler.main(['claude'])"
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")
 
@@ -55,7 +51,7 @@ def test_a_playbook_too_large_for_a_hook_is_not_read(here: Project, event: str) 
     here.playbook.write_bytes(data)
     says = f"{here.playbook}: has {len(data):,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
     assert called(event).startswith(f"tallybook: {says}")
-    assert says in (here.ledger / handler.NOTE).read_text()
+    assert says in (here.ledger / ERROR_FILE).read_text()
     assert (data, 3) == (here.playbook.read_bytes(), len(list(commands.log(here))))
 
 
@@ -63,6 +59,6 @@ def test_a_hook_gives_up_once_its_time_is_used_up(here: Project) -> None:
     """A ledger that takes longer to read is reported once for a session, and the next prompt is not delayed."""
     here.playbook.unlink()
     assert called("SessionStart", HURRIED).startswith("tallybook: hook: gave up after 0.01 s")
-    assert "gave up after 0.01 s" in (here.ledger / handler.NOTE).read_text()
+    assert "gave up after 0.01 s" in (here.ledger / ERROR_FILE).read_text()
     assert "" == called("UserPromptSubmit", HURRIED)
     assert commands.verify(here).ok

@@ -8,8 +8,8 @@ import pytest
 
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import current, open_log
-from tallybook.projections.surfaces.hooks import append
-from tallybook.projections.surfaces.hooks.append import draft, is_current, kind_of, record
+from tallybook.projections.surfaces.hooks import ledger_access
+from tallybook.projections.surfaces.hooks.ledger_access import append, draft, is_current, kind_of
 from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_spool import spooled
 
@@ -30,7 +30,7 @@ def here(project: Path) -> Project:
 
 def cite(project: Project, number: int) -> bool:
     """Record a citation as a hook does."""
-    return record(project, [draft("point.cited", name="kpt_001", where="message")], BY, f"cited:{number}")
+    return append(project, [draft("point.cited", name="kpt_001", where="message")], BY, f"cited:{number}")
 
 
 def test_a_fact_is_recorded_once_under_its_key(here: Project) -> None:
@@ -56,7 +56,7 @@ def test_what_a_damaged_ledger_cannot_take_waits(here: Project) -> None:
 @pytest.mark.parametrize("window", [64, 300, 64 * 1024])
 def test_a_file_is_current_behind_facts_alone(here: Project, monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """However the log is cut into windows; a rating behind the file's moment makes it stale."""
-    monkeypatch.setattr(append, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(ledger_access, "_WINDOW_BYTES", window)
     stamp = current(open_log(here)).stamp
     assert is_current(here, *stamp)
     for number in range(12):
@@ -75,8 +75,8 @@ def test_nobody_looks_back_for_long(here: Project, monkeypatch: pytest.MonkeyPat
     stamp = current(open_log(here)).stamp
     for number in range(6):
         cite(here, number)
-    monkeypatch.setattr(append, "_WINDOW_BYTES", 128)
-    monkeypatch.setattr(append, "_LOOKED_AT_BYTES", 512)
+    monkeypatch.setattr(ledger_access, "_WINDOW_BYTES", 128)
+    monkeypatch.setattr(ledger_access, "_MAX_SEARCHED_BYTES", 512)
     assert not is_current(here, *stamp)
 
 

@@ -18,7 +18,7 @@ from tallybook.ledger.events import PointAdded, PointRated
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.hooks import append
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -184,9 +184,9 @@ def test_metrics_that_can_never_be_recorded_are_refused_under_a_held_lock_as_wel
 def test_a_hook_does_not_spool_what_can_never_be_recorded(begun: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """A fact that no batch holds raises the same error whether the lock is held or not."""
     monkeypatch.setattr(line, "MAX_BATCH_BYTES", 100)
-    fact = append.draft("point.cited", name="kpt_001", where="message")
+    fact = ledger_access.draft("point.cited", name="kpt_001", where="message")
     with pytest.raises(BadInputError, match="batch: would need more than 100 bytes"):
-        append.record(begun, [fact], HUMAN, "cited:s1")
+        ledger_access.append(begun, [fact], HUMAN, "cited:s1")
     with held(begun), pytest.raises(BadInputError, match="batch: would need more than 100 bytes"):
-        append.record(begun, [fact], HUMAN, "cited:s1")
+        ledger_access.append(begun, [fact], HUMAN, "cited:s1")
     assert [] == spooled(begun)

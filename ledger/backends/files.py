@@ -1,15 +1,20 @@
-"""The files of a ledger as a writer holds them open, from one transaction to the next. Standard library only."""
+"""The files of a ledger, which a writer holds open from one transaction to the next. Standard library only.
+
+After a write the lock is free, and others write and flush at the same time: the kernel groups their flushes. A writer
+that finds the head already past its own batch leaves it there.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
 import os
 
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError
+from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import first_seq
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
+from tallybook.ledger.storage.head import HEAD_BYTES, Head
 from tallybook.ledger.storage.log_ends import has_position, read_at
 
 TYPE_CHECKING = False
@@ -17,11 +22,14 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import Position
     from tallybook.ledger.reading import recovery
-    from tallybook.ledger.storage.head import Head
 else:
     recovery = import_lazily("tallybook.ledger.reading.recovery")
 
 LOG_NAME = "events.jsonl"
+# Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could
+# not be noted would be forgotten, so that is tried for longer.
+HEAD_TRIES = 1_000
+REPORT_TRIES = 10_000
 
 
 class Files:
@@ -82,7 +90,7 @@ class Files:
         self.inode = os.fstat(self.log).st_ino
 
     def note(self, data: bytes) -> None:
-        """Tell the next writer, in the lock's file, how far the log is written; without it he looks for himself.
+        """Note in the lock's file how far the log is written, which saves the next writer a search.
 
         Args:
             data: The head as it will be once all of that is flushed.
@@ -91,11 +99,11 @@ class Files:
             with suppress(OSError):
                 heads.write(self.lock, data)
 
-    def noted(self, head: Head | None, size: int) -> Position | None:
-        """Return the end of a batch that was written whole and in its place, None where nobody can say.
+    def read_note(self, head: Head | None, size: int) -> Position | None:
+        """Return the end of a batch that was written whole and in its place, None if there is no valid note.
 
-        To be asked under the lock: then it is the last one's, unless its writer died before he noted it. A note counts
-        if it is of this boot, whose cache holds what was written, and the log has that batch there.
+        Under the lock it is the end of the last batch, unless its writer died before it noted it. A note is valid if it
+        is of this boot, whose page cache holds the written bytes, and the log has that batch there.
 
         Args:
             head: How far the log is acknowledged.
@@ -115,6 +123,97 @@ class Files:
         """Give the lock back."""
         self.busy = False
         disk.unlock(self.lock)
+
+    def head_at(self, position: Position) -> bytes:
+        """Return the head that says that everything up to a position is acknowledged."""
+        return heads.encode(Head(position, self.boot, -1, self.failures))
+
+    def lock_head(self, tries: int) -> None:
+        """Take the head's own short lock; a holder that was stopped with it delays no writer for ever.
+
+        Raises:
+            OutcomeUnknownError: It was held all the time.
+        """
+        for _ in range(tries):
+            if disk.try_lock(self.head):
+                return
+            disk.pause()
+        raise OutcomeUnknownError(self.head_path, "held by another process")
+
+    def confirm(self, position: Position, begin: int, opened: Position, noted: bytes) -> None:
+        """Make everything up to a position durable, and move the head there; the lock is free by now.
+
+        Args:
+            position: Where the transaction ends.
+            begin: The offset of what it wrote, -1 if it wrote nothing.
+            opened: Where it began: the log was verified up to there.
+            noted: The note that it left of its end; empty if no other process writes at the same time.
+
+        Raises:
+            OutcomeUnknownError: The disk did not confirm it, or not to another process meanwhile.
+        """
+        # Made before the flush: after it the processor's caches are cold, and all code runs slower.
+        fresh = noted or self.head_at(position)
+        try:
+            disk.flush(self.log, self.path)
+        except OutcomeUnknownError:
+            self.tail = None
+            self.report_failure(begin, opened)
+            raise
+        try:
+            if noted and self._is_acknowledged(position.seq, heads.decode(read_at(self.head, HEAD_BYTES, 0))):
+                return
+            self.lock_head(HEAD_TRIES)
+            try:
+                self._move_head(position.seq, fresh, is_first=opened.seq == 0)
+            finally:
+                disk.unlock(self.head)
+        except OSError as error:
+            raise OutcomeUnknownError(self.head_path, disk.reason(error)) from error
+
+    def _is_acknowledged(self, seq: int, head: Head | None) -> bool:
+        """Return whether the head is at an event or past it.
+
+        Raises:
+            OutcomeUnknownError: A flush failed since the lock was taken.
+        """
+        if head is None:
+            return False
+        if head.failures != self.failures:
+            self.tail = None
+            raise OutcomeUnknownError(self.path, "another writer's flush failed meanwhile")
+        return head.position.seq >= seq
+
+    def _move_head(self, seq: int, fresh: bytes, *, is_first: bool) -> None:
+        """Write the head, unless it is past ``seq``: it never goes back."""
+        seen = read_at(self.head, HEAD_BYTES, 0)
+        if seen != self.head_seen:
+            head = heads.decode(seen)
+            is_first = is_first or head is None
+            if self._is_acknowledged(seq, head):
+                return
+        heads.write(self.head, fresh)
+        if is_first:
+            # The first head of a ledger: without it a crash could not be told from damage.
+            disk.flush(self.head, self.head_path)
+        self.head_seen = fresh
+
+    def report_failure(self, begin: int, opened: Position) -> None:
+        """Note in the head where the bytes begin that the disk may have lost; arguments as for ``confirm``.
+
+        Raises:
+            OutcomeUnknownError: The head cannot be written either.
+        """
+        self.lock_head(REPORT_TRIES)
+        try:
+            head = heads.decode(read_at(self.head, HEAD_BYTES, 0)) or Head(opened, self.boot)
+            # The batches between the head and this one were not confirmed either, and their writer may be dead.
+            suspect = min(offset for offset in (begin, head.position.offset, head.suspect) if offset >= 0)
+            heads.write(self.head, heads.encode(head._replace(suspect=suspect, failures=head.failures + 1)))
+        except OSError as error:
+            raise OutcomeUnknownError(self.path, disk.reason(error)) from error
+        finally:
+            disk.unlock(self.head)
 
     def close(self) -> None:
         """Close every file."""

@@ -10,8 +10,7 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger import clock
-from tallybook.ledger.backends import acknowledge
-from tallybook.ledger.backends.files import LOG_NAME, Files
+from tallybook.ledger.backends.files import LOG_NAME, REPORT_TRIES, Files
 from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame
@@ -241,7 +240,7 @@ class Transaction:
             # All of it is acknowledged, and there is nothing else.
             self.position = head.position
         else:
-            known = files.noted(head, size) or files.tail
+            known = files.read_note(head, size) or files.tail
             tail = recovery.find_tail(files.log, log.log_file, size, head, files.boot, known)
             self.position = tail.position
             if tail.stop is not None:
@@ -262,7 +261,7 @@ class Transaction:
         """Hand what a failed flush may have lost to the disk once more, and return the head without the mark."""
         while True:
             recovery.rewrite(self._log.log_file, head.suspect, size)
-            acknowledge.lock_head(files, acknowledge.REPORT_TRIES)
+            files.lock_head(REPORT_TRIES)
             try:
                 found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or head
                 if found.failures == head.failures:
@@ -280,7 +279,7 @@ class Transaction:
                 files.log, self._log.log_file, tail, size, lambda mark: self._stamp(mark, SYSTEM, None)
             )
         except OutcomeUnknownError:
-            acknowledge.report_failure(files, tail.position.offset, self._opened)
+            files.report_failure(tail.position.offset, self._opened)
             raise
 
     def _open_ledger(self, files: Files) -> None:
@@ -373,7 +372,7 @@ class Transaction:
             files.release()
         if kind is None and (self._pending or self._flush_owed):
             begin = self._pending[0].offset if self._pending else -1
-            acknowledge.confirm(files, self.position, begin, self._opened, self._noted)
+            files.confirm(self.position, begin, self._opened, self._noted)
             receipts.add()
 
     def _write(self, files: Files) -> None:
@@ -391,7 +390,7 @@ class Transaction:
         if os.lseek(files.log, 0, os.SEEK_CUR) == self.position.offset:
             files.tail = self.position
             if self._crowded:
-                self._noted = acknowledge.told(files, self.position)
+                self._noted = files.head_at(self.position)
                 files.note(self._noted)
         elif read_at(files.log, len(data), self._pending[0].offset) != data:
             # A program that knows no lock appended first, so our lines do not stand where they say they do. The next

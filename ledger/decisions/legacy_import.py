@@ -27,7 +27,8 @@ from tallybook.ledger.decisions.legacy_json import (
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import MAX_INT, ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
-from tallybook.ledger.names import SECTION_NAMES, STAMP, NameAssigner, is_usable_name
+from tallybook.ledger.names import SECTION_NAMES, NameAssigner, is_usable_name
+from tallybook.ledger.playbook_facts import STAMP
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

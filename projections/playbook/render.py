@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from tallybook.ledger.names import STAMP, filter_sections
+from tallybook.ledger.names import filter_sections
+from tallybook.ledger.playbook_facts import STAMP
 from tallybook.projections.playbook.inject import fill, line
 
 if TYPE_CHECKING:

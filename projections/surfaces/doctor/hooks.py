@@ -14,7 +14,7 @@ from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.doctor import hook_runs, hook_settings
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_age, format_count
 from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, SUCCEEDED
-from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_command import call_of, is_there
 from tallybook.projections.surfaces.install.hook_entries import EVENTS, TIMEOUT_S
@@ -253,7 +253,7 @@ def _place(setup: Setup) -> str:
 
 def _last_error(context: Context) -> Iterator[Finding]:
     """Report the last error that a hook, or the process that it started, left in its note."""
-    path = context.project.ledger / handler.NOTE
+    path = context.project.ledger / ledger_access.ERROR_FILE
     try:
         message = disk.read_file(path).decode("utf-8", "replace").strip()
     except (FileNotFoundError, CannotWriteError):

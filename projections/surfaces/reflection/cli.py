@@ -20,7 +20,7 @@ from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.console.progress import METER
 from tallybook.projections.surfaces.console.terminal import harmless
-from tallybook.projections.surfaces.hooks import handler
+from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import backfill, schedule, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
 from tallybook.projections.surfaces.workspace import settings
@@ -97,7 +97,7 @@ def _unattended(project: Project, plan: Plan) -> int:
         worker.work(project, plan)
     except Exception as error:  # noqa: BLE001 - whatever it is, `doctor` is the one that tells
         with suppress(Exception):
-            handler.note(project, error)
+            ledger_access.save_error(project, error)
     return 0
 
 

@@ -12,7 +12,7 @@ import attrs
 
 from tallybook.ledger.errors import TallybookError
 from tallybook.projections.reflections import NO_RATER
-from tallybook.projections.surfaces.hooks.handler import INSIDE
+from tallybook.projections.surfaces.hooks.handler import REFLECTING_VARIABLE
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.workspace.installation import install_command
 from tallybook.projections.surfaces.writing import secrets
@@ -31,7 +31,7 @@ _MAX_TOKENS: Final = 10**12
 _SYSTEM: Final = "You review what a coding agent did in a session. Answer with one JSON object and nothing else."
 """What takes the place of the client's own system prompt, which is twenty times as long."""
 _SWITCHES: Final = {
-    INSIDE: "1",
+    REFLECTING_VARIABLE: "1",
     "MAX_THINKING_TOKENS": "0",
     "CLAUDE_CODE_DISABLE_CLAUDE_MDS": "1",
     "CLAUDE_CODE_DISABLE_AUTO_MEMORY": "1",

@@ -18,7 +18,8 @@ from tallybook.ledger.decisions.update import (
 )
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import KeyPoint, PointAdded, PointRated
-from tallybook.ledger.names import STAMP, is_usable_name, parse_number
+from tallybook.ledger.names import is_usable_name, parse_number
+from tallybook.ledger.playbook_facts import STAMP
 from tallybook.projections.playbook import render
 from tallybook.projections.playbook.entry_state import rated
 from tallybook.projections.playbook.prune import SPEC_POLICY

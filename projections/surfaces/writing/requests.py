@@ -24,9 +24,9 @@ from tallybook.ledger.encoding.event_json import REFUSALS, structure
 from tallybook.ledger.errors import BadInputError, UnknownPointError
 from tallybook.ledger.events import EventsVoided, PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
-from tallybook.ledger.kinds.playbook_neutral import PLAYBOOK_NEUTRAL
 from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.names import NameAssigner, find_name
+from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL
 from tallybook.ledger.storage.redacted_digests import NO_REDACTIONS, RedactedTextError
 from tallybook.projections.playbook.render import entry
 

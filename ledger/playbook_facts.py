@@ -1,7 +1,9 @@
-"""Which kinds of events leave the playbook as it is: a name for each, so that a hook need not load their classes."""
+"""Facts about the playbook that hooks need: modules that hold more would take them too long to load."""
 
 from __future__ import annotations
 
+STAMP = "ledger"
+"""Top-level key of ``playbook.json`` that says which moment of the ledger the file shows, as ``SEQ:CHAIN``."""
 PLAYBOOK_NEUTRAL = frozenset(
     {
         "playbook.injected",
@@ -20,4 +22,4 @@ PLAYBOOK_NEUTRAL = frozenset(
         "telemetry.kept",
     }
 )
-"""Such an event does not change the playbook; a test compares the set with what the playbook's view folds."""
+"""Kinds of events that do not change the playbook; a test compares them with what the playbook's view folds."""

@@ -1,0 +1,241 @@
+"""What hooks read of a project's ledger and playbook, and what they append. Standard library only."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+import os
+import sys
+
+from tallybook.ledger import clock
+from tallybook.ledger.backends.table import open_log
+from tallybook.ledger.errors import (
+    BadInputError,
+    CannotWriteError,
+    DamagedLedgerError,
+    LockHeldError,
+    NewerLedgerError,
+    TallybookError,
+)
+from tallybook.ledger.fast_stdlib import import_lazily, loads
+from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
+from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL, STAMP
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.log_ends import read_at
+from tallybook.projections.surfaces.workspace.project import Project, playbook_file
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.storage import spool
+    from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
+else:
+    spool = import_lazily("tallybook.ledger.storage.spool")
+
+ERROR_FILE = "hook-error"
+"""File in the ledger's folder that holds the last error of a hook."""
+MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
+"""A hook does not read a larger ``playbook.json``, some 35,000 entries: that alone would use up its time."""
+# Usually the last few lines are enough; each window is twice as large as the one before.
+_WINDOW_BYTES = 4 * 1024
+_MAX_SEARCHED_BYTES = 1024 * 1024
+
+BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
+    "playbook.injected": (1, ("names", "left_out"), ()),
+    "point.cited": (1, ("name", "where"), ()),
+    "reflection.requested": (1, ("end", "trigger"), ("transcript",)),
+}
+"""Each kind that hooks append → version, fields of its body, fields of free text; a test compares it with the classes.
+
+Hooks cannot load the classes: attrs takes longer to import than a hook takes to run.
+"""
+
+
+def draft(kind: str, **fields: Any) -> Draft:
+    """Return an event of a kind that hooks append."""
+    version, body, free = BODIES[kind]
+    texts = {field: fields[field] for field in free}
+    return Draft(kind, version, {field: fields[field] for field in body}, texts or None)
+
+
+def append(
+    project: AnyProject,
+    drafts: Sequence[Draft],
+    by: Mapping[str, str],
+    key: str,
+    *,
+    not_after: tuple[str, int] = ("", 0),
+) -> bool:
+    """Append a batch, once under its key; while the ledger does not accept it, it waits in the spool.
+
+    Args:
+        project: The project of the ledger.
+        drafts: The events.
+        by: Who reports them.
+        key: The idempotency key.
+        not_after: A prefix of keys, and a time in microseconds: a batch whose key has the prefix, appended no longer
+            ago than that, counts as the same delivery. By default only the key itself does.
+
+    Returns:
+        False if the ledger already had it.
+
+    Raises:
+        TallybookError: Neither the ledger nor the spool could be written.
+    """
+    log = open_log(project.ledger)
+    try:
+        with log.transaction() as transaction:
+            if not_after[0] and _has_recent(log.log_file, transaction.position.offset, *not_after):
+                return False
+            return transaction.append(drafts, by, key) is not None
+    except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
+        now = clock.utc_now()
+        if not_after[0] and _has_recent_spooled(project, log, *not_after):
+            return False
+        # The next command that can write to the ledger appends it from the spool.
+        spool.check(drafts, by, key, now.at)
+        facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": facts, "by": dict(by), "key": key}])
+        return True
+    finally:
+        log.close()
+
+
+def _has_recent(path: StrPath, end: int, prefix: str, max_age_us: int) -> bool:
+    """Return whether a batch whose key has this prefix was appended so short a time ago."""
+    since = _time_before(max_age_us)
+    fd = disk.open_file(path, write=False)
+    try:
+        for line in _lines_before(fd, end):
+            if head_field(line, b"at") < since:
+                return False
+            if batch_key(line).startswith(prefix):
+                return True
+    finally:
+        os.close(fd)
+    return False
+
+
+def _has_recent_spooled(project: AnyProject, log: JsonlLog, prefix: str, max_age_us: int) -> bool:
+    """Return the same without the lock: from the log up to its head, and from the spool."""
+    try:
+        head = log.read_head()
+        if head is not None and _has_recent(log.log_file, head.position.offset, prefix, max_age_us):
+            return True
+    except (CannotWriteError, DamagedLedgerError, OSError):
+        # A log that cannot be read has nothing recent.
+        pass
+    return spool.has_recent(project.ledger, prefix, _time_before(max_age_us))
+
+
+def _time_before(age_us: int) -> str:
+    return clock.moment(clock.utc_now().unix_us - age_us).at
+
+
+def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
+    """Return the playbook's entries, from ``playbook.json`` if it is current; else it is rendered first.
+
+    Raises:
+        BadInputError: The file is too large for a hook.
+        CannotWriteError: It is a link out of the project.
+    """
+    path = playbook_file(project.root, project.claude)
+    _refuse_large(path)
+    entries: Sequence[Mapping[str, Any]] = ()
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, TallybookError):
+        document = loads(disk.read_file(path).decode("utf-8"))
+        if _are_entries(document["key_points"]):
+            entries = document["key_points"]
+            seq, _, chain = document[STAMP].partition(":")
+            if is_current(project, int(seq), chain):
+                return entries
+    return _render(project, entries)
+
+
+def _refuse_large(playbook: str) -> None:
+    size = 0
+    with suppress(OSError):
+        size = os.stat(playbook).st_size
+    if size > MAX_PLAYBOOK_BYTES:
+        what = f"has {size:,} bytes, and hooks read at most {MAX_PLAYBOOK_BYTES:,}"
+        raise BadInputError(playbook, what, "`tallybook retire NAME` what is no longer needed")
+
+
+def _are_entries(values: Sequence[Any]) -> bool:
+    kinds = {(type(one["name"]), type(one["text"]), type(one["helpful"]), type(one["harmful"])) for one in values}
+    return kinds <= {(str, str, int, int)}
+
+
+def _render(project: ProjectPaths, entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Render ``playbook.json`` from the ledger and return its entries; on failure, return those given."""
+    import gc
+    from pathlib import Path
+
+    # This is a long process now, and needs the installed packages.
+    gc.enable()
+    if sys.flags.no_site:
+        import site
+
+        site.main()
+    from tallybook.projections.playbook.render import playbook_dict
+    from tallybook.projections.surfaces.writing import record
+
+    try:
+        report = record.write(Project(Path(project.root)), [])
+    except TallybookError as error:
+        save_error(project, error)
+        return entries
+    if report.state is None:
+        return entries
+    rendered: list[dict[str, Any]] = playbook_dict(report.state)["key_points"]
+    return rendered
+
+
+def is_current(project: AnyProject, seq: int, chain: str) -> bool:
+    """Return whether no event after a moment changes the playbook; False if that takes long to find out.
+
+    It reads the last lines of the log without verifying them: the answer decides what is shown, not what is recorded.
+    """
+    log = open_log(project.ledger)
+    head = log.read_head()
+    if head is None:
+        return False
+    if (head.position.seq, head.position.chain) == (seq, chain):
+        return True
+    fd = disk.open_file(log.log_file, write=False)
+    try:
+        for line in _lines_before(fd, head.position.offset):
+            if 1 <= first_seq(line) <= seq:
+                return True
+            if kind_of(line) not in PLAYBOOK_NEUTRAL:
+                return False
+    finally:
+        os.close(fd)
+    return False
+
+
+def _lines_before(fd: int, end: int) -> Iterator[bytes]:
+    """Yield the lines of a log before an offset, the last one first, as far back as is quickly read."""
+    begin, window, rest = end, _WINDOW_BYTES, b""
+    while begin > 0 and end - begin < _MAX_SEARCHED_BYTES:
+        at = max(begin - window, 0)
+        text = read_at(fd, begin - at, at) + rest
+        rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
+        yield from reversed(list(filter(None, whole.split(b"\n"))))
+        begin, window = at, 2 * window
+
+
+def kind_of(line: bytes) -> str:
+    """Return the kind of an event by its line in the log, empty if it has none."""
+    _, mark, rest = line.partition(b',\t"kind":"')
+    return rest.partition(b'"')[0].decode("ascii", "replace") if mark else ""
+
+
+def save_error(project: AnyProject, error: Exception) -> None:
+    """Save an error for ``doctor``, in place of the one before."""
+    if os.path.isdir(project.ledger):
+        what = f"{clock.utc_now().at[:16]} {type(error).__name__}: {error}"
+        disk.replace_cache_file(os.path.join(project.ledger, ERROR_FILE), what.encode("utf-8", "replace"))
