@@ -1,6 +1,6 @@
 """Row ``formats``: the line format against the plain one it was chosen over, a chain on every line and no sections.
 
-The figures decided the format (README, Decisions) and stay here so that the decision can be looked at again.
+The figures decided the format (ledger/README.md, Decisions) and stay here so that the decision can be looked at again.
 """
 
 from __future__ import annotations
