@@ -97,7 +97,7 @@ class Program:
         """Load the playbook."""
         self.world = world
         self.playbook = compat.load_playbook()
-        self.updates: list[tuple[list[str], list[tuple[str, bool, str]]]] = []
+        self.updates: list[tuple[list[str], set[str], list[tuple[str, bool, str]]]] = []
         self.put_texts: list[str] = []
         self.loaded = self.texts()
 
@@ -107,6 +107,7 @@ class Program:
 
     def update(self, new: list[str], ratings: list[tuple[int, str]]) -> None:
         """Apply an extraction result that rates entries of the dict, and names that it does not have."""
+        fresh = {text for text in new if text not in self.texts().values()}
         added = copy.deepcopy(self.playbook)
         compat.update_playbook_data(added, extraction(new=new))
         texts = {kp["name"]: kp["text"] for kp in added["key_points"]}
@@ -118,7 +119,7 @@ class Program:
             for name, rating in rated
             if name in texts
         ]
-        self.updates.append((new, meant))
+        self.updates.append((new, fresh, meant))
 
     def put(self) -> None:
         """Append an entry to the dict itself."""
@@ -131,12 +132,13 @@ class Program:
         compat.save_playbook(self.playbook)
         compat.save_playbook(self.playbook)
         model = self.world.model
-        for new, meant in self.updates:
+        own: dict[str, str] = {}
+        for new, fresh, meant in self.updates:
             model.update(extraction(new=new))
-            by_text = self.world.in_model()
+            # A rating means the entry that the dict had: one that was pruned meanwhile stays so, its text added again.
+            own |= {text: name for text, name in self.world.in_model().items() if text in fresh}
             names = [
-                (self.world.names.get(one, "") if loaded else by_text.get(one, ""), rating)
-                for one, loaded, rating in meant
+                (self.world.names.get(one, "") if loaded else own.get(one, ""), rating) for one, loaded, rating in meant
             ]
             model.update(extraction(*names))
         for kp in self.playbook["key_points"]:
@@ -192,7 +194,16 @@ PRUNED_HERE_ALONE = [
     *PRUNED_NAME,
 ]
 
+# The second dict's "f" is pruned with its first update, by ratings of the first dict; its second one adds it again.
+ADDED_AGAIN = [
+    (0, ("update", ["f"], [(1, "harmful"), (1, "harmful")])),
+    (0, ("save",)),
+    (1, ("update", ["f"], [(1, "harmful")])),
+    (1, ("update", ["f"], [(1, "helpful")])),
+]
 
+
+@example(ADDED_AGAIN)
 @example(PRUNED_HERE_ALONE)
 @example(PRUNED_NAME)
 @example(STALE_NAME)
