@@ -1,4 +1,4 @@
-"""An event together with when, where and by whom it was recorded; a batch of them is the step of every fold."""
+"""Decoded events with their metadata (event number, time, author), and batches of them, which views fold."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _BY: Final = b',"by":'
 
 @attrs.frozen
 class Author:
-    """Who says so.
+    """Who recorded an event.
 
     Attributes:
         rater: human, agent, reflector, import, test or tallybook.
-        session: Session id, None outside a session.
-        agent: Which agent, None where unknown.
-        model: Which model judged, None where none did.
-        place: Where the evidence stands, None without one.
+        session: Session id; None outside a session.
+        agent: Name of the agent; None where unknown.
+        model: Name of the model that rated; None without one.
+        place: Where the evidence is; None without evidence.
     """
 
     rater: str
@@ -40,17 +40,17 @@ class Author:
 
 @attrs.frozen
 class EventRecord:
-    """One line of the ledger, understood.
+    """An event with its metadata: one decoded line of the ledger.
 
     Attributes:
-        seq: Its place in this copy, from 1.
-        at: When it was recorded, UTC, microseconds, ``…Z``.
-        event: What happened.
-        id: The event's own UUIDv7, the same in every copy.
-        by: Who says so.
-        key: What turns away a second delivery; None where there can be none.
+        seq: Event number in this copy of the ledger, from 1.
+        at: When it was recorded: UTC, microseconds, ``…Z``.
+        event: The event.
+        id: Its UUIDv7, the same in every copy.
+        by: Who recorded it.
+        key: Idempotency key of its batch, on the first line only; None without one.
         when: When it happened, if that was another time; None otherwise.
-        part: Place and size in its batch, from (1, 1).
+        part: Index in its batch, from 1, and the size of the batch.
     """
 
     seq: int
@@ -64,13 +64,13 @@ class EventRecord:
 
 
 class Batch:
-    """What was appended at once, and is applied at once or not at all.
+    """The events of one append, which views apply all at once or not at all.
 
-    A fold needs little more than the events; who and when are decoded for those who ask.
+    Most folds need only the events, so the metadata is decoded when ``records`` is first used.
 
     Attributes:
-        last: Sequence number of its last line: the name of the moment behind it.
-        chain: Its chain value, empty where it comes from no ledger.
+        last: Event number of its last line.
+        chain: Its chain value; empty where it does not come from a ledger.
         events: Its events in order.
     """
 
@@ -84,7 +84,7 @@ class Batch:
         recover: Callable[[Any, Sequence[Event]], Sequence[EventRecord]],
         raw: RawBatch | LineBatch | None = None,
     ) -> None:
-        """Keep the events; ``recover`` gives the records, from the bytes and the events, when they are asked for."""
+        """Keep the events; ``recover(raw, events)`` decodes the records when they are first used."""
         self.last = last
         self.chain = chain
         self.events = events
@@ -94,23 +94,27 @@ class Batch:
 
     @property
     def begin(self) -> int:
-        """Return the offset of its first byte in its file, 0 where it comes from none: sooner told than its end."""
+        """Return the offset of its first byte in the log, 0 where it does not come from one; cheaper than ``end``."""
         return 0 if self._raw is None else self._raw.offset
 
     @property
     def end(self) -> int:
-        """Return the offset of the byte behind it in its file, 0 where it comes from none."""
+        """Return the offset after its last byte in the log, 0 where it does not come from one."""
         return 0 if self._raw is None else self._raw.end
 
     @property
     def records(self) -> Sequence[EventRecord]:
-        """Return each event with its seq, time and rater."""
+        """Return each event with its metadata.
+
+        Raises:
+            DamagedLedgerError: A head cannot be decoded, although the chain fits.
+        """
         if self._records is None:
             self._records = self._recover(self._raw, self.events)
         return self._records
 
     def with_records(self, records: Sequence[EventRecord]) -> Batch:
-        """Return the same batch with other records in the place of its own."""
+        """Return the same batch with other records."""
         return Batch(
             self.last, self.chain, tuple(one.event for one in records), lambda _raw, _events: records, self._raw
         )
@@ -122,37 +126,35 @@ class Batch:
 
     @property
     def unverified_at(self) -> str:
-        """Return when it was recorded, without decoding its heads, so that nobody has checked the form of it."""
+        """Return when it was recorded without decoding its heads, so without a check of the time's format."""
         return self.at if self._raw is None else self._raw.position.at
 
     @property
     def unverified_authors(self) -> tuple[str, Collection[bytes]]:
-        """Return when it was recorded, and each who says so in JSON, likewise; both empty where it comes from none."""
+        """Return its time and its authors as JSON without decoding its heads; both empty where it has no bytes."""
         data = b"" if self._raw is None else self._raw.data
         begin = data.find(_BY) + len(_BY)
         by = data[begin : data.find(SECTION, begin)]
         if data.count(b"%b%b%b" % (_BY, by, SECTION)) <= data.count(b"\n"):
-            # One append has one time and one who says so; whatever else this is, nothing of it is left out.
+            # Tallybook writes one author per batch. Another program may not have, so all of them are returned.
             return head_field(data, b"at"), {part.partition(SECTION)[0] for part in data.split(_BY)[1:]}
         return head_field(data, b"at"), (by,)
 
     def may_contain_ids(self, ids: Collection[str]) -> bool:
-        """Return False where none of its events has one of these ids, likewise without decoding its heads."""
+        """Return False where none of its events has one of these ids; heads are not decoded, so True is a maybe."""
         if self._raw is None:
             return True
-        # What looks like an id elsewhere in a line only makes it a maybe.
+        # Text that looks like an id can also be elsewhere in a line.
         found = {part.partition(b'"')[0] for part in self._raw.data.split(b'"id":"')[1:]}
         return any(id_.decode("utf-8", "replace") in ids for id_ in found)
 
     def may_contain_text(self, text: str) -> bool:
-        """Return False where none of its lines holds a text, in a fraction of the time that decoding its heads takes.
-
-        A line with an escape in it may say anything, and so may a batch that comes from no ledger.
-        """
+        """Return False where none of its lines contains a text; True is a maybe. Much faster than decoding heads."""
+        # A JSON escape can stand for any text, and a batch without bytes cannot be searched.
         data = b"\\" if self._raw is None else self._raw.data
         return b"\\" in data or text.encode("utf-8", "surrogatepass") in data
 
 
 def make_batch(*records: EventRecord, chain: str = "") -> Batch:
-    """Return a batch of records that were built by hand, as tests and what-ifs do."""
+    """Return a batch of records that do not come from a log, for tests and what-ifs."""
     return Batch(records[-1].seq, chain, tuple(record.event for record in records), lambda _raw, _events: records)

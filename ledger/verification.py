@@ -1,4 +1,4 @@
-"""The whole ledger, end to end, trusting nothing: chain, digests, order, ids, clock, kinds, head."""
+"""Verification of the whole ledger: chain, digests, order, ids, clock, kinds and head."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _MAX_REMEMBERED = 65_536
 
 @attrs.frozen
 class RedactedText:
-    """A text that was taken out of the ledger.
+    """A text that was erased from the ledger.
 
     Attributes:
-        seq: The line whose text it was.
-        record: What took it: when, by whom, and why.
+        seq: Event number of the event that had the text.
+        record: The ``event.redacted``: when, by whom, and why.
     """
 
     seq: int
@@ -47,17 +47,17 @@ class RedactedText:
 
 @attrs.frozen
 class Verdict:
-    """What verification found.
+    """The result of verification.
 
     Attributes:
         events: How many lines verify, from the first on without a gap.
-        head: The place behind the last of them.
-        problems: Damage, in the order of the file; empty where the ledger is whole.
-        notes: What is no damage and worth knowing: sealed ranges, an unfinished end, a clock that ran back.
-        unknown_kinds: Kinds (``kind/v``) that this version ignores, with how many lines each has.
-        missing: What cannot be proven, as first and last sequence number; None where nobody knows the last, and the
-            last before the first where only a chain value was changed.
-        redacted: Texts that were taken out of the ledger, in their order.
+        head: The position after the last of them.
+        problems: Damage, in the order of the file; empty where the ledger is intact.
+        notes: What is not damage but worth knowing: sealed ranges, a torn tail, a clock that ran back.
+        unknown_kinds: Kinds (``kind/v``) that this version ignores → number of lines.
+        missing: First and last event number of each range that does not verify. The last is None where unknown, and
+            one less than the first where only a chain value was changed.
+        redacted: The erased texts, in order.
     """
 
     events: int
@@ -70,13 +70,13 @@ class Verdict:
 
     @property
     def ok(self) -> bool:
-        """Say whether nothing is damaged."""
+        """Return whether nothing is damaged."""
         return not self.problems
 
 
 @attrs.define
 class _Findings:
-    """What has been seen so far."""
+    """The state of a verification in progress."""
 
     problems: list[Problem] = attrs.field(factory=list)
     notes: list[str] = attrs.field(factory=list)
@@ -95,7 +95,7 @@ class _Findings:
     position: Position = START
 
     def damaged(self, seq: int, message: str) -> None:
-        """Note damage at a line that is there."""
+        """Add damage of a line that exists."""
         self.problems.append(Problem(f"{LOG_NAME}: seq {seq}", message, seq))
 
 
@@ -108,23 +108,23 @@ def verify(
 
     Args:
         log: The ledger.
-        progress: Called now and then with bytes done and bytes in all.
-        expect: A sequence number and the chain value it had, noted elsewhere; a ledger that was written anew from
-            there on proves itself, but not this.
+        progress: Called repeatedly with the bytes done and the bytes in all.
+        expect: An event number and the chain value that it had, noted elsewhere. It detects a ledger that was
+            rewritten as a whole, which verifies by itself.
 
     Raises:
-        NewerLedgerError: The ledger's format is from the future.
+        NewerLedgerError: The ledger has a newer format.
     """
     before = redaction.pending_ids(log.folder), log.head()
     verdict = _verify_once(log, progress, expect)
     if verdict.problems and before != (redaction.pending_ids(log.folder), log.head()):
-        # A text that was blotted out while it was read is no damage.
+        # A text that was erased while it was read is not damage.
         verdict = _verify_once(log, progress, expect)
     return verdict
 
 
 def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tuple[int, str] | None) -> Verdict:
-    """Verify a ledger once, as it is read."""
+    """Verify a ledger in one pass."""
     head = log.read_head()
     try:
         fd = disk.open_file(log.path, write=False)
@@ -144,7 +144,7 @@ def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tu
                     _check_batch(batch, findings)
                 break
             except DamagedLedgerError as error:
-                # The batch that fits no class is passed over; those behind it are looked at all the same.
+                # A batch that fits no event class is skipped; those after it are checked.
                 findings.problems += error.problems
         _check_head(fd, head, size, findings)
         _check_redactions(findings)
@@ -172,7 +172,7 @@ def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tu
 def _verify_bytes(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
 ) -> Iterator[RawBatch]:
-    """Pass on each batch that proves itself, looking at what only its bytes tell, and note what does not."""
+    """Yield each batch whose chain verifies, after checking its bytes; report the gaps between them."""
     for found in survey(fd, START, size, LOG_NAME, findings.pending):
         if isinstance(found, Gap):
             if recovery.is_unclean(fd, found.stop, head, size):
@@ -194,7 +194,7 @@ def _verify_bytes(
 
 
 def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
-    """Look at a line that its chain proves: is it one that a writer of this format would have written?"""
+    """Check that a line whose chain fits is one that Tallybook could have written."""
     seq, size = batch.first + index, batch.last - batch.first + 1
     head, what, free = split_line(line)
     form = parse_head(head)
@@ -221,12 +221,12 @@ def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -
         findings.keys.add(form.key)
     if form.at < findings.at:
         back_s = (clock.to_unix_us(findings.at) - clock.to_unix_us(form.at)) // clock.MICROSECONDS
-        findings.notes.append(f"seq {seq}: the clock stood {back_s:,} s before the line above it")
+        findings.notes.append(f"seq {seq}: the clock was {back_s:,} s behind the line before")
     findings.at = form.at
 
 
 def _is_canonical(value: bytes, findings: _Findings) -> bool:
-    """Say whether JSON that may come again is canonical, remembering what is."""
+    """Return whether JSON is canonical, remembering values that are, since most repeat."""
     if value in findings.canonical:
         return True
     canonical = strict_json.is_canonical(value)
@@ -236,10 +236,10 @@ def _is_canonical(value: bytes, findings: _Findings) -> bool:
 
 
 def _check_batch(batch: Batch, findings: _Findings) -> None:
-    """Look at what a batch says; where a rater speaks for the first time, whether he fits his class."""
+    """Check the events of a batch, and decode its metadata where it has a new author or a redaction."""
     strange, findings.has_new_author = findings.has_new_author, False
     if strange or EventRedacted in map(type, batch.events):
-        # Its heads are decoded for that, and were looked at by their form already.
+        # Decoding the records also checks a new author against its class.
         said = ((record.event, record) for record in batch.records)
         findings.redactions.update((event.id, record) for event, record in said if isinstance(event, EventRedacted))
     for event in batch.events:
@@ -252,23 +252,23 @@ def _check_batch(batch: Batch, findings: _Findings) -> None:
 
 
 def _check_redactions(findings: _Findings) -> None:
-    """Judge whether every text that is gone was redacted, and whether every redaction is done."""
+    """Check that every erased text was redacted, and that every redaction is finished."""
     explained = {*findings.redactions, *findings.pending}
     findings.problems += redaction.find_unexplained(findings.erased, explained, LOG_NAME)
     findings.problems.sort(key=lambda problem: problem.seq or 0)
     if findings.pending:
         number = len(findings.pending)
         what = "a redaction of one text was" if number == 1 else f"a redaction of {number} texts was"
-        findings.notes.append(f"{what} begun and not finished; the next command that writes goes on")
+        findings.notes.append(f"{what} started and not finished; the next command that writes continues it")
     stands = findings.redactions.keys() - {id_ for _, id_ in findings.erased}
-    findings.notes += [f"the text of event {id_} was redacted, and stands again" for id_ in sorted(stands)]
+    findings.notes += [f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(stands)]
 
 
 def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> None:
-    """Judge whether the head fits."""
+    """Check that the log contains what the head says was acknowledged."""
     if head is None:
         if size:
-            findings.notes.append("there is no head, so a missing end would not be noticed")
+            findings.notes.append("there is no head, so a missing end cannot be detected")
     elif size < head.position.offset:
         findings.problems.append(recovery.truncated_error(LOG_NAME, fd, size, head).problems[0])
     elif not findings.problems and not has_position(fd, head.position):
@@ -276,20 +276,20 @@ def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> N
 
 
 def salvage(log: JsonlLog) -> Iterator[Batch]:
-    """Yield every batch of a damaged ledger that proves itself and says something, in order.
+    """Yield every batch of a damaged ledger that verifies and can be decoded, in order.
 
     Raises:
         FileNotFoundError: There is no log.
     """
     for batch in read_verified(log):
-        # A head that cannot be read would come to light only with whoever asks for it.
+        # Heads are decoded on first use; here, so that a batch with a damaged one is skipped.
         with contextlib.suppress(DamagedLedgerError):
             _ = batch.records
             yield batch
 
 
 def read_verified(log: JsonlLog) -> Iterator[Batch]:
-    """Yield the same, where nobody looked at the heads: one that cannot be read is told to whoever asks for it.
+    """Yield the same without decoding heads; a damaged one raises DamagedLedgerError when ``records`` is used.
 
     Raises:
         FileNotFoundError: There is no log.
@@ -298,7 +298,7 @@ def read_verified(log: JsonlLog) -> Iterator[Batch]:
     try:
         whole = _verified_batches(fd, log)
         while True:
-            # A batch that fits no class is passed over, and what stands behind it goes on.
+            # A batch that fits no event class is skipped.
             with contextlib.suppress(DamagedLedgerError):
                 yield from decode(whole)
                 return
@@ -307,7 +307,7 @@ def read_verified(log: JsonlLog) -> Iterator[Batch]:
 
 
 def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
-    """Yield what proves itself, up to a torn end."""
+    """Yield the batches that verify, up to a torn tail."""
     size, head = os.fstat(fd).st_size, log.read_head()
     for found in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
         if not isinstance(found, Gap):

@@ -97,8 +97,11 @@ def test_a_text_that_stands_is_not_added() -> None:
     """A text that stands, or that the same update brings twice, is named as ignored with the entry that has it."""
     decision = decided(extraction(new=["one", "new", "new"]), ONE, high_water=1)
     assert (PointAdded("kpt_002", "new"), PlaybookUpdated(1, 0, 0)) == decision.events
-    again = IgnoredItem("new_key_points[2]", "stands already as kpt_002", "kpt_002")
-    assert (IgnoredItem("new_key_points[0]", "stands already as kpt_001", "kpt_001"), again) == decision.ignored
+    again = IgnoredItem("new_key_points[2]", "already in the playbook as kpt_002", "kpt_002")
+    assert (
+        IgnoredItem("new_key_points[0]", "already in the playbook as kpt_001", "kpt_001"),
+        again,
+    ) == decision.ignored
 
 
 @pytest.mark.parametrize(
@@ -181,10 +184,8 @@ HALF = "contains half of a surrogate pair, which is not Unicode text"
 def test_a_text_that_cannot_be_a_point_says_why(text: object, reason: str) -> None:
     """A text that cannot be used is named by its place and the reason; those beside it are read."""
     read = read_extraction({"new_key_points": ["a", text, "b"]})
-    item = "new_key_points[1]"
-    assert (
-        Extraction((("new_key_points[0]", "a"), ("new_key_points[2]", "b")), (), (IgnoredItem(item, reason),)) == read
-    )
+    texts, ignored = (("new_key_points[0]", "a"), ("new_key_points[2]", "b")), IgnoredItem("new_key_points[1]", reason)
+    assert Extraction(texts, (), (ignored,)) == read
 
 
 @pytest.mark.parametrize(

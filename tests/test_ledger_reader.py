@@ -217,7 +217,7 @@ def test_what_nobody_redacted_is_named_with_its_file(ledger: Callable[..., Jsonl
         value = split_line(line)[2] or b""
         data = data.replace(value, b"null".ljust(len(value)))
     log = ledger(data, batch.position)
-    message = "its text was blotted out, and no event.redacted says so"
+    message = "its text was erased without an event.redacted"
     named = {seq: Problem(f"events.jsonl: seq {seq}", message, seq) for seq in (4, 5, 6)}
     assert (*named.values(),) == refused(log)
     redaction.write_pending(log.folder, redaction.PendingRedaction(("id-5",), ("text 3",), "gone", {"rater": "test"}))

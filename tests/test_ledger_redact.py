@@ -153,7 +153,7 @@ def test_a_text_that_is_owed_is_gone_whatever_stands(log: JsonlLog, written: int
     assert [None, "Write tests", None] == [e.text for e in events(log).values() if isinstance(e, PointAdded)]
     verdict = verify(log)
     assert ((), 1) == (verdict.problems, len(verdict.notes))
-    assert "begun and not finished" in verdict.notes[0]
+    assert "started and not finished" in verdict.notes[0]
     put(log, PointRated("kpt_001", "helpful"))
     pay(log, *secrets)
     assert b"hunter2" not in log.path.read_bytes()
@@ -212,8 +212,9 @@ def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatc
     unlinked = []
     unlink = os.unlink
 
-    def watch(path: Path, **named: Any) -> None:
-        unlinked.append(path.read_bytes())
+    def watch(path: str, **named: Any) -> None:
+        with open(path, "rb") as file:
+            unlinked.append(file.read())
         unlink(path, **named)
 
     monkeypatch.setattr(os, "unlink", watch)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ADDED = '"kind":"point.added","v":1,"body":{"name":"kpt_001"}'
 CONTINUED = '"kind":"text.continued","v":1,"body":{}'
-HINT = "it names texts that must go: put it back, or delete it and redact again"
+HINT = "it lists texts that must be erased: put it back, or delete it and redact again"
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_every_redaction_of_a_batch_is_said() -> None:
 def test_a_text_that_nobody_took_is_a_problem() -> None:
     """Each is named by file and line, in order, and those that a redaction explains are not."""
     lost = [(2, "a"), (3, "b"), (5, "a"), (7, "")]
-    message = "its text was blotted out, and no event.redacted says so"
+    message = "its text was erased without an event.redacted"
     expected = [Problem(f"log: seq {seq}", message, seq) for seq in (2, 5, 7)]
     assert expected == redaction.find_unexplained(lost, {"b", "c"}, "log")
 
@@ -162,10 +162,10 @@ def test_a_note_comes_back_as_it_was_written(log: JsonlLog) -> None:
         ({"ids": [1]}, "TypeError", "expected texts"),
         ({"reason": ""}, "TypeError", "expected texts"),
         ({"by": {"rater": ""}}, "TypeError", "expected texts"),
-        ({"by": {"session": "s"}}, "TypeError", "expected who says so, and two lists"),
-        ({"by": {"rater": "a", "mood": "b"}}, "TypeError", "expected who says so, and two lists"),
-        ({"ids": "a"}, "TypeError", "expected who says so, and two lists"),
-        ({"texts": {"a": 1}}, "TypeError", "expected who says so, and two lists"),
+        ({"by": {"session": "s"}}, "TypeError", "expected an author, and two lists"),
+        ({"by": {"rater": "a", "mood": "b"}}, "TypeError", "expected an author, and two lists"),
+        ({"ids": "a"}, "TypeError", "expected an author, and two lists"),
+        ({"texts": {"a": 1}}, "TypeError", "expected an author, and two lists"),
         ({"by": ["rater"]}, "AttributeError", "'list' object has no attribute 'values'"),
     ],
 )
@@ -250,7 +250,7 @@ def test_a_log_that_cannot_be_overwritten_is_told(log: JsonlLog, monkeypatch: py
         patched.setattr(disk, "open_file", refuse)
         with pytest.raises(CannotWriteError) as refused:
             redaction.erase(log.path, batches, {secret})
-    hint = "readers take the text for gone; once it can be overwritten, the next command that writes does that"
+    hint = "readers treat the text as erased; the next command that can overwrite the file erases it"
     assert f"{log.path}: Operation not permitted; {hint}" == str(refused.value)
     with monkeypatch.context() as patched:
         patched.setattr(os, "write", failing(errno.EIO))

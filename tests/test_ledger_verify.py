@@ -173,7 +173,7 @@ def test_a_head_that_is_gone_is_noted(ledger: Callable[..., JsonlLog], head: byt
     """Without a head the log is read as far as it goes, and a person hears what that cannot tell."""
     verdict = verify(ledger(LOG, head))
     assert (True, 4) == (verdict.ok, verdict.events)
-    assert ("there is no head, so a missing end would not be noticed",) == verdict.notes
+    assert ("there is no head, so a missing end cannot be detected",) == verdict.notes
 
 
 @pytest.mark.parametrize(("end", "ok"), [(b"", True), (BATCHES[2].raw[-60:], False)], ids=["torn", "damaged"])
@@ -194,7 +194,7 @@ def test_a_clock_that_ran_back_is_noted(ledger: Callable[..., JsonlLog]) -> None
     """Time does not decide anything, so a clock that was set back is worth a note and no more."""
     batch = frame([RATED], stamp(LAST, at="2026-11-21T18:17:03.000000Z"))
     verdict = verify(ledger(behind(batch), batch.position))
-    assert (True, ("seq 5: the clock stood 7,200 s before the line above it",)) == (verdict.ok, verdict.notes)
+    assert (True, ("seq 5: the clock was 7,200 s behind the line before",)) == (verdict.ok, verdict.notes)
 
 
 def test_a_repeated_id_is_damage(ledger: Callable[..., JsonlLog]) -> None:
@@ -236,7 +236,7 @@ def test_a_redacted_text_is_no_damage(ledger: Callable[..., JsonlLog]) -> None:
 def test_a_text_that_is_gone_without_a_redaction_is_damage(ledger: Callable[..., JsonlLog]) -> None:
     """Anybody can blot out a text; without an event that says so it is named to its line."""
     (problem,) = verify(ledger(LOG.replace(TEXT, b"null".ljust(len(TEXT))))).problems
-    assert Problem("events.jsonl: seq 2", "its text was blotted out, and no event.redacted says so", 2) == problem
+    assert Problem("events.jsonl: seq 2", "its text was erased without an event.redacted", 2) == problem
 
 
 def test_a_format_from_the_future_is_refused(ledger: Callable[..., JsonlLog]) -> None:

@@ -39,7 +39,7 @@ BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'
 CHANGED = "was changed: its bytes do not fit its checksum"
 UNCANONICAL = "its chain fits, but it is not canonical JSON"
 MISPLACED = "its chain fits, but its head is not one that Tallybook writes here"
-BLOTTED = "its text was blotted out, and no event.redacted says so"
+BLOTTED = "its text was erased without an event.redacted"
 
 
 @pytest.fixture
@@ -207,7 +207,7 @@ def test_redactions_that_are_owed_are_counted(tmp_path: Path) -> None:
     log = begun(tmp_path / "ledger")
     for ids, what in ((("a",), "a redaction of one text was"), (("a", "b"), "a redaction of 2 texts was")):
         write_pending(log.folder, PendingRedaction(ids, ("hunter2",), "gone", {"rater": "test"}))
-        expected = f"{what} begun and not finished; the next command that writes goes on"
+        expected = f"{what} started and not finished; the next command that writes continues it"
         assert ((), (expected,)) == (verify(log).problems, verify(log).notes)
 
 
@@ -216,7 +216,7 @@ def test_texts_that_stand_again_are_named_in_order(tmp_path: Path) -> None:
     log = begun(tmp_path / "ledger")
     ids = [f"0193a9f3-0000-7000-8000-00000000000{n}" for n in (3, 1, 2)]
     put(log, *(EventRedacted(id_, "gone") for id_ in ids))
-    expected = tuple(f"the text of event {id_} was redacted, and stands again" for id_ in sorted(ids))
+    expected = tuple(f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(ids))
     assert ((), expected) == (verify(log).problems, verify(log).notes)
 
 

@@ -200,7 +200,7 @@ PARTS: list[tuple[str, object, str]] = [
     ("no text", {"new_key_points": [{"text": "x"}]}, "expected a text, got dict"),
     ("a text of 1 MiB", {"new_key_points": ["x" * MIB]}, "1,048,576 characters"),
     ("half of a surrogate pair", {"new_key_points": ["\ud800"]}, "surrogate pair"),
-    ("a text that stands", {"new_key_points": [BY_HAND]}, "stands already as kpt_001"),
+    ("a text that stands", {"new_key_points": [BY_HAND]}, "already in the playbook as kpt_001"),
 ]
 
 

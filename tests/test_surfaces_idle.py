@@ -50,7 +50,7 @@ def test_a_text_that_stands_is_named_before_what_was_recorded(project: Path, run
     del project
     run("add", "Quote ids")
     assert (
-        "ignored new_key_points[0] (kpt_001): stands already as kpt_001"
+        "ignored new_key_points[0] (kpt_001): already in the playbook as kpt_001"
         == (run("add", "Quote ids").out.splitlines()[0])
     )
 

@@ -1,4 +1,4 @@
-"""What people decide about entries: pure functions of the wish and the known facts."""
+"""Decisions about curation: retire, restore, pin, unpin, reword and merge. Pure functions."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ MAX_REASON_CHARS = 1_000
 
 @attrs.frozen
 class Curation:
-    """What somebody wants to become of an entry, or the same of several.
+    """A request to change an entry, or several entries in the same way.
 
     Attributes:
-        verb: A key of WISHES.
+        verb: A key of CURATIONS.
         name: The entry.
-        reason: Why, empty where none was given.
+        reason: Why; empty where none was given.
         text: Its new text, for ``reword``.
-        sources: Names of the entries that go into it, for ``merge``.
-        more_names: Names of further entries of which the same is wanted, in the same batch.
+        sources: Names of the entries that are merged into it, for ``merge``.
+        more_names: Names of further entries to change in the same batch.
     """
 
     verb: str
@@ -48,12 +48,12 @@ class Curation:
 
 
 def decide_curation(curation: Curation, known: PlaybookFacts) -> Decision:
-    """Decide what a wish comes to.
+    """Decide a curation request.
 
     Raises:
-        BadInputError: A text or the reason could not stand in the playbook, or an entry would go into itself.
+        BadInputError: The text or reason is invalid, or an entry would be merged into itself.
         UnknownPointError: No entry ever had one of the names.
-        NothingToDoError: It is so already, or cannot be done to an entry as this one stands.
+        NothingToDoError: The request is already fulfilled, or impossible for an entry in its present state.
     """
     if curation.reason and (fault := reason_fault(curation.reason)) is not None:
         raise BadInputError("--reason", fault, "nothing was recorded")
@@ -69,10 +69,10 @@ def decide_curation(curation: Curation, known: PlaybookFacts) -> Decision:
 
 
 def _find_used_name(given: str, known: PlaybookFacts) -> str:
-    """Return the name of the entry that was meant.
+    """Return the name of the entry that a person meant.
 
     Raises:
-        UnknownPointError: There never was one.
+        UnknownPointError: No entry ever had it.
     """
     name = find_name(given, known.used_names)
     if name is None:
@@ -81,7 +81,7 @@ def _find_used_name(given: str, known: PlaybookFacts) -> str:
 
 
 def reason_fault(reason: str) -> str | None:
-    """Say why something cannot be a reason, None where it can."""
+    """Return why a text cannot be a reason; None where it can."""
     if len(reason) > MAX_REASON_CHARS:
         return f"the reason has {len(reason):,} characters, at most {MAX_REASON_CHARS:,} are taken"
     return text_fault(reason)
@@ -95,7 +95,7 @@ def _check_present(name: str, known: PlaybookFacts) -> None:
 
 
 def _names_with_text(text: str, known: PlaybookFacts) -> list[str]:
-    """Return the names of the entries that say this already."""
+    """Return the names of the entries that have this text."""
     return [name for name, point in known.points.items() if point.text == text]
 
 
@@ -157,4 +157,4 @@ CURATIONS: Final[dict[str, Callable[[Curation, PlaybookFacts], Event]]] = {
     "reword": _reword,
     "merge": _merge,
 }
-"""What can be wished for → what decides it."""
+"""Verb of a curation request → function that decides it."""

@@ -1,7 +1,6 @@
-"""From what somebody sends to what happened: pure functions of the payload and the known facts.
+"""Decisions about updates and edits: pure functions from a payload and the playbook's state to events.
 
-Names are given here, by the high-water mark, so a decision holds only as long as nobody else appends: it is made
-under the ledger's lock.
+New names are assigned here, from the highest number so far, so a decision must be made under the ledger's lock.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.events import Event
 
-# Far above any advice worth reading; a text from a legacy file may be longer still.
+# Far above any useful entry; a text from a legacy file may be longer still.
 MAX_TEXT_CHARS = 100_000
 MAX_RATING_CHARS = 100
 FIELDS = ("new_key_points", "evaluations")
 """The keys of an extraction result."""
 UNKNOWN_KEY = "is not a key of an extraction result"
-# So many names of the longest kind, in four-byte characters, fit a line.
+# A line holds at least this many names: of 200 characters with four bytes each.
 _NAMES_A_LINE = 60
 # What a name stood for whose adding was undone.
 _UNKNOWN_ENTRY = KeyPoint("", "")
@@ -49,9 +48,9 @@ class IgnoredItem:
     """A part of a payload that counts nothing, and why.
 
     Attributes:
-        item: Where it stands: ``new_key_points[0]``, ``evaluations[2]``, or an unknown key of the payload.
+        item: Where it is: ``new_key_points[0]``, ``evaluations[2]``, or an unknown key of the payload.
         reason: Why it counts nothing.
-        name: The entry it meant, None where it names none.
+        name: The entry that it names; None without one.
     """
 
     item: str
@@ -66,12 +65,12 @@ class RefusedText(IgnoredItem):
 
 @attrs.frozen
 class Extraction:
-    """An extraction result (ExtractionResult of the contract), read.
+    """A checked extraction result (ExtractionResult of the contract).
 
     Attributes:
-        texts: New key points, by their place in the payload.
-        ratings: (name, rating), by their place in the payload.
-        ignored: What could not be used at all.
+        texts: New entries, as (item of the payload, text).
+        ratings: Ratings, as (item of the payload, name, rating).
+        ignored: The parts that cannot be used.
     """
 
     texts: tuple[tuple[str, str], ...] = ()
@@ -80,7 +79,7 @@ class Extraction:
 
 
 def text_fault(text: object) -> str | None:
-    """Say why something cannot be the text of a new key point, None where it can."""
+    """Return why a value cannot be the text of an entry; None where it can."""
     if not isinstance(text, str):
         return f"expected a text, got {type(text).__name__}"
     if not text.strip():
@@ -99,7 +98,7 @@ def _unicode_fault(text: str) -> str | None:
 
 
 def rating_fault(evaluation: object) -> str | None:
-    """Say why something cannot be an evaluation, None where it can."""
+    """Return why a value cannot be a rating with its entry's name; None where it can."""
     if not isinstance(evaluation, dict):
         return f"expected an object with name and rating, got {type(evaluation).__name__}"
     for field, most in (("name", MAX_NAME_CHARS), ("rating", MAX_RATING_CHARS)):
@@ -119,10 +118,10 @@ def shorten_key(key: object) -> str:
 
 
 def read_extraction(payload: object, source: str = "payload") -> Extraction:
-    """Read an extraction result, keeping what can be used and naming the rest.
+    """Check an extraction result part by part; parts that cannot be used are listed in ``ignored``.
 
     Raises:
-        BadInputError: It is no extraction result at all.
+        BadInputError: It is not an extraction result.
     """
     if not isinstance(payload, dict):
         raise BadInputError(source, f"expected an object, got {type(payload).__name__}", "nothing was recorded")
@@ -151,11 +150,11 @@ def read_extraction(payload: object, source: str = "payload") -> Extraction:
 
 @attrs.frozen
 class Decision:
-    """What a payload comes to.
+    """The result of a decision.
 
     Attributes:
-        events: What happened, closed by ``playbook.updated`` or ``playbook.edited``.
-        ignored: What counts nothing, and why.
+        events: The events to record; those of an update or edit end with ``playbook.updated`` or ``playbook.edited``.
+        ignored: The parts of the payload that count nothing, and why.
         new_names: Name that the sender uses → the entry's name in the ledger, where they differ. A sender's later
             requests are decided with it, so each name is translated once.
     """
@@ -167,16 +166,16 @@ class Decision:
 
 @attrs.frozen
 class PlaybookFacts:
-    """What a decision must know of the playbook.
+    """What a decision needs to know about the playbook.
 
     Attributes:
-        points: The entries that stand, by name.
+        points: The present entries, by name.
         high_water: Highest number that a name ever had, 0 for none.
-        used_names: Every name that ever stood.
-        pinned_names: Names that are not pruned.
-        merged_into: Name of a merged entry → the one that it went into.
-        former_points: Entries that stood and do not, as they stood last.
-        refusal: Says why a new text is refused because it was redacted, None where it may be recorded.
+        used_names: Every name that was ever in the playbook.
+        pinned_names: Names of entries that are exempt from pruning.
+        merged_into: Name of a merged entry → the entry that it was merged into.
+        former_points: Entries that left the playbook, with their last text and counts.
+        refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
     """
 
     points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
@@ -197,10 +196,10 @@ def decide_extraction(
     """Decide an update: new points first, then ratings, then the close that prunes.
 
     Args:
-        extraction: What was sent.
-        known: What stands, and what names were used.
-        wishes: Text → the name that a program has given it already; kept if it lies above the high-water mark,
-            where no other entry can have it.
+        extraction: The extraction result.
+        known: The state of the playbook.
+        wishes: Text → the name that a program has given it already; used if its number is above the highest so far,
+            so that no other entry can have it.
         renamed_before: Name that the program uses → the entry's name in the ledger, from its earlier requests.
     """
     standing = {point.text: name for name, point in known.points.items()} if extraction.texts else {}
@@ -212,9 +211,9 @@ def decide_extraction(
         wish = (wishes or {}).get(text, "")
         name = standing.get(text, "")
         if name:
-            ignored.append(IgnoredItem(item, f"stands already as {name}", name))
+            ignored.append(IgnoredItem(item, f"already in the playbook as {name}", name))
         elif (why := known.refusal(text)) is not None:
-            # No entry ever has this name: what the sender says of the refused text counts for no other entry.
+            # No entry ever has this name, so the sender's ratings of the refused text count for no other entry.
             name = f"{wish}-refused" if wish else ""
             ignored.append(RefusedText(item, why, name or None))
         else:
@@ -243,14 +242,14 @@ def decide_extraction(
 
 @attrs.frozen
 class Edit:
-    """A playbook that somebody changed by hand or by an old program, and what it was before.
+    """A manual edit: the playbook before and after it.
 
     Attributes:
-        base_entries: The entries before the change, in order.
+        base_entries: The entries before the edit, in order.
         entries: The entries after it, in order.
-        top: The other top-level keys as a JSON object, where they were changed; empty elsewhere.
-        seq: The moment of the base, None where it has none.
-        source: SHA-256 of the changed file, None where there is none.
+        top: The other top-level keys as a JSON object where they were changed; empty where not.
+        seq: The event number of the playbook that was edited; None where unknown.
+        source: SHA-256 of the edited file; None where there is none.
     """
 
     base_entries: tuple[KeyPoint, ...]
@@ -266,17 +265,17 @@ def decide_edit(
     drift: Mapping[str, tuple[int, int]],
     renamed_before: Mapping[str, str] | None = None,
 ) -> Decision:
-    """Decide what a changed playbook says on top of what came in since.
+    """Decide a manual edit, merged with the events that were recorded since its base.
 
     Args:
-        edit: The change, in the names that its sender uses.
-        known: What stands now, and what names were used.
-        drift: Name in the ledger → what was counted since the base (helpful, harmful); it is added to a changed
-            count, so that no rating that came in meanwhile is undone.
+        edit: The edit, with the names that its sender uses.
+        known: The state of the playbook now.
+        drift: Name in the ledger → ratings counted since the base, as (helpful, harmful). They are added to a changed
+            count, so that the edit does not discard ratings recorded in between.
         renamed_before: Name that the sender uses → the entry's name in the ledger, from its earlier requests.
 
     Returns:
-        One event an entry, then the order if it changed, closed by ``playbook.edited``. It prunes nothing.
+        One event per changed entry, the order if it changed, and ``playbook.edited``. It prunes nothing.
     """
     points = known.points
     edit, refused = _drop_redacted(edit, known, renamed_before or {})
@@ -308,7 +307,7 @@ def decide_edit(
 def _drop_redacted(
     edit: Edit, known: PlaybookFacts, renamed: Mapping[str, str]
 ) -> tuple[Edit, tuple[RefusedText, ...]]:
-    """Return an edit without the new texts that were redacted: an entry keeps its text, a new one is left out."""
+    """Return an edit without redacted texts: an existing entry keeps its old text, a new one is left out."""
     base = {point.name: point for point in edit.base_entries}
     found: list[KeyPoint] = []
     refused: list[RefusedText] = []
@@ -327,7 +326,7 @@ def _drop_redacted(
 
 
 def _names_in_ledger(edit: Edit, known: PlaybookFacts, renamed_before: Mapping[str, str]) -> dict[str, str]:
-    """Return name in the edit → name in the ledger, with a free one for each new entry whose name is another's."""
+    """Return name in the edit → name in the ledger, with a new name for each new entry whose name is taken."""
     renamed, high_water = dict(renamed_before), known.high_water
     base = {point.name for point in edit.base_entries}
     claimed = {renamed.get(point.name, point.name) for point in edit.entries if point.name in base}
@@ -349,12 +348,12 @@ def _names_in_ledger(edit: Edit, known: PlaybookFacts, renamed_before: Mapping[s
 
 
 def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
-    """Return top-level keys, a JSON object or empty, whose sections name entries by their new names."""
+    """Return top-level keys, a JSON object or empty, with the entries of sections renamed."""
     return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
 
 
 def _merge_entry(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:
-    """Return an entry with each field from the side that changed it."""
+    """Return an entry with each field taken from the side that changed it."""
     text = point.text if old is None or now is None or old.text != point.text else now.text
     helpful, harmful = point.helpful + drift[0], point.harmful + drift[1]
     if old is not None and now is not None:
@@ -364,7 +363,7 @@ def _merge_entry(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, dr
 
 
 def _decide_order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
-    """Return the order that entries have after an edit: the found one where it differs from the base's."""
+    """Return the order of the entries after an edit: that of the edit where it changed the base's order."""
     stood, here = set(base), set(found)
     kept = [name for name in found if name in stood]
     new_last = [name for name in found if name not in stood]
@@ -375,10 +374,10 @@ def _decide_order(found: Sequence[str], base: Sequence[str], after: Sequence[str
 
 
 def read_points(value: object, source: str) -> tuple[KeyPoint, ...]:
-    """Return canonical dicts of entries as values.
+    """Return entries from canonical dicts.
 
     Raises:
-        BadInputError: They are not what REQ-SCORE-001 asks of an entry.
+        BadInputError: One lacks a field that REQ-SCORE-001 requires, or has one of another type.
     """
     if not isinstance(value, list):
         raise BadInputError(source, f"expected a list of entries, got {type(value).__name__}")

@@ -1,4 +1,4 @@
-"""The first section of a line, who and when, taken apart: the one form that a writer gives it, and no other."""
+"""Strict parsing of a line's head (who and when): only the exact form that Tallybook writes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _HEAD = re.compile(
 
 
 class LineHead(NamedTuple):
-    """Who and when, as text.
+    """The fields of a head.
 
     Attributes:
-        seq: Sequence number.
-        id: The event's own id.
-        key: The delivery's key, None without one.
+        seq: Event number.
+        id: Id of the event.
+        key: Idempotency key; None without one.
         at: When it was recorded.
-        when: When it happened, None if that was when it was recorded.
-        part: Place and size in its batch.
-        by: Who says so, in JSON.
+        when: When it happened, if that was another time; None otherwise.
+        part: Index in its batch, from 1, and the size of the batch.
+        by: Who recorded it, in JSON.
     """
 
     seq: int
@@ -40,7 +40,7 @@ class LineHead(NamedTuple):
 
 
 def parse_head(head: bytes) -> LineHead | None:
-    """Return a line's first section taken apart, None where no writer of this format wrote it."""
+    """Return the fields of a line's head; None where Tallybook did not write it."""
     found = _HEAD.fullmatch(head)
     if found is None or (not head.isascii() and not _is_utf8(head)):
         return None
@@ -52,11 +52,11 @@ def parse_head(head: bytes) -> LineHead | None:
 
 @lru_cache(maxsize=1024)
 def parse_session(by: bytes) -> str | None:
-    """Return the session of who says so, given in JSON; None outside a session, and where it is no such JSON."""
+    """Return the session in a head's ``by``; None without one, and where ``by`` is not a JSON object."""
     try:
         found = json.loads(by).get("session")
     except (ValueError, RecursionError, AttributeError):
-        # No Tallybook wrote that, and whoever decodes it says so.
+        # Tallybook did not write that; decoding the head reports it.
         return None
     return found if isinstance(found, str) else None
 
@@ -71,7 +71,7 @@ def _is_utf8(head: bytes) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_day(day: bytes) -> bool:
-    """Say whether the calendar has this day: arithmetic with a moment of another would fail."""
+    """Return whether this day exists in the calendar; arithmetic with another would fail."""
     try:
         date.fromisoformat(day.decode())
     except ValueError:

@@ -1,7 +1,7 @@
-"""What is looked up in a log that does not verify: line numbers, seals, digests of ranges. Standard library only.
+"""Line numbers, seals and digests of ranges in a log that does not verify. Standard library only.
 
-Whoever ships a log decides how much of it is bad, so each answer goes on where the last one ended, and no part of the
-file is read again for each line or each seal in it.
+A hostile log can contain any number of damaged places, so each lookup continues where the last one ended instead of
+reading the file again.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ _WINDOW_BYTES = 1024 * 1024
 _SEAL = b'"kind":"log.recovered"'
 _CLAIM = b',"v":1,"body":{"begin":'
 _CLAIM_END = b',"end":'
-# The mark, the claim with two offsets, and more.
+# Enough for the kind, the claim and two offsets.
 _CLAIM_BYTES = 128
 
 
 class DamageIndex:
-    """Line numbers and seals of one log, shared by all who look for them in it."""
+    """Line numbers and seals of one log, shared by all scans of it."""
 
     def __init__(self, fd: int, end: int) -> None:
-        """Prepare for an open file, up to an offset; nothing is read yet."""
+        """Prepare for an open file up to the offset ``end``; nothing is read yet."""
         self._fd = fd
         self._end = end
         self._counted = (0, 1)
@@ -46,13 +46,13 @@ class DamageIndex:
         return line
 
     def seals(self, begin: int) -> Sequence[int]:
-        """Return where the lines begin that claim to seal a range from an offset up to themselves, in their order."""
+        """Return the offsets of lines that claim to seal the range from ``begin`` up to themselves, ascending."""
         if not 0 <= self._begin <= begin:
             self._begin = begin
             claims: dict[int, int] = {}
             for mention in self._find_seal_kinds(begin):
                 claim = self._parse_claim(mention)
-                # A line makes one claim, and it comes first.
+                # Only the first claim of a line counts; later ones are text.
                 if claim is not None and claim[0] < claim[1] <= mention < claim[1] + MAX_LINE_BYTES:
                     claims.setdefault(claim[1], claim[0])
             self._seals = {}
@@ -61,7 +61,7 @@ class DamageIndex:
         return self._seals.get(begin, ())
 
     def _find_seal_kinds(self, begin: int) -> Iterator[int]:
-        """Yield each offset from one on at which the kind of a seal stands."""
+        """Yield each offset from ``begin`` on at which the kind of a seal occurs."""
         position = begin
         while position < self._end:
             window = read_at(self._fd, min(_WINDOW_BYTES, self._end - position), position)
@@ -75,7 +75,7 @@ class DamageIndex:
             position += max(len(window) - len(_SEAL), 1)
 
     def _parse_claim(self, mention: int) -> tuple[int, int] | None:
-        """Return which range a seal says that it seals, None where it names none."""
+        """Return the range (begin, end) that a seal claims; None where it has none."""
         text = read_at(self._fd, _CLAIM_BYTES, mention).removeprefix(_SEAL)
         begin, found, rest = text.removeprefix(_CLAIM).partition(_CLAIM_END)
         end = rest.partition(b",")[0]
@@ -85,10 +85,10 @@ class DamageIndex:
 
 
 class ByteRange:
-    """The bytes from an offset on, read once for all the ends that are asked for, which must rise."""
+    """The bytes from an offset on, read once for ascending ends."""
 
     def __init__(self, fd: int, begin: int) -> None:
-        """Begin at an offset of an open file."""
+        """Start at an offset of an open file."""
         self._fd = fd
         self._hasher = sha256()
         self._hashed = begin
@@ -96,7 +96,7 @@ class ByteRange:
         self._is_blank = True
 
     def digest(self, end: int) -> str:
-        """Return the first 16 bytes, in hex, of the SHA-256 of all bytes up to an end."""
+        """Return the first 16 bytes, in hex, of the SHA-256 of the bytes up to ``end``."""
         while self._hashed < end:
             chunk = read_at(self._fd, min(_WINDOW_BYTES, end - self._hashed), self._hashed)
             if not chunk:
@@ -106,7 +106,7 @@ class ByteRange:
         return self._hasher.hexdigest()[:CHAIN_CHARS]
 
     def is_blank(self, end: int) -> bool:
-        """Say whether nothing but blanks stands there up to an end."""
+        """Return whether the bytes up to ``end`` are all blanks, as an erased range is."""
         while self._is_blank and self._blank < end:
             chunk = read_at(self._fd, min(_WINDOW_BYTES, end - self._blank), self._blank)
             rest = chunk.lstrip(b" ")

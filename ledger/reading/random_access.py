@@ -1,4 +1,4 @@
-"""Batches read one by one, by their places: each is proven by the chain value before it. Standard library only."""
+"""Reading single batches by their offsets, each verified by the chain value before it. Standard library only."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from tallybook.ledger.fast_stdlib import StrPath
 
 _FIRST_BYTES = 4096
-"""Most batches are shorter; of a longer one as much again is read until its end is found."""
+"""Most batches are shorter; for a longer one the read is doubled until its end is found."""
 
 
 def read_batches_at(path: StrPath, offsets: Iterable[int]) -> Iterator[RawBatch]:
     """Yield the batches of a log that begin at these offsets.
 
     Raises:
-        DamagedLedgerError: No batch begins there that goes on from what stands before it.
+        DamagedLedgerError: At one of them no batch begins that verifies.
     """
     fd = disk.open_file(path, write=False)
     try:

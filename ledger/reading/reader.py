@@ -1,4 +1,4 @@
-"""The log as its readers meet it: what was acknowledged or damage, and nothing behind a torn end. Standard library."""
+"""Reading the log: every acknowledged batch or an error, and nothing after a torn tail. Standard library only."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class LogReader:
-    """The log, opened for reading up to the end it has now. It needs no lock and writes nothing."""
+    """The log, opened for reading up to its present end. It takes no lock and writes nothing."""
 
     def __init__(self, path: StrPath, head: Head | None, after: Position, *, verify: bool = True) -> None:
-        """Read behind a place; ``head`` was read before, so what it acknowledges must lie within the file."""
+        """Read after a position. ``head`` was read before the file, so the file must contain what it covers."""
         self._verify = verify
         self._path = path
         self._folder, self._name = os.path.split(path)
@@ -39,7 +39,7 @@ class LogReader:
         """Open the file.
 
         Raises:
-            DamagedLedgerError: It is gone, although bytes of it were acknowledged.
+            DamagedLedgerError: It is missing, although bytes of it were acknowledged.
         """
         try:
             self._fd = disk.open_file(self._path, write=False)
@@ -57,13 +57,13 @@ class LogReader:
         """Yield each batch.
 
         Raises:
-            DamagedLedgerError: Acknowledged bytes are gone or changed.
-            NewerLedgerError: The ledger's format is from the future.
+            DamagedLedgerError: Acknowledged bytes are missing or changed.
+            NewerLedgerError: The ledger has a newer format.
         """
         return Batches(self.runs())
 
     def runs(self) -> Iterator[Run]:
-        """Yield the batches, as many at once as were read at once; raises as iterating over it does."""
+        """Yield the batches of each chunk at once; raises the same errors as iterating."""
         if self._fd < 0:
             return
         size = os.fstat(self._fd).st_size
@@ -77,13 +77,14 @@ class LogReader:
                     known = self._check_erased(found.batch, known)
             yield run
         if self._head is not None and not has_position(self._fd, self._head.position):
-            # All of it proves itself, and is not what was acknowledged: another log in its place.
+            # The whole file verifies but is not the one that was acknowledged: another log took its place.
             raise DamagedLedgerError([recovery.other_log_problem(self._name, self._head)])
 
     def _scan(self, after: Position, size: int) -> Iterator[Run]:
-        """Yield what stands behind a place.
+        """Yield the batches after a position.
 
-        A text may be blotted out just now, so what does not verify is looked at once more: by then it is owed or gone.
+        Another process may be erasing a text at this moment. So a batch that does not verify is read once more, when
+        the redaction is pending or finished.
 
         Raises:
             DamagedLedgerError: Acknowledged bytes are changed.
@@ -100,14 +101,15 @@ class LogReader:
             raise DamagedLedgerError([scan.stop.problem])
 
     def _check_erased(self, batch: RawBatch, known: Collection[str]) -> Collection[str]:
-        """Return the events that are known to be redacted, with those whose text is gone from a batch.
+        """Return the events that are known to be redacted, extended by those whose text is missing from a batch.
 
         Raises:
-            DamagedLedgerError: A text of it is gone that nobody redacted, or nobody knows because of damage behind it.
+            DamagedLedgerError: A text is missing without a redaction, or damage after the batch hides the redaction.
         """
         lost = redaction.find_erased(batch)
         if any(id_ not in known for _, id_ in lost):
-            # A redaction is noted before it is said, and said before the note is taken back: so is it looked for.
+            # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the
+            # same order cannot miss it.
             owed = redaction.pending_ids(self._folder)
             behind = Batches(self._scan(batch.position, os.fstat(self._fd).st_size))
             known = {*owed, *(id_ for one in chain([batch], behind) for id_ in redaction.redacted_ids(one))}

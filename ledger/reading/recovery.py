@@ -1,7 +1,7 @@
-"""What a writer does before it appends to a log whose end is not clean: find the end, seal, write again.
+"""Recovery before an append: find the end of the log, seal a torn tail, rewrite what a failed flush left open.
 
-Nothing is ever cut off. A bad end that was never acknowledged is copied to quarantine and sealed by a
-``log.recovered`` line; batches whose flush failed are handed to the disk once more. Standard library only.
+Nothing is ever truncated. A tail that was never acknowledged and does not verify is copied to quarantine and sealed by
+a ``log.recovered`` line. Batches whose flush failed are written again. Standard library only.
 """
 
 from __future__ import annotations
@@ -39,16 +39,16 @@ if TYPE_CHECKING:
 _BLOCK_BYTES = 4096
 _HEX = frozenset(b"0123456789abcdef")
 _COPY_BYTES = 1024 * 1024
-# Behind the head there are the batches of writers that flush just now, hardly ever more than this.
+# After the head come the batches of writers that are flushing at this moment, hardly ever more than this.
 _LONG_BYTES = 256 * 1024
 
 
 class Tail(NamedTuple):
-    """What the end of a log looks like.
+    """The end of a log.
 
     Attributes:
-        position: The position after the last good batch.
-        stop: What lies behind it, None where the file ends there.
+        position: The position after the last verified batch.
+        stop: What follows it; None where the file ends there.
     """
 
     position: Position
@@ -64,20 +64,20 @@ def truncated_error(source: str, fd: int, size: int, head: Head) -> DamagedLedge
 
 
 def other_log_problem(source: str, head: Head) -> Problem:
-    """Return the problem of a file that verifies and does not end where bytes of it were acknowledged."""
+    """Return the problem of a file that verifies but is not the one that was acknowledged."""
     seq = head.position.seq
     return Problem(source, f"does not have the chain {head.position.chain} that was acknowledged at seq {seq}", seq)
 
 
 def missing_log_problem(path: StrPath, head: Head) -> Problem:
-    """Return the problem of a file that is not there although bytes of it were acknowledged."""
+    """Return the problem of a file that is missing although bytes of it were acknowledged."""
     return Problem(os.path.basename(path), f"is missing, and held {head.position.seq:,} events", head.position.seq)
 
 
 def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
-    """Say whether a stop is the torn end of a crash, and no damage to what was acknowledged.
+    """Return whether a stop is the torn tail of a crash rather than damage to acknowledged bytes.
 
-    Without a head nobody knows what was acknowledged; then a torn end is one behind which no batch ends.
+    Without a head it is unknown what was acknowledged; then a tail is torn if no batch ends in it.
     """
     if head is not None:
         return stop.position.offset >= head.position.offset
@@ -86,13 +86,13 @@ def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
         window = read_at(fd, _COPY_BYTES, position)
         if not window or _has_batch_end(window):
             return not window
-        # An end may lie across two windows.
+        # The end of a batch may span two windows.
         position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)
     return True
 
 
 def _has_batch_end(window: bytes) -> bool:
-    """Say whether the end of a batch stands in these bytes: a chain mark, a whole value and the end of a line."""
+    """Return whether these bytes contain the end of a batch: a chain mark, a complete value and the end of a line."""
     found = window.find(CHAIN_MARK)
     while found >= 0:
         value = found + len(CHAIN_MARK)
@@ -112,19 +112,19 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
         fd: The log, open for reading.
         path: Its path.
         size: Its size.
-        head: How far it is acknowledged; None where that is not known.
-        boot: This boot of the machine.
+        head: How far it is acknowledged; None where unknown.
+        boot: Id of this boot of the machine.
         verified: A position up to which the log is known to be whole, in this boot; None where none is.
 
     Raises:
-        DamagedLedgerError: Acknowledged bytes are gone or changed, or the file is another ledger's.
+        DamagedLedgerError: Acknowledged bytes are missing or changed, or the file is another ledger's.
     """
     known = head or NO_HEAD
     folder, name = os.path.split(path)
     if size < known.position.offset:
         raise truncated_error(name, fd, size, known)
     if not has_position(fd, known.position):
-        # Another ledger's file, however whole: nothing in it may be sealed, and nothing appended to it.
+        # Another ledger's file, even if intact: nothing in it may be sealed, and nothing appended to it.
         raise DamagedLedgerError([other_log_problem(name, known)])
     if head is not None and head.suspect < 0:
         if size == head.position.offset:
@@ -132,12 +132,12 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
         if verified is not None and size == verified.offset:
             return Tail(verified, None)
         if boot and head.boot == boot and size - head.position.offset > _LONG_BYTES:
-            # So many writers at once that none has moved the head yet: each looked at the line before its own.
+            # Many writers at once, none of which has moved the head yet: each has checked the line before its own.
             mark = find_last_batch_end(fd, size)
             if mark is not None:
                 return Tail(mark, None)
     begin = verified if verified is not None and known.position.offset < verified.offset <= size else known.position
-    # After a failed flush nothing that is read proves what the disk holds, so all of it is looked at.
+    # After a failed flush the page cache may differ from the disk, so the whole log is verified.
     scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.pending_ids(folder))
     mark = begin
     for batch in scan:
@@ -149,7 +149,7 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
 
 
 def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
-    """Copy a range of the log to a file of its own; runs of NUL bytes become holes and take no room.
+    """Copy a range of the log to a file of its own; runs of NUL bytes become holes, which take no space.
 
     Raises:
         CannotWriteError: The copy could not be made.
@@ -176,17 +176,17 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
 
 
 def _remove_key_cache(ledger: StrPath) -> None:
-    """Remove the cache of keys, durably: after a power loss it must not come back beside the sealing line."""
+    """Remove the cache of keys, durably: after a power loss it must not reappear together with the sealing line."""
     cache = caches.find_folder(ledger)
     if cache is None:
         return
     try:
         if not stat.S_ISDIR(os.lstat(cache).st_mode):
-            # Nobody reads a cache that is a link, and its target is not ours.
+            # A cache that is a link is never read, and its target is not Tallybook's.
             return
         with suppress(FileNotFoundError):
             os.unlink(os.path.join(cache, idempotency.TABLE))
-        # Also where it is gone already: who removed it may have been killed before this.
+        # Even if it is missing: a process that removed it may have been killed before this flush.
         disk.flush_folder(cache)
     except FileNotFoundError:
         return
@@ -195,18 +195,18 @@ def _remove_key_cache(ledger: StrPath) -> None:
 
 
 def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Position], Stamp]) -> RawBatch:
-    """Seal what lies behind the last good batch, durably, and return the line that does.
+    """Seal what follows the last verified batch, durably, and return the batch that seals it.
 
     Raises:
         CannotWriteError: The copy or the line could not be written.
         OutcomeUnknownError: The line could not be flushed.
     """
     begin, folder = tail.position.offset, os.path.dirname(path)
-    # It may know keys of the range that is sealed here; it is built anew from what counts.
+    # The cache may contain keys of the range that is sealed here; it is rebuilt without them.
     _remove_key_cache(folder)
     quarantine(fd, begin, size, os.path.join(folder, "quarantine"))
-    # The sealing line begins on a line of its own, so a missing line feed belongs to the range.
-    # The blank keeps a batch that lacks nothing but that from becoming whole, behind which nothing is due.
+    # The sealing line must begin on a line of its own, so a missing line feed is added to the range. The blank before
+    # it keeps a batch that lacks only its line feed from becoming complete.
     feed = b"" if read_at(fd, 1, size - 1) == b"\n" else b" \n"
     if feed:
         disk.write_all(fd, feed, path)
@@ -219,10 +219,10 @@ def seal(fd: int, path: StrPath, tail: Tail, size: int, stamp: Callable[[Positio
 
 
 def rewrite(path: StrPath, begin: int, end: int) -> None:
-    """Hand a range to the disk once more, in place, after a flush of it had failed.
+    """Write a range again, in place, after a flush of it failed.
 
     Raises:
-        CannotWriteError: It cannot be written; on a log that may only be appended to this is always so.
+        CannotWriteError: It cannot be written, for example because the file is append-only.
         OutcomeUnknownError: It still cannot be flushed.
     """
     try:

@@ -1,7 +1,7 @@
-"""What can still be proven of a damaged ledger: every batch that fits a chain value in the file. Standard library only.
+"""Reading what still verifies in a damaged ledger: every batch that fits a chain value. Standard library only.
 
-Behind a batch that does not verify, reading goes on at the next one that proves itself: behind the chain value that
-stands in the file, or behind the one that stood there before it was changed.
+After a batch that does not verify, reading continues at the next one that does: after a chain value in the file, or
+after the original value of one that was changed.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ if TYPE_CHECKING:
 
 
 _WINDOW_BYTES = 1024 * 1024
-# Mostly the next few lines tell, and there may be many places to go on from.
+# Mostly the next few lines suffice, and there may be many places to continue from.
 _FIRST_BYTES = 4 * 1024
 
 
 class Gap(NamedTuple):
-    """A stretch of the file that proves nothing.
+    """A range of the file that does not verify.
 
     Attributes:
         stop: Where it begins, and what is wrong there.
-        after: The place behind it; None where nothing behind it proves itself.
+        after: The position after it; None where nothing after it verifies.
     """
 
     stop: Stop
@@ -47,22 +47,22 @@ class Gap(NamedTuple):
 
     @property
     def missing(self) -> tuple[int, int | None]:
-        """Return the first and the last sequence number that is missing; None where nobody knows the last.
+        """Return the first and the last missing event number; None where the last is unknown.
 
-        The last is one less than the first where only a chain value was changed and nothing is missing.
+        The last is one less than the first where only a chain value was changed and no event is missing.
         """
         return self.stop.position.seq + 1, None if self.after is None else self.after.seq
 
 
 def survey(fd: int, start: Position, size: int, source: str, pending: Collection[str] = ()) -> Iterator[RawBatch | Gap]:
-    """Yield every batch from ``start`` on that proves itself, and a gap for every stretch that does not.
+    """Yield every batch from ``start`` on that verifies, and a gap for every range that does not.
 
     Args:
         fd: The log, open for reading.
         start: Where to begin.
         size: Where to end.
-        source: What problems call the file.
-        pending: Events whose texts are taken for gone.
+        source: Name of the file in problems.
+        pending: Events whose redaction is pending: their texts are treated as erased.
     """
     index = DamageIndex(fd, size)
     while True:
@@ -82,14 +82,14 @@ def survey(fd: int, start: Position, size: int, source: str, pending: Collection
 def _find_next_verified(
     fd: int, bad: Position, size: int, owed: Collection[str], index: DamageIndex
 ) -> tuple[RawBatch | None, Position | None]:
-    """Return the batch at ``bad`` if only its chain value was changed, and the place where reading goes on."""
+    """Return the batch at ``bad`` if only its chain value was changed, and the position where reading continues."""
     whole = _batch_with_changed_chain(fd, bad, size, owed, index)
     if whole is not None:
         return whole, Position(whole.last, whole.chain, whole.end)
     for (chain, offset), (_, end) in pairwise(_find_chains(fd, bad.offset, size)):
         seq = first_seq(read_at(fd, CHAIN_TAIL_BYTES + CHAIN_CHARS, offset)) - 1
         mark = Position(seq, chain, offset)
-        # A place before the gap cannot be told from a repeated stretch of the ledger.
+        # A position with a lower event number would repeat a part of the ledger.
         if seq >= bad.seq and next(iter(Scan(fd, mark, end, pending=owed, index=index)), None) is not None:
             return None, mark
     return None, None
@@ -98,7 +98,7 @@ def _find_next_verified(
 def _batch_with_changed_chain(
     fd: int, bad: Position, size: int, owed: Collection[str], index: DamageIndex
 ) -> RawBatch | None:
-    """Return the batch at ``bad`` if the one behind it proves it, whatever its own chain value says."""
+    """Return the batch at ``bad`` if the next one verifies with its computed chain value instead of the one on disk."""
     ends = [end for _, end in islice(_find_chains(fd, bad.offset, size), 2)]
     if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
         return None
@@ -114,7 +114,7 @@ def _batch_with_changed_chain(
 
 
 def _find_chains(fd: int, begin: int, size: int) -> Iterator[tuple[str, int]]:
-    """Yield each chain value behind an offset, as it stands in the file, and the offset behind its line."""
+    """Yield each chain value in the file after an offset, and the offset after its line."""
     position, length = begin, min(_FIRST_BYTES, _WINDOW_BYTES)
     while position < size:
         window = read_at(fd, min(length, size - position), position)
@@ -126,5 +126,5 @@ def _find_chains(fd: int, begin: int, size: int) -> Iterator[tuple[str, int]]:
             if len(tail) == CHAIN_TAIL_BYTES:
                 yield tail[:CHAIN_CHARS].decode("ascii", "replace"), position + value + CHAIN_TAIL_BYTES
             found = window.find(CHAIN_MARK, found + 1)
-        # A mark and its value may lie across two windows.
+        # A mark and its value may span two windows.
         position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)

@@ -1,4 +1,4 @@
-"""Reading the file: batches in order, each proven by its chain, sealed ranges skipped. Standard library only."""
+"""Scanning a log file: batches in order, verified by their chain, with sealed ranges skipped. Standard library only."""
 
 from __future__ import annotations
 
@@ -41,30 +41,30 @@ if TYPE_CHECKING:
 else:
     redact = import_lazily("tallybook.ledger.storage.redaction")
 
-# Measured: below it the calls weigh, above it the bytes leave the cache before they are hashed.
+# The fastest size: smaller chunks take more calls, larger ones leave the CPU cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
-# A log that is stopped at again and again is read again each time: so little at first, and then ever more.
+# Reading starts small and doubles, because salvage restarts the scan at every damaged place.
 _FIRST_BYTES = 4 * 1024
-# The last line of most batches is far shorter; a longer one is read again with room for any line.
+# Most lines are shorter; a longer one is read again with MAX_LINE_BYTES.
 _SHORT_BYTES = 1024
 _MAX_DESCRIBED_BYTES = 4 * 1024 * 1024
-# Of a batch that are not its data: the chain's mark, value and end.
+# Bytes of a batch besides its data: the chain's mark, value and end.
 _FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 _FIRST = b'"part":[1,'
-# More than the lines of the longest batch have.
+# More digits than the size of the longest batch has.
 _SIZE_DIGITS = 9
 _LONG_BYTES = 2 * 1024 * 1024
-# Quicker than the class, whose own __new__ is written in Python.
+# Faster than calling the class, whose __new__ is written in Python.
 _new = tuple.__new__
 
 
 class Stop(NamedTuple):
-    """Where reading could not go on.
+    """The place where a scan had to stop.
 
     Attributes:
-        position: The place behind the last good batch.
+        position: The position after the last verified batch.
         problem: What is wrong there.
-        finished: Whether a whole batch, if a wrong one, stands there: more than a torn end.
+        finished: Whether a complete but invalid batch follows; False for a torn tail.
     """
 
     position: Position
@@ -73,12 +73,12 @@ class Stop(NamedTuple):
 
 
 class Scan:
-    """The batches of an open file, from one place to another, each verified before it is given out.
+    """An iterable over the batches of an open file, each verified before it is yielded.
 
     Attributes:
-        stop: Where and why reading ended early; None where it came to the end.
-        source: What problems call the file.
-        sealed_ranges: The ranges skipped, as (begin, end) offsets.
+        stop: Where and why the scan ended early; None where it reached the end.
+        source: Name of the file in problems.
+        sealed_ranges: The ranges that were skipped, as (begin, end) offsets.
     """
 
     def __init__(  # noqa: PLR0913 - as a tail is looked for in a few places, and each by all of them
@@ -92,10 +92,11 @@ class Scan:
         verify: bool = True,
         index: DamageIndex | None = None,
     ) -> None:
-        """Read ``fd`` from ``start`` up to the offset ``end``, the texts of the events ``owed`` taken for gone.
+        """Scan ``fd`` from ``start`` to the offset ``end``.
 
-        What is not to be ``proven`` is read by its form alone: as many lines as a batch says, and their seqs in order.
-        Scans of one log share an ``index`` of what is wrong in it.
+        Texts of the events ``pending`` are treated as erased, because their redaction is in progress. Without
+        ``verify`` only the form is checked: the number of lines of each batch, and their event numbers. Several scans
+        of a damaged log can share an ``index``, so that it is searched once.
         """
         self._index = index or DamageIndex(fd, end)
         self._verify = verify
@@ -110,16 +111,16 @@ class Scan:
 
     @property
     def position(self) -> Position:
-        """Return the place behind the last batch given out."""
+        """Return the position after the last batch that was yielded."""
         last = self._last
         return self._start if last is None else Position(last.last, last.chain, last.end)
 
     def __iter__(self) -> Iterator[RawBatch]:
-        """Yield the batches; look at ``stop`` afterwards."""
+        """Yield the batches; check ``stop`` afterwards."""
         return Batches(self.runs())
 
     def runs(self) -> Iterator[Run]:
-        """Yield the batches, as many at once as were read at once; look at ``stop`` afterwards."""
+        """Yield the batches of each chunk at once; check ``stop`` afterwards."""
         while self.position.offset < self._end:
             yield from self._verified_runs()
             if self.position.offset >= self._end:
@@ -133,12 +134,12 @@ class Scan:
             yield Run([to_line_batch(sealed)], lacks_text=True)
 
     def _verified_runs(self) -> Iterator[Run]:
-        """Yield batches up to the first that is not whole and right."""
+        """Yield batches up to the first that is incomplete or does not verify."""
         digest = _choose_digest(self._end - self.position.offset) if self._verify else None
         position, buffer = self.position.offset, b""
         step = min(_FIRST_BYTES, CHUNK_BYTES)
         while position < self._end:
-            # What goes on beyond a chunk is read in ever longer pieces: each time, all of it is looked through again.
+            # A batch longer than a chunk is searched from its beginning after each read, so the reads grow with it.
             chunk = read_at(self._fd, min(max(step, len(buffer)), self._end - position), position)
             step = min(2 * step, CHUNK_BYTES)
             if not chunk:
@@ -154,13 +155,13 @@ class Scan:
                 return
 
     def _find_seal(self) -> RawBatch | None:
-        """Return the ``log.recovered`` that seals the range beginning here, None where none does."""
+        """Return the ``log.recovered`` batch that seals the range beginning here; None without one."""
         unread = ByteRange(self._fd, self.position.offset)
         seals = (self._read_seal(place, unread) for place in self._index.seals(self.position.offset))
         return next(filter(None, seals), None)
 
     def _read_seal(self, place: int, unread: ByteRange) -> RawBatch | None:
-        """Return the line that begins at ``place`` if it is whole and seals exactly the range up to itself."""
+        """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
         begin, whole = self.position.offset, b""
         for size in (_SHORT_BYTES, MAX_LINE_BYTES):
             around = read_at(self._fd, max(min(size, self._end - place) + 1, 0), place - 1)
@@ -181,7 +182,7 @@ class Scan:
         return batch._replace(erased=True) if owed or unread.is_blank(place - 1) else None
 
     def _describe_stop(self) -> Stop:
-        """Say what is wrong at the place where reading stopped."""
+        """Return what is wrong at the place where the scan stopped."""
         seq, _, offset, _ = self.position
         size = _FIRST_BYTES
         while True:
@@ -191,7 +192,7 @@ class Scan:
             if end or len(found) < size or size >= _MAX_DESCRIBED_BYTES:
                 break
             size *= 2
-        # A text that is being blotted out is not what is wrong.
+        # A text whose redaction is in progress is not damage.
         text = redact.mask(text, self._pending) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
         if not mark and not index and message.startswith("the chain"):
@@ -201,7 +202,7 @@ class Scan:
 
 
 def _choose_digest(size: int) -> Digest:
-    """Return what digests so many bytes soonest: OpenSSL is five times as quick, and takes milliseconds to load."""
+    """Return the faster SHA-256 for so many bytes: OpenSSL is five times as fast, but takes milliseconds to load."""
     if size < _LONG_BYTES:
         return sha256
     import hashlib  # noqa: PLC0415 - see above
@@ -210,9 +211,10 @@ def _choose_digest(size: int) -> Digest:
 
 
 def _split_batches(buffer: bytes, after: Position) -> tuple[list[LineBatch], int]:
-    """Return the batches at the beginning of some bytes of the file that have the form of the ones due, and their end.
+    """Return the batches at the beginning of ``buffer`` that have the expected form, and the offset after them.
 
-    This is where a replay spends its time: each has as many lines as it says, the seq that is due, and a chain value.
+    Each has as many lines as it says, the expected event number, and a chain value, which is not verified here. A
+    replay spends most of its time in this loop.
     """
     seq, begin = after.seq, after.offset
     part, place, size = b"\n\n", 0, 0
@@ -242,10 +244,10 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[LineBatch], int
 
 
 def _verify_run(buffer: bytes, after: Position, owed: Collection[str], digest: Digest | None) -> Run:
-    """Return the batches at the beginning of some bytes of the file, up to the first that is not whole and right.
+    """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify.
 
-    Where there is a digest, each is proven: that is chain_of() written out, and the commonest case, no free text at
-    all, is taken the short way.
+    ``digest`` verifies the chain; None skips that. The loop repeats compute_chain() inline, with a short path for
+    batches without free text, because a call per batch would slow a replay down.
     """
     cut, end = _split_batches(buffer, after)
     if digest is None and not owed:
@@ -263,7 +265,7 @@ def _verify_run(buffer: bytes, after: Position, owed: Collection[str], digest: D
         if not values:
             run.append(found)
             continue
-        # A text that is being blotted out may stand in part.
+        # A text whose redaction is in progress may be overwritten in part.
         data = redact.mask(data, owed) if owed else data
         if digest is not None and sum_fault(data, values, digest) is not None:
             break
@@ -273,7 +275,7 @@ def _verify_run(buffer: bytes, after: Position, owed: Collection[str], digest: D
 
 
 def _find_size(line: bytes) -> tuple[int, int]:
-    """Return where a batch's first line says how many lines there are, and how many; 0 where it does not."""
+    """Return where a batch's first line states the size of the batch, and the size; 0 where it does not."""
     place = line.find(_FIRST)
     begin = place + len(_FIRST)
     digits = line[begin : line.find(b"],", begin, begin + _SIZE_DIGITS + 2)]
@@ -281,16 +283,16 @@ def _find_size(line: bytes) -> tuple[int, int]:
 
 
 def _is_conclusive(buffer: bytes) -> bool:
-    """Say whether more bytes make no right batch of these: it has its chain, is too long, or has a hole."""
+    """Return whether more bytes cannot complete this batch: it has its chain, is too long, or contains NUL bytes."""
     tail = buffer.partition(CHAIN_MARK)[2]
     return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer
 
 
 def find_last_batch_end(fd: int, size: int) -> Position | None:
-    """Return the place behind the last line if that line is whole and closes a batch, None otherwise.
+    """Return the position after the last line if that line is intact and ends a batch; None otherwise.
 
-    This trusts what stands before it, as a writer may within one boot: the page cache holds what was written, and
-    every writer looks at the line before its own.
+    It trusts the lines before, which is safe within one boot: the page cache holds what was written, and every writer
+    checks the line before its own.
     """
     for begin in (max(size - _SHORT_BYTES, 0), max(size - MAX_LINE_BYTES - 1, 0)):
         text = read_at(fd, size - begin, begin)

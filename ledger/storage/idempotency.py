@@ -1,13 +1,13 @@
-"""Which keys the ledger holds: a cache, so that a second delivery is turned away without a fold.
+"""The idempotency keys in the ledger: a cache that lets a writer refuse a second delivery without reading the log.
 
-Digests of keys stand in 64 files, ``held-00`` to ``held-63``, each in the one that it begins with, so that to ask for a
-key reads one of them. ``held`` says up to where the log was read, and proves what counts of each file:
+Digests of keys are in 64 bucket files, ``held-00`` to ``held-63``, chosen by the digest, so that a lookup reads one of
+them. The header file ``held`` has the position up to which the log was read, and size and checksum of each bucket:
 
     tallybook-held 1 SEQ CHAIN OFFSET (SIZE CRC)*64 CRC
 
-A writer reads on from there; whatever does not fit is built anew, so all of it may be deleted at any time. Without a
-cache folder a writer searches the log for the key itself, and reads the log only where its bytes are found. Standard
-library only.
+A writer reads the log from that position on. Files that do not fit are rebuilt, so all may be deleted at any time.
+Without a cache folder a writer searches the log for the bytes of the key, and decodes it only where they occur.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ TABLE = "held"
 BUCKETS = 64
 _OPENING = b"tallybook-held 1 "
 _FIELDS = 6
-# Twelve digits of the size, eight of the checksum.
+# Hex digits: twelve of the size, eight of the checksum.
 _SIZE_CHARS, _SLOT_CHARS = 12, 20
 _ENTRY_BYTES = 16
-# From so many digests on, one pass over a file is quicker than a search for each.
+# From this many digests on, loading a bucket into a set is faster than a search for each.
 _MIN_SET_KEYS = 8
 _MAX_KEY_CHARS = 200
 _WINDOW_BYTES = 1024 * 1024
 
 
 class _Header(NamedTuple):
-    """What the cache says of itself.
+    """The header of the cache.
 
     Attributes:
-        position: The place up to which it speaks.
-        slots: For each file of digests how many bytes of it count, and their CRC-32, in hex digits.
+        position: The position up to which the log was read.
+        slots: Valid size of each bucket file in bytes, and the CRC-32 of these bytes, in hex digits.
     """
 
     position: Position
@@ -59,11 +59,11 @@ _REFUSALS = (OSError, ValueError, CannotWriteError)
 
 
 class _UnprovenError(Exception):
-    """A file of digests is not the one that the table speaks of."""
+    """A bucket file does not fit the header."""
 
 
 def normalize(key: str) -> str:
-    """Return a key as the ledger writes it: itself if short printable ASCII without quotes, else its digest."""
+    """Return a key as the ledger writes it: itself if it is short printable ASCII without quotes, else its digest."""
     if (
         key
         and key.isascii()
@@ -77,18 +77,18 @@ def normalize(key: str) -> str:
 
 
 def contains(key: str, read: Callable[[Position], Iterator[RawBatch]], folder: StrPath, fd: int) -> bool:
-    """Say whether the ledger holds a key; as ``held``."""
+    """Return whether the ledger has a key, as ``find_known`` does for many."""
     return bool(find_known((key,), read, folder, fd))
 
 
 def find_known(
     keys: Iterable[str], read: Callable[[Position], Iterator[RawBatch]], folder: StrPath, fd: int
 ) -> set[str]:
-    """Return those of some keys that the ledger holds; to be asked under its lock.
+    """Return those of these keys that the ledger has. The caller holds the lock.
 
     Args:
         keys: Plain keys.
-        read: Gives the ledger's batches behind a place.
+        read: Returns the ledger's batches after a position.
         folder: The ledger's folder.
         fd: The log, open for reading.
 
@@ -103,7 +103,7 @@ def find_known(
         table = _EMPTY
     try:
         found: set[bytes] = set() if cache is None else _find_entries(cache, table, entries)
-        # What was appended last says itself up to where it goes, so that mostly there is nothing to read.
+        # Each append extends the cache, so mostly there is nothing to read.
         fresh, mark = (
             _read_entries(read(table.position), table.position)
             if _has_unread_bytes(fd, table)
@@ -112,7 +112,7 @@ def find_known(
     except (DamagedLedgerError, _UnprovenError):
         if table is _EMPTY:
             raise
-        # Its files are others', or a range that it ends within was sealed since: ask the log alone.
+        # The files do not fit, or the cache ends within a range that was sealed since: read the whole log.
         table, found = _EMPTY, set()
         fresh, mark = _read_entries(read(START), START)
     if cache is not None and mark != table.position:
@@ -125,12 +125,12 @@ def find_known(
 
 
 def extend(folder: StrPath, begin: Position, batches: Iterable[RawBatch]) -> None:
-    """Say in the cache what was written just now, so that nobody has to read it for that; to be said under the lock.
+    """Add the keys of batches that were just written to the cache. The caller holds the lock.
 
     Args:
         folder: The ledger's folder.
-        begin: The place behind which it was written. A cache that speaks up to another one is left as it is.
-        batches: What was written.
+        begin: The position before the batches. A cache with another position is left as it is.
+        batches: The batches.
     """
     cache = caches.find_folder(folder)
     if cache is None:
@@ -143,7 +143,7 @@ def extend(folder: StrPath, begin: Position, batches: Iterable[RawBatch]) -> Non
 
 
 def _log_may_contain(fd: int, wanted: Iterable[str]) -> bool:
-    """Say whether the bytes of one of these keys are anywhere in the log: far quicker than to read and prove it."""
+    """Return whether the bytes of one of these keys occur in the log: much faster than decoding it."""
     needles = [f',"key":"{key}",'.encode() for key in wanted]
     overlap, offset = max(map(len, needles), default=1) - 1, 0
     while window := read_at(fd, _WINDOW_BYTES + overlap, offset):
@@ -158,7 +158,7 @@ def _entry(key: str) -> bytes:
 
 
 def _read_entries(batches: Iterator[RawBatch], mark: Position) -> tuple[list[bytes], Position]:
-    """Return the digests of the keys behind a place, and the place behind them."""
+    """Return the digests of the keys of these batches, and the position after them."""
     fresh: list[bytes] = []
     for batch in batches:
         key = batch_key(batch.data)
@@ -169,7 +169,7 @@ def _read_entries(batches: Iterator[RawBatch], mark: Position) -> tuple[list[byt
 
 
 def _load_header(cache: str) -> _Header:
-    """Return what the cache says of itself, nothing where it does not prove itself."""
+    """Return the header of the cache; an empty one where it is missing or damaged."""
     with suppress(*_REFUSALS):
         data = disk.read_file(os.path.join(cache, TABLE))
         said, _, crc = data.rpartition(b" ")
@@ -181,14 +181,14 @@ def _load_header(cache: str) -> _Header:
 
 
 def _encode_header(table: _Header) -> bytes:
-    """Return a table as its file has it."""
+    """Return a header as its file has it."""
     mark = table.position
     said = b"%b%d %b %d %b" % (_OPENING, mark.seq, mark.chain.encode(), mark.offset, table.slots)
     return b"%b %08x\n" % (said, binascii.crc32(said))
 
 
 def _slot(table: _Header, bucket: int) -> tuple[int, int]:
-    """Return how many bytes of a file of digests count, and their checksum."""
+    """Return the valid size of a bucket file in bytes, and the checksum of these bytes."""
     slot = table.slots[bucket * _SLOT_CHARS : (bucket + 1) * _SLOT_CHARS]
     return int(slot[:_SIZE_CHARS], 16), int(slot[_SIZE_CHARS:], 16)
 
@@ -198,10 +198,10 @@ def _bucket_file(cache: str, bucket: int) -> str:
 
 
 def _read_bucket(cache: str, table: _Header, bucket: int) -> bytes:
-    """Return the digests of a file that count.
+    """Return the valid bytes of a bucket file.
 
     Raises:
-        _UnprovenError: They are not the ones that the table speaks of.
+        _UnprovenError: They do not fit the header.
     """
     with suppress(*_REFUSALS):
         size, crc = _slot(table, bucket)
@@ -214,10 +214,10 @@ def _read_bucket(cache: str, table: _Header, bucket: int) -> bytes:
 
 
 def _find_entries(cache: str, table: _Header, entries: Collection[bytes]) -> set[bytes]:
-    """Return those digests that stand in the files that a table speaks of.
+    """Return those of these digests that are in the cache.
 
     Raises:
-        _UnprovenError: They are not there.
+        _UnprovenError: A bucket file does not fit the header.
     """
     found: set[bytes] = set()
     for bucket, wanted in _group_by_bucket(entries).items():
@@ -231,16 +231,16 @@ def _find_entries(cache: str, table: _Header, entries: Collection[bytes]) -> set
 
 
 def _has_entry(entry: bytes, data: bytes) -> bool:
-    """Say whether a digest is one of many."""
+    """Return whether a digest is one of those in a bucket."""
     place = data.find(entry)
-    # It may seem to stand where one ends and the next begins.
+    # A match that is not aligned spans two digests.
     while place % _ENTRY_BYTES and place >= 0:
         place = data.find(entry, place + 1)
     return place >= 0
 
 
 def _group_by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
-    """Return digests by the number of the file that each belongs to."""
+    """Return digests by the number of their bucket."""
     buckets: dict[int, list[bytes]] = {}
     for entry in entries:
         buckets.setdefault(entry[0] % BUCKETS, []).append(entry)
@@ -248,10 +248,10 @@ def _group_by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
 
 
 def _append_entries(cache: str, table: _Header, fresh: Iterable[bytes], mark: Position) -> _Header:
-    """Write digests behind those that count, and return the table that speaks of them too, up to a place.
+    """Append digests to their buckets, after the valid bytes, and return the new header.
 
     Raises:
-        OSError, CannotWriteError: A file did not take them all.
+        OSError, CannotWriteError: A file could not be written.
     """
     slots = table.slots
     for bucket, entries in _group_by_bucket(fresh).items():
@@ -266,10 +266,10 @@ def _append_entries(cache: str, table: _Header, fresh: Iterable[bytes], mark: Po
 
 
 def _write(path: str, data: bytes, begin: int) -> None:
-    """Write into a file of the cache, in place.
+    """Write into a file of the cache at an offset.
 
     Raises:
-        OSError, CannotWriteError: It did not take it.
+        OSError, CannotWriteError: It could not be written.
     """
     fd = disk.open_file(path, write=True)
     try:
@@ -280,5 +280,5 @@ def _write(path: str, data: bytes, begin: int) -> None:
 
 
 def _has_unread_bytes(fd: int, table: _Header) -> bool:
-    """Say whether there is more of the log than a table speaks of."""
+    """Return whether the log is longer than the part that the cache covers."""
     return os.fstat(fd).st_size > table.position.offset

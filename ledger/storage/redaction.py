@@ -1,9 +1,12 @@
-r"""Text that must go: which values of the file it stands in, who says so, and how it is blotted out in place.
+r"""Erasing the free text of events in place, in steps that survive a crash. Standard library only.
 
-A redaction is owed from the moment its ids stand in ``erasing`` beside the log: from then on every reader takes those
-texts for gone, whatever the disk still holds. ``event.redacted`` then says so for ever, the values are overwritten
-with ``null`` and blanks, so that no offset moves, and ``erasing`` is removed. A text that is gone and was never owed
-is damage. Standard library only.
+1. The file ``erasing`` next to the log lists the events. From then on the redaction is pending, and readers treat
+   these texts as erased, whatever is still on disk.
+2. ``event.redacted`` is appended for each.
+3. The values are overwritten with ``null`` and blanks, so that no offset moves.
+4. ``erasing`` is overwritten and removed.
+
+A text that is missing without a pending or recorded redaction is damage.
 """
 
 from __future__ import annotations
@@ -32,19 +35,19 @@ _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
 SEALS = b',\t"kind":"log.recovered","v":1,'
 _BEGIN = b'"body":{"begin":'
 _PIECE_BYTES = 1024 * 1024
-# How long after the creation of a note its last change may come: time enough to write and rename it.
+# The longest time between creating the pending file and its last change, enough to write and rename it.
 _NOTE_NS = 600 * 10**9
 _REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
 
 class PendingRedaction(NamedTuple):
-    """A redaction that was begun and is not finished.
+    """A redaction that has started and is not finished.
 
     Attributes:
-        ids: The events whose text must go.
-        texts: What must not be found in any file any more.
+        ids: The events whose text is erased.
+        texts: The texts that must not remain in any file.
         reason: Why.
-        by: Who says so; ``rater`` at least.
+        by: Who redacts; at least ``rater``.
     """
 
     ids: tuple[str, ...]
@@ -54,7 +57,7 @@ class PendingRedaction(NamedTuple):
 
 
 class _Value(NamedTuple):
-    """Where a free value stands in a batch's bytes, and whose text it is."""
+    """The place of a free value in a batch's bytes, and the id of its event."""
 
     line: int
     owner: str
@@ -63,7 +66,7 @@ class _Value(NamedTuple):
 
 
 def _values(data: bytes) -> Iterator[_Value]:
-    """Yield every free value of a batch; a continued text is its first line's."""
+    """Yield every free value of a batch; a continued text belongs to the event of its first line."""
     position, owner = 0, ""
     lines = data.split(b"\n")
     for index, line in enumerate(lines):
@@ -72,14 +75,14 @@ def _values(data: bytes) -> Iterator[_Value]:
             owner = head_field(head, b"id")
         at = line.find(FREE_MARK)
         if at >= 0:
-            # The brace that closes a line comes with the chain on the last.
+            # Every line but the last ends with its brace; that of the last follows the chain.
             end = len(line) - (index < len(lines) - 1)
             yield _Value(index, owner, position + at + len(FREE_MARK), position + end)
         position += len(line) + 1
 
 
 def mask(data: bytes, ids: Collection[str]) -> bytes:
-    """Return a batch as it stands once the texts of these events are blotted out; no byte moves."""
+    """Return a batch as it will be when the texts of these events are erased; no byte moves."""
     fresh = bytearray(data)
     for _, owner, begin, end in _values(data):
         if owner in ids:
@@ -88,9 +91,9 @@ def mask(data: bytes, ids: Collection[str]) -> bytes:
 
 
 def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
-    """Return the lines of a batch that have no text any more, as (sequence number, id of the event).
+    """Return the lines of a batch whose text is erased, as (event number, event id).
 
-    A sealed range is the text of the line that seals it.
+    A sealed range counts as the text of the line that seals it.
     """
     data = batch.data
     if batch.erased:
@@ -101,18 +104,18 @@ def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
 
 
 def redacted_ids(batch: RawBatch) -> list[str]:
-    """Return the ids of the events that a batch says are redacted."""
+    """Return the ids that the ``event.redacted`` events of a batch name."""
     if _REDACTED not in batch.data:
         return []
     return [part.partition(b'"')[0].decode("ascii", "replace") for part in batch.data.split(_REDACTED)[1:]]
 
 
 def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int, bytes]]:
-    """Yield what to overwrite for these events, as (offset, length, first bytes); blanks follow."""
+    """Yield what to overwrite to erase these events, as (offset, length, first bytes); the rest becomes blanks."""
     data = batch.data
     if (span := _sealed_range(batch, ids)) is not None:
         begin, end = span
-        # Its line feed stays: the sealing line begins behind it.
+        # The line feed at its end stays: the sealing line begins after it.
         yield begin, end - 1 - begin, b""
     for _, owner, begin, end in _values(data) if FREE_MARK in data else ():
         if owner in ids:
@@ -120,7 +123,7 @@ def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int,
 
 
 def _sealed_range(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | None:
-    """Return the range that a batch seals, as (begin, end) offsets, where it is one of these events."""
+    """Return the range that a batch seals, as (begin, end) offsets; None where it is none of these events."""
     if SEALS not in batch.data or head_field(batch.data, b"id") not in ids:
         return None
     begin, _, rest = batch.data.partition(SEALS + _BEGIN)[2].partition(b',"end":')
@@ -129,7 +132,7 @@ def _sealed_range(batch: RawBatch, ids: Collection[str]) -> tuple[int, int] | No
 
 
 def _fill(fd: int, length: int, first: bytes, path: StrPath) -> None:
-    """Write some bytes and blanks behind them, from where the file stands."""
+    """Write ``first`` and then blanks, ``length`` bytes in all, at the file's current position."""
     while length > 0:
         piece = first.ljust(min(length, _PIECE_BYTES))
         disk.write_all(fd, piece, path)
@@ -138,16 +141,16 @@ def _fill(fd: int, length: int, first: bytes, path: StrPath) -> None:
 
 
 def find_unexplained(lost: Iterable[tuple[int, str]], explained: Collection[str], source: str) -> list[Problem]:
-    """Return a problem for each text that is gone although no redaction took it."""
-    message = "its text was blotted out, and no event.redacted says so"
+    """Return a problem for each text that is erased without a redaction."""
+    message = "its text was erased without an event.redacted"
     return [Problem(f"{source}: seq {seq}", message, seq) for seq, id_ in lost if id_ not in explained]
 
 
 def read_pending(folder: StrPath) -> PendingRedaction | None:
-    """Return the redaction that is not finished, None where there is none.
+    """Return the pending redaction; None without one.
 
-    A note that was not written on this machine, as one that came with an archive or a clone, is none. Where all is
-    done but the note itself stands under its second name, that is one of nothing.
+    A pending file that was not written on this machine, such as one from an archive or a clone, is ignored. Where only
+    the file itself remains to be removed, under its second name, the redaction has no ids and no texts.
 
     Raises:
         CannotWriteError: What stands in its place is no note of ours, so nobody knows which texts must not be read.
@@ -165,13 +168,13 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        hint = "it names texts that must go: put it back, or delete it and redact again"
+        hint = "it lists texts that must be erased: put it back, or delete it and redact again"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
     return PendingRedaction((), (), "", {}) if os.path.lexists(os.path.join(folder, FINISHED_FILE)) else None
 
 
 def is_foreign(folder: StrPath) -> bool:
-    """Say whether a note stands in the ledger's folder that was not written on this machine; nothing follows it."""
+    """Return whether the ledger's folder has a pending file that was not written on this machine, so is ignored."""
     if not os.path.lexists(os.path.join(folder, PENDING_FILE)):
         return False
     found = read_pending(folder)
@@ -179,29 +182,29 @@ def is_foreign(folder: StrPath) -> bool:
 
 
 def _parse_pending(data: bytes) -> tuple[PendingRedaction, object]:
-    import json  # noqa: PLC0415 - slow to load, and there is hardly ever a note
+    import json  # noqa: PLC0415 - slow to load, and rarely needed
 
     value: Any = json.loads(data)
     found = PendingRedaction(tuple(value["ids"]), tuple(value["texts"]), value["reason"], value["by"])
     said: list[object] = [found.reason, *found.ids, *found.texts, *found.by.values()]
     if not all(isinstance(one, str) and one for one in said):
         raise TypeError("expected texts")
-    # Who cannot be written in an event would keep it unfinished for ever.
+    # An author that no event can have would keep the redaction pending for ever.
     if not {"rater"} <= found.by.keys() <= {*BY_FIELDS} or {type(value["ids"]), type(value["texts"])} != {list}:
-        raise TypeError("expected who says so, and two lists")
+        raise TypeError("expected an author, and two lists")
     return found, value.get("proof")
 
 
 def _proof(fd: int) -> dict[str, Any]:
-    """Return what only this machine knows of a file that it just created: its boot, the file's number and its time."""
+    """Return what only this machine knows of a file that it just created: boot id, inode and creation time."""
     made = os.fstat(fd)
     return {"boot": disk.boot_id(), "file": made.st_ino, "made": made.st_ctime_ns}
 
 
 def _is_proven(proof: object, fd: int) -> bool:
-    """Say whether a note was written on this machine: since it was last started, or as this very file.
+    """Return whether a pending file was written on this machine: in the present boot, or as this very inode.
 
-    Nobody elsewhere knows the name of a boot, and no archive sets a file's number and the time of its last change.
+    A file from elsewhere cannot know the boot id, and an archive cannot set the inode and its change time.
     """
     if not isinstance(proof, dict):
         return False
@@ -212,16 +215,16 @@ def _is_proven(proof: object, fd: int) -> bool:
 
 
 def pending_ids(folder: StrPath) -> frozenset[str]:
-    """Return the events whose text readers must take for gone although it may stand."""
+    """Return the events whose text readers must treat as erased although it may still be on disk."""
     found = read_pending(folder)
     return frozenset() if found is None else frozenset(found.ids)
 
 
 def write_pending(folder: StrPath, what: PendingRedaction) -> None:
-    """Note a redaction durably, before anything is blotted out.
+    """Write the pending file durably, before anything is erased.
 
     Raises:
-        CannotWriteError: It cannot be noted; nothing was redacted.
+        CannotWriteError: It cannot be written; nothing was redacted.
     """
     path = os.path.join(folder, PENDING_FILE)
     fresh = os.path.join(folder, f".{PENDING_FILE}.{os.getpid()}.tmp")
@@ -246,17 +249,17 @@ def write_pending(folder: StrPath, what: PendingRedaction) -> None:
 
 
 def remove_pending(folder: StrPath) -> None:
-    """Take the note back and blot it out in its turn: what it names is gone from disk.
+    """Overwrite and remove the pending file, once its texts are erased.
 
     Raises:
-        CannotWriteError: It cannot be taken back; the next writer tries again.
+        CannotWriteError: It cannot be removed; the next writer tries again.
     """
     path = os.path.join(folder, FINISHED_FILE)
     try:
-        # What a kill left of an earlier one would go with all its bytes as this one takes its name.
+        # A killed process may have left an earlier file. Renaming onto it would free its bytes without overwriting.
         _overwrite_and_remove(path)
         with suppress(FileNotFoundError):
-            # Under another name first, and durably so: half a note would be none that can be read.
+            # Renamed first, and durably: a pending file that is overwritten in part could not be read.
             os.replace(os.path.join(folder, PENDING_FILE), path)
             disk.flush_folder(folder)
         _overwrite_and_remove(path)
@@ -266,7 +269,7 @@ def remove_pending(folder: StrPath) -> None:
 
 
 def _overwrite_and_remove(path: StrPath) -> None:
-    """Blot a file out and remove it, if it is there."""
+    """Overwrite a file with blanks and remove it, if it exists."""
     with suppress(FileNotFoundError):
         _overwrite(path)
         with suppress(FileNotFoundError):
@@ -274,7 +277,7 @@ def _overwrite_and_remove(path: StrPath) -> None:
 
 
 def _overwrite(path: StrPath) -> None:
-    """Leave nothing but blanks of a file, durably; one with a second name, which may be another's, is removed."""
+    """Overwrite a file with blanks, durably. One with a second hard link is only removed: the other may be foreign."""
     fd = disk.open_file(path, write=True)
     try:
         if os.fstat(fd).st_nlink > 1:
@@ -287,23 +290,23 @@ def _overwrite(path: StrPath) -> None:
 
 
 def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> None:
-    """Blot the texts of these events out of the log, in place, durably; to be done under its lock.
+    """Erase the texts of these events from the log, in place and durably. The caller holds the lock.
 
-    With a sealed range goes every copy of it in quarantine.
+    A sealed range is erased with its copies in quarantine.
 
     Args:
         path: The log.
         batches: Its batches.
-        ids: The events whose text must go.
+        ids: The events whose text is erased.
 
     Raises:
-        CannotWriteError: It cannot be overwritten; a log that may only be appended to never can.
-        OutcomeUnknownError: The disk would not confirm it.
+        CannotWriteError: It cannot be overwritten, for example because the file is append-only.
+        OutcomeUnknownError: The disk did not confirm it.
     """
     try:
         fd = disk.open_file(path, write=True)
     except CannotWriteError as error:
-        hint = "readers take the text for gone; once it can be overwritten, the next command that writes does that"
+        hint = "readers treat the text as erased; the next command that can overwrite the file erases it"
         raise CannotWriteError(path, error.reason, hint) from error
     try:
         for batch in batches:
@@ -318,7 +321,7 @@ def erase(path: StrPath, batches: Iterable[RawBatch], ids: Collection[str]) -> N
 
 
 def _erase_copies(folder: StrPath, begin: int) -> None:
-    """Blot out what quarantine holds of the range that begins here; a seal that was cut short left a copy, too."""
+    """Overwrite the copies of the range that begins here; an interrupted seal may have left more than one."""
     disk.refuse_link(folder)
     with suppress(FileNotFoundError):
         for name in os.listdir(folder):
