@@ -1,4 +1,4 @@
-"""The one loop over history: what a view is, and how a ledger becomes one."""
+"""Views and `fold`, the one loop over history that turns events into the state of a view."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 
 @attrs.define
 class State:
-    """What a fold has come to; views add their own fields.
+    """The state of a fold; views add their own fields.
 
     Attributes:
-        seq: The last line folded, 0 before the first: the moment this state shows.
+        seq: Number of the last event folded, 0 before the first: the state is as of this event.
         chain: Chain value there, empty before the first batch.
         latest_batch: The last batch folded, None before the first.
     """
@@ -28,7 +28,7 @@ class State:
 
     @property
     def end(self) -> int:
-        """Return the offset of the byte behind what was folded, where reading goes on."""
+        """Return the byte offset in the log where reading goes on."""
         return 0 if self.latest_batch is None else self.latest_batch.end
 
 
@@ -37,14 +37,14 @@ S = TypeVar("S", bound=State)
 
 @attrs.frozen
 class View(Generic[S]):
-    """A projection: where it starts and what each kind of event does to it.
+    """A projection: its start state and the effect of each kind of event.
 
-    Kinds that stand in no row change nothing, so kinds of later versions are ignored by all views.
+    Kinds without a row change nothing, so every view ignores kinds of later versions.
 
     Attributes:
-        start: Gives the state before the first event.
-        table: Class of event → what it does to the state; the batch tells who and when.
-        settle: Called once behind each batch of which at least one event stood in the table.
+        start: Returns the state before the first event.
+        table: Class of an event → its effect on the state; the batch has who recorded it and when.
+        settle: Called after each batch with at least one event in the table.
     """
 
     start: Callable[[], S]
@@ -53,27 +53,27 @@ class View(Generic[S]):
 
 
 def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until: int | None = None) -> S:
-    """Return the state of a view behind these batches.
+    """Return the state of a view after these batches.
 
     Args:
         view: What to fold into.
         batches: History in order, from the beginning or from where ``state`` ended.
-        state: Where an earlier fold ended; it is changed and returned. None starts anew.
-        until: Time travel: batches that end behind this sequence number are left out. A moment inside a batch
-            shows the state before that batch.
+        state: The state of an earlier fold to go on from; it is changed and returned. None starts a new one.
+        until: As-of event number: batches that end after it are left out, because a batch applies whole or not at
+            all. So a moment inside a batch gives the state before that batch.
     """
     state = view.start() if state is None else state
     changes, settle = view.table.get, view.settle
     for batch in batches:
         if until is not None and batch.last > until:
             break
-        touched = False
+        has_change = False
         for event in batch.events:
             change = changes(type(event))
             if change is not None:
                 change(state, event, batch)
-                touched = True
-        if touched and settle is not None:
+                has_change = True
+        if has_change and settle is not None:
             settle(state, batch)
         state.seq, state.chain, state.latest_batch = batch.last, batch.chain, batch
     return state

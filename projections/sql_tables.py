@@ -10,13 +10,13 @@ from tallybook.ledger.records import EventRecord
 from tallybook.projections.entry_history.status import blame, graveyard
 from tallybook.projections.event_rows import kind_of, row
 from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.undo import Voided
+from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from tallybook.ledger.records import Batch
-    from tallybook.projections.entry_history.status import Standing
+    from tallybook.projections.entry_history.status import EntryStatuses
 
 Row = dict[str, Any]
 
@@ -89,8 +89,8 @@ def events(batches: Iterable[Batch]) -> Iterator[Row]:
 
 
 def _event(record: EventRecord) -> Row:
-    void = isinstance(record.event, Voided)
-    event = record.event.event if isinstance(record.event, Voided) else record.event
+    void = isinstance(record.event, UndoneEvent)
+    event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
     kind, version = kind_of(event)
     body, free = _said(event)
     by = record.by
@@ -120,7 +120,7 @@ def _said(event: Any) -> tuple[str, str | None]:
     return json.dumps(told["body"], ensure_ascii=False), None if free is None else json.dumps(free, ensure_ascii=False)
 
 
-def points(state: Standing) -> Iterator[Row]:
+def points(state: EntryStatuses) -> Iterator[Row]:
     """Yield each entry of the playbook, with the interval of its share of helpful ratings and who changed it last."""
     for one in blame(state):
         low, high = interval(one["helpful"], one["harmful"])
@@ -134,7 +134,7 @@ def points(state: Standing) -> Iterator[Row]:
         }
 
 
-def graves(state: Standing) -> Iterator[Row]:
+def graves(state: EntryStatuses) -> Iterator[Row]:
     """Yield each entry that is gone, with what took it out."""
     for one in graveyard(state):
         event = one.pop("event")

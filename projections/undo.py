@@ -1,4 +1,4 @@
-"""Undo: which events are void at a moment, and history told without them."""
+"""Undo: which events are undone as of a moment, and folding history without them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.records import Batch, EventRecord
 
-VOIDABLE: frozenset[type[Any]] = frozenset(
+UNDOABLE: frozenset[type[Any]] = frozenset(
     {
         EventsVoided,
         PlaybookAdopted,
@@ -63,18 +63,18 @@ VOIDABLE: frozenset[type[Any]] = frozenset(
         SessionEnded,
     }
 )
-"""Kinds that can be taken back: those that say something about the playbook or a score, and undoing itself."""
+"""Kinds that can be undone: those that change the playbook or a score, and undo itself."""
 
 S = TypeVar("S", bound=State)
 
 
 @attrs.frozen
-class Voided:
-    """An event that is void, in the place of itself: views that do not ask for it pass it over.
+class UndoneEvent:
+    """An undone event, in its own place in history. Views have no row for it unless they need it.
 
     Attributes:
-        event: What it was.
-        by: What made it void.
+        event: The event.
+        by: The ``events.voided`` that undid it.
     """
 
     event: Any
@@ -82,118 +82,118 @@ class Voided:
 
 
 @attrs.define
-class Voids:
-    """What is void.
+class UndoneIds:
+    """The undone events of a history, by id and by session.
 
     Attributes:
-        ids: Id of an event → what makes it void.
-        sessions: Session → what makes it void, each up to its own place.
-        last: Sequence number of the last ``events.voided`` that stands, 0 without one: nothing behind it is void.
+        ids: Id of an event → the undos that name it.
+        sessions: Session → the undos that name it; each undoes the session's events before itself.
+        last: Event number of the last undo that is not undone, 0 without one; no event after it is undone.
     """
 
     ids: dict[str, list[EventRecord]] = attrs.field(factory=dict)
     sessions: dict[str, list[EventRecord]] = attrs.field(factory=dict)
     last: int = 0
 
-    def hear(self, record: EventRecord, event: EventsVoided) -> None:
-        """Take in what an undoing that stands makes void."""
+    def add(self, record: EventRecord, event: EventsVoided) -> None:
+        """Add the events that an undo names."""
         self.last = max(self.last, record.seq)
-        for void in event.ids:
-            self.ids.setdefault(void, []).append(record)
+        for undone_id in event.ids:
+            self.ids.setdefault(undone_id, []).append(record)
         if event.session:
             self.sessions.setdefault(event.session, []).append(record)
 
     def may_touch(self, batch: Batch) -> bool:
-        """Return False where nothing in a batch is void, in a fraction of the time that it takes to be sure."""
+        """Return False where no event of a batch is undone; True may be wrong, as the check reads raw bytes only."""
         return batch.may_contain_ids(self.ids) or any(map(batch.may_contain_text, self.sessions))
 
     def by(self, record: EventRecord) -> EventRecord | None:
-        """Return what made an event void first, None where it stands."""
-        if type(record.event) not in VOIDABLE:
+        """Return the first undo of an event, None where it is not undone."""
+        if type(record.event) not in UNDOABLE:
             return None
-        said = [*self.ids.get(record.id, ())]
+        candidates = [*self.ids.get(record.id, ())]
         if not isinstance(record.event, EventsVoided):
-            # A session is taken back, not what was taken back in it.
-            said += self.sessions.get(record.by.session or "", ())
-        return min((one for one in said if one.seq > record.seq), key=lambda one: one.seq, default=None)
+            # Undoing a session does not undo the undos in it.
+            candidates += self.sessions.get(record.by.session or "", ())
+        return min((undo for undo in candidates if undo.seq > record.seq), key=lambda undo: undo.seq, default=None)
 
 
-def voids_of(told: Iterable[EventRecord]) -> Voids:
-    """Return what is void by these ``events.voided``, given in order; the later ones are heard first.
+def find_undone(undos: Iterable[EventRecord]) -> UndoneIds:
+    """Return what these ``events.voided``, given in order, undo.
 
-    So one that is itself void makes nothing void.
+    The later ones are read first, so an undo that is undone itself undoes nothing.
     """
-    voids = Voids()
-    for record in reversed(list(told)):
-        if isinstance(record.event, EventsVoided) and voids.by(record) is None:
-            voids.hear(record, record.event)
-    return voids
+    undone_ids = UndoneIds()
+    for record in reversed(list(undos)):
+        if isinstance(record.event, EventsVoided) and undone_ids.by(record) is None:
+            undone_ids.add(record, record.event)
+    return undone_ids
 
 
-def marked(batches: Iterable[Batch], voids: Voids) -> Iterator[Batch]:
-    """Yield the batches with a `Voided` in the place of each event that is void."""
-    seen = 0
+def mark_undone(batches: Iterable[Batch], undone_ids: UndoneIds) -> Iterator[Batch]:
+    """Yield the batches with each undone event replaced by an `UndoneEvent`."""
+    previous_last = 0
     for batch in batches:
-        # Heads are decoded only where something may be void.
-        told = seen < voids.last and voids.may_touch(batch)
-        yield batch.with_records([_marked(record, voids) for record in batch.records]) if told else batch
-        seen = batch.last
+        # Line heads are decoded only where an event may be undone, as that is slow.
+        may_be_undone = previous_last < undone_ids.last and undone_ids.may_touch(batch)
+        yield batch.with_records([_mark(record, undone_ids) for record in batch.records]) if may_be_undone else batch
+        previous_last = batch.last
 
 
-def _marked(record: EventRecord, voids: Voids) -> EventRecord:
-    by = voids.by(record)
-    void: dict[str, Any] = {"event": Voided(record.event, by)} if by is not None else {}
-    return attrs.evolve(record, **void)
+def _mark(record: EventRecord, undone_ids: UndoneIds) -> EventRecord:
+    by = undone_ids.by(record)
+    change: dict[str, Any] = {"event": UndoneEvent(record.event, by)} if by is not None else {}
+    return attrs.evolve(record, **change)
 
 
 def fold_history(view: View[S], read: Callable[[], Iterable[Batch]], until: int | None = None) -> S:
-    """Return the state of a view behind the whole of history, or up to a moment, without what is void there.
+    """Return the state of a view after all of history or as of a moment, without the events undone by then.
 
     Args:
         view: What to fold into.
-        read: Gives history from the beginning; it is read a second time where something is void.
+        read: Returns history from the beginning; called a second time where an event is undone.
         until: As for ``fold``.
     """
-    told: dict[int, EventRecord] = {}
-    state = fold(_listening_view(view, told), read(), until=until)
-    voids = voids_of(told.values())
-    # What was appended between the two readings may take back what this one took for standing: it stays out.
-    return fold(view, marked(read(), voids), until=state.seq) if voids.last else state
+    undos: dict[int, EventRecord] = {}
+    state = fold(_collecting_view(view, undos), read(), until=until)
+    undone_ids = find_undone(undos.values())
+    # Batches appended between the two reads are left out: an undo among them was not considered.
+    return fold(view, mark_undone(read(), undone_ids), until=state.seq) if undone_ids.last else state
 
 
 def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
-    """Yield history with what is void at its end marked so; it is read twice."""
-    told: list[EventRecord] = []
+    """Yield history with each event undone by its end replaced by an `UndoneEvent`; ``read`` is called twice."""
+    undos: list[EventRecord] = []
     last = 0
     for batch in read():
         if EventsVoided in map(type, batch.events):
-            told += _undoings(batch)
+            undos += _undos_in(batch)
         last = batch.last
-    for batch in marked(read(), voids_of(told)):
+    for batch in mark_undone(read(), find_undone(undos)):
         if batch.last > last:
             break
         yield batch
 
 
-def _undoings(batch: Batch) -> list[EventRecord]:
+def _undos_in(batch: Batch) -> list[EventRecord]:
     return [record for record in batch.records if isinstance(record.event, EventsVoided)]
 
 
-def _listening_view(view: View[S], told: dict[int, EventRecord]) -> View[S]:
-    """Return a view that notes every ``events.voided`` by its seq, and is otherwise the same.
+def _collecting_view(view: View[S], undos: dict[int, EventRecord]) -> View[S]:
+    """Return the same view, which also collects every ``events.voided`` by its number.
 
-    That it stands in the table of the one and not of the other is told to nobody: see ``settle``.
+    Its table has a row for undos although the view's own may not: ``settle`` then runs only as it would without that.
     """
-    own, settle = view.table.get(EventsVoided), view.settle
+    own_change, settle = view.table.get(EventsVoided), view.settle
 
-    def hear(state: S, event: Any, batch: Batch) -> None:
-        told.update((record.seq, record) for record in _undoings(batch))
-        if own is not None:
-            own(state, event, batch)
+    def add(state: S, event: Any, batch: Batch) -> None:
+        undos.update((record.seq, record) for record in _undos_in(batch))
+        if own_change is not None:
+            own_change(state, event, batch)
 
-    def settled(state: S, batch: Batch) -> None:
+    def settle_own(state: S, batch: Batch) -> None:
         if settle and any(type(event) in view.table for event in batch.events):
             settle(state, batch)
 
-    # Most views know that kind, and need not look again whether a batch is theirs.
-    return View(view.start, {**view.table, EventsVoided: hear}, settle if own or settle is None else settled)
+    # A view with its own row for undos needs no second check of which batches concern it.
+    return View(view.start, {**view.table, EventsVoided: add}, settle if own_change or settle is None else settle_own)

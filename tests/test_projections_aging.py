@@ -165,11 +165,11 @@ def test_every_rating_can_be_added_up_anew(updates: list[tuple[int, list[tuple[s
     for gap, update in updates:
         day += gap
         told.append((day, [*(PointRated(names[n], "helpful" if g else "harmful") for n, g in update), CLOSE]))
-        rated += [(name, good, day) for name, good in update if name not in out or not policy.lasting]
+        rated += [(name, good, day) for name, good in update if name not in out or not policy.is_permanent]
         for name in names:
             sums = [
                 sum(0.5 ** (day - then) for n, g, then in rated if (n, g) == (name, good)) for good in (True, False)
             ]
-            goes = policy.condemns_weighed(*sums) or (policy.lasting and name in out)
+            goes = policy.prunes_weights(*sums) or (policy.is_permanent and name in out)
             out = out | {name} if goes else out - {name}
         assert {names[name] for name in names if name not in out} == set(standing(*told, policy=policy))

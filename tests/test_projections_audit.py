@@ -29,7 +29,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.entry_history.audit import Story, audit_view, story_json
-from tallybook.projections.entry_history.explanation import deciding
+from tallybook.projections.entry_history.explanation import deciding_events
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
@@ -268,7 +268,7 @@ def test_under_a_policy_that_lets_entries_back_ratings_count_on() -> None:
     assert ("kept", None, 3) == (told["status"], told["decided_by"], told["helpful"])
     last = batches[-1].last
     turns = [fold(audit_view("kpt_001", policy), batches) for policy in (final, SPEC_POLICY)]
-    assert [True, False] == [last in [one.seq for one in deciding(story)] for story in turns]
+    assert [True, False] == [last in [one.seq for one in deciding_events(story)] for story in turns]
     assert {"already pruned"} == {one.reason for one in turns[1].ignored}
 
 

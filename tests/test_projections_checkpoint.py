@@ -11,7 +11,7 @@ import msgspec
 
 from tallybook.ledger.events import KeyPoint
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.checkpoint import APART, BUILT, PLAIN, packed, unpacked
+from tallybook.projections.playbook.checkpoint import OMITTED_FIELDS, PACKED_FIELDS, PLAIN_FIELDS, pack, unpack_playbook
 from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
 from test_projections_laws import HISTORIES, history, plain
 
@@ -28,14 +28,14 @@ def shown(state: Playbook) -> Any:
 
 def through(state: Playbook, batch: Batch | None) -> Playbook:
     """Return a state that went through a checkpoint, the batch folded last being read again."""
-    again = unpacked(msgspec.json.decode(msgspec.json.encode(packed(state))))
+    again = unpack_playbook(msgspec.json.decode(msgspec.json.encode(pack(state))))
     again.latest_batch = batch
     return again
 
 
 def test_every_field_of_a_state_is_told_or_left_out_on_purpose() -> None:
     """A field that is added to the state is forgotten by no checkpoint."""
-    assert set(attrs.fields_dict(Playbook)) == {*PLAIN, *BUILT, *APART}
+    assert set(attrs.fields_dict(Playbook)) == {*PLAIN_FIELDS, *PACKED_FIELDS, *OMITTED_FIELDS}
 
 
 @given(stretches=HISTORIES, cut=st.integers(0, 10))

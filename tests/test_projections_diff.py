@@ -23,7 +23,17 @@ from tallybook.ledger.events import (
     PointRestored,
     PointRetired,
 )
-from tallybook.projections.comparison.diff import DEPARTURES, Came, Changed, Departures, Diff, Gone, Left, apply, diff
+from tallybook.projections.comparison.diff import (
+    DEPARTURES,
+    AddedEntry,
+    ChangedEntry,
+    Departure,
+    Departures,
+    Diff,
+    LeftEntry,
+    apply,
+    diff,
+)
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
@@ -89,26 +99,29 @@ def test_what_left_is_noted_beside_the_playbook(stretches: list[list[Any]]) -> N
 @pytest.mark.parametrize(
     ("stretches", "left"),
     [
-        ([[*HARMFUL, CLOSE]], Left("pruned", 8, 0, 3)),
-        ([HARMFUL, [CLOSE]], Left("pruned", 8, 0, 3)),
-        ([[PointRetired("kpt_001", "old")]], Left("retired", 5, 0, 0)),
-        ([[PointRemoved("kpt_001"), PlaybookEdited(None, None, "")]], Left("removed", 5, 0, 0)),
-        ([[PointMerged("kpt_002", ("kpt_001",), "")]], Left("merged", 5, 0, 0, "kpt_002")),
-        ([[PointRetired("kpt_001", "")], [PointRestored("kpt_001", "")], [*HARMFUL, CLOSE]], Left("pruned", 10, 0, 3)),
+        ([[*HARMFUL, CLOSE]], Departure("pruned", 8, 0, 3)),
+        ([HARMFUL, [CLOSE]], Departure("pruned", 8, 0, 3)),
+        ([[PointRetired("kpt_001", "old")]], Departure("retired", 5, 0, 0)),
+        ([[PointRemoved("kpt_001"), PlaybookEdited(None, None, "")]], Departure("removed", 5, 0, 0)),
+        ([[PointMerged("kpt_002", ("kpt_001",), "")]], Departure("merged", 5, 0, 0, "kpt_002")),
+        (
+            [[PointRetired("kpt_001", "")], [PointRestored("kpt_001", "")], [*HARMFUL, CLOSE]],
+            Departure("pruned", 10, 0, 3),
+        ),
         ([[EventsVoided(("id-1",), None, "")]], None),
         ([[PointRetired("kpt_001", "")], [EventsVoided(("id-1",), None, "")]], None),
     ],
 )
-def test_an_entry_that_is_gone_says_how(stretches: list[list[Any]], left: Left | None) -> None:
+def test_an_entry_that_is_gone_says_how(stretches: list[list[Any]], left: Departure | None) -> None:
     """Pruned, retired, removed or merged, at which event and with which counts; what never came did not leave."""
-    assert (Gone(A, left),) == between(*stretches).gone
+    assert (LeftEntry(A, left),) == between(*stretches).gone
 
 
 def test_an_event_that_comes_twice_in_a_batch_is_told_by_its_place() -> None:
     """The decoder gives equal lines as one object: the second removal is the one that lasts."""
     removed = PointRemoved("kpt_001")
     batch = [removed, PointEdited("kpt_001", 0, 0, "Use types"), removed, PlaybookEdited(None, None, "")]
-    assert (Gone(A, Left("removed", 7, 0, 0)),) == between(batch).gone
+    assert (LeftEntry(A, Departure("removed", 7, 0, 0)),) == between(batch).gone
 
 
 def test_an_entry_that_came_back_says_what_it_was() -> None:
@@ -116,7 +129,7 @@ def test_an_entry_that_came_back_says_what_it_was() -> None:
     batches = history(
         [BEGIN, [PointRetired("kpt_001", "")], [PointRestored("kpt_001", ""), PointAdded("kpt_004", "d")]]
     )
-    expected = (Came(A, Left("retired", 5, 0, 0)), Came(KeyPoint("kpt_004", "d")))
+    expected = (AddedEntry(A, Departure("retired", 5, 0, 0)), AddedEntry(KeyPoint("kpt_004", "d")))
     assert expected == diff(at(batches, 5), at(batches)).added
 
 
@@ -124,15 +137,18 @@ def test_going_back_turns_it_round() -> None:
     """What was added since is gone, and took no leave; what was pruned since is there again, and had not left."""
     batches = history([BEGIN, [*HARMFUL, PointAdded("kpt_004", "d"), CLOSE]])
     found = diff(at(batches), at(batches, 4))
-    assert (Gone(KeyPoint("kpt_004", "d")),) == found.gone
-    assert (Came(A, Left("pruned", 9, 0, 3)),) == found.added
+    assert (LeftEntry(KeyPoint("kpt_004", "d")),) == found.gone
+    assert (AddedEntry(A, Departure("pruned", 9, 0, 3)),) == found.added
     assert ("kpt_001", "kpt_002", "kpt_003") == found.order
 
 
 def test_counts_and_texts_that_changed_are_told_once() -> None:
     """An entry that stands in both is told as it was and as it is, and one that is the same is not told."""
     found = between([PointRated("kpt_002", "helpful"), PointEdited("kpt_003", 0, 2, "C"), CLOSE])
-    assert (Changed(B, KeyPoint("kpt_002", "b", 1, 0)), Changed(C, KeyPoint("kpt_003", "C", 0, 2))) == found.changed
+    assert (
+        ChangedEntry(B, KeyPoint("kpt_002", "b", 1, 0)),
+        ChangedEntry(C, KeyPoint("kpt_003", "C", 0, 2)),
+    ) == found.changed
     assert ((), (), None) == (found.added, found.gone, found.order)
 
 

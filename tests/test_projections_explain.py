@@ -22,8 +22,8 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.projections.entry_history.audit import audit_view
-from tallybook.projections.entry_history.explanation import explain, vanished
-from tallybook.projections.entry_history.status import STANDING
+from tallybook.projections.entry_history.explanation import explain, find_exit
+from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
 from test_projections_laws import HISTORIES, history
@@ -53,7 +53,7 @@ def told(*stretches: Sequence[Any], name: str = "kpt_001") -> dict[str, Any]:
 def extras_of(batches: Sequence[Batch], name: str) -> dict[str, Any]:
     """Return what is told beside the stable story of a name in a history."""
     tell = teller(batches, name)
-    return explain(tell(), fold_history(STANDING, lambda: batches), tell)[1]
+    return explain(tell(), fold_history(STATUS_VIEW, lambda: batches), tell)[1]
 
 
 def without(batches: Sequence[Batch], seq: int) -> tuple[Batch, list[Batch]]:
@@ -94,7 +94,7 @@ def test_an_entry_vanished_at_the_last_moment_that_took_it(stretches: list[list[
     batches = history(stretches)
     for name in ("kpt_001", "kpt_002"):
         seen = stood(batches, name)
-        event = vanished(teller(batches, name)(), teller(batches, name))
+        event = find_exit(teller(batches, name)(), teller(batches, name))
         if seen[-1] or not any(seen):
             continue
         assert event is not None
@@ -156,8 +156,8 @@ def test_an_undoing_of_what_kept_the_entry_is_named() -> None:
         [EventsVoided(("id-6", "id-7", "id-8"), None, "")],
     ]
     story = teller(history(stretches), "kpt_001")()
-    assert story.decided is not None
-    assert (14, 15) == (story.decided.seq, told(*stretches)["vanished_by"]["seq"])
+    assert story.decision is not None
+    assert (14, 15) == (story.decision.seq, told(*stretches)["vanished_by"]["seq"])
     assert [4, 13, 14, 15] == [event["seq"] for event in told(*stretches)["deciding"]]
 
 

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 import pytest
 
 from reference_model import COUNTS, NAMES, TEXTS, point
-from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, fill, line, lower_bound
+from tallybook.projections.playbook.confidence import lower_bound
+from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, fill, line
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=12, unique_by=lambda entry: entry["name"])
 Z_95 = 1.959964

@@ -56,7 +56,7 @@ from tallybook.ledger.events import (
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.catalog import VIEWS
 from tallybook.projections.comparison.bisection import Turn
-from tallybook.projections.entry_history.status import Place
+from tallybook.projections.entry_history.status import EventPlace
 from tallybook.projections.fold import State, View, fold
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.configuration.parser import overlaid, read_config
@@ -64,8 +64,8 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
-from tallybook.projections.undo import Voided, fold_history
-from tallybook.projections.undo import history as retold
+from tallybook.projections.undo import UndoneEvent, fold_history
+from tallybook.projections.undo import history as with_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -170,8 +170,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Batch):
         # Of one that is left out there is nothing but its place.
         return value.at if value.records else value.last
-    if isinstance(value, EventRecord | Place):
-        return attrs.evolve(value.record if isinstance(value, Place) else value, id="")
+    if isinstance(value, EventRecord | EventPlace):
+        return attrs.evolve(value.record if isinstance(value, EventPlace) else value, id="")
     if isinstance(value, dict):
         return [[key, plain(child)] for key, child in value.items()]
     if isinstance(value, list | tuple | set):
@@ -183,7 +183,7 @@ def plain(value: Any) -> Any:
 
 def told(state: State) -> list[Any]:
     """Return what a state shows, wherever in which file it was read."""
-    beside = {*attrs.fields_dict(State), "stamp", "adoption", "redacted", "voided"}
+    beside = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "last_undo"}
     values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in beside]
     return [[name, told(value) if isinstance(value, State) else plain(_placeless(value))] for name, value in values]
 
@@ -235,7 +235,7 @@ def test_kinds_of_later_versions_change_nothing(name: str, stretches: list[list[
 @given(stretches=HISTORIES)
 def test_a_fold_in_two_stretches_is_a_fold_at_once(name: str, stretches: list[list[Any]]) -> None:
     """Wherever a fold is stopped, handing its state on ends where a fold at once does."""
-    batches = list(retold(lambda: history(stretches)))
+    batches = list(with_records(lambda: history(stretches)))
     for view in made(name):
         at_once = plain(fold(view, batches))
         for cut in range(len(batches) + 1):
@@ -326,7 +326,7 @@ def test_no_view_hears_of_a_kind_by_name() -> None:
 
     What was undone is told under a class of its own.
     """
-    classes = {Voided} | {cls for cls, _ in EVENT_TYPES.values()}
+    classes = {UndoneEvent} | {cls for cls, _ in EVENT_TYPES.values()}
     assert {name: set() for name in VIEWS} == {
         name: {cls for view in made(name) for cls in view.table} - classes for name in VIEWS
     }

@@ -18,8 +18,8 @@ from tallybook.ledger.events import (
     PointRetired,
     PointReworded,
 )
-from tallybook.projections.entry_history.lineage import folded, found, lineage
-from tallybook.projections.entry_history.status import Standing, standing_view
+from tallybook.projections.entry_history.lineage import find_by_words, lineage, normalize_words
+from tallybook.projections.entry_history.status import EntryStatuses, status_view
 from tallybook.projections.undo import fold_history
 from test_projections_laws import HISTORIES, history
 
@@ -30,10 +30,10 @@ CLOSED = PlaybookUpdated(0, 0, 0)
 TEXT = "Use type hints"
 
 
-def standing(*stretches: Sequence[Any]) -> Standing:
+def standing(*stretches: Sequence[Any]) -> EntryStatuses:
     """Return how every name stands behind these batches."""
     batches = history(stretches)
-    return fold_history(standing_view(), lambda: batches)
+    return fold_history(status_view(), lambda: batches)
 
 
 def added(*texts: str) -> list[Any]:
@@ -41,7 +41,7 @@ def added(*texts: str) -> list[Any]:
     return [*(PointAdded(f"kpt_00{number}", text) for number, text in enumerate(texts, 1)), CLOSED]
 
 
-def kin(state: Standing, name: str = "kpt_001") -> list[tuple[str, str, str, str]]:
+def kin(state: EntryStatuses, name: str = "kpt_001") -> list[tuple[str, str, str, str]]:
     """Return the lineage of a name, without texts."""
     return [(row["name"], row["status"], row["relation"], row["of"]) for row in lineage(state, name)]
 
@@ -60,7 +60,7 @@ def kin(state: Standing, name: str = "kpt_001") -> list[tuple[str, str, str, str
 )
 def test_texts_are_the_same_but_for_case_space_and_punctuation(left: str, right: str, same: bool) -> None:
     """Other letters or words make another text; a text of signs alone is only itself."""
-    assert same == (folded(left) == folded(right))
+    assert same == (normalize_words(left) == normalize_words(right))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_texts_are_the_same_but_for_case_space_and_punctuation(left: str, right:
 )
 def test_words_find_the_entries_whose_text_has_them_all(words: str, expected: list[str]) -> None:
     """In any order and case, beginnings included; one whose text is just these words is meant alone."""
-    assert expected == found(standing(added(TEXT, "Mock the clock", "Use type hints in public code")), words)
+    assert expected == find_by_words(standing(added(TEXT, "Mock the clock", "Use type hints in public code")), words)
 
 
 def test_what_is_gone_or_has_another_text_now_is_found() -> None:
@@ -90,7 +90,7 @@ def test_what_is_gone_or_has_another_text_now_is_found() -> None:
         [EventsVoided(("id-3",), None, "")],
     )
     assert [["kpt_001"], ["kpt_002"], ["kpt_002"], ["kpt_003"]] == [
-        found(state, words) for words in ("hints", "clock", "freeze", "pathlib")
+        find_by_words(state, words) for words in ("hints", "clock", "freeze", "pathlib")
     ]
 
 
@@ -99,7 +99,7 @@ def test_whoever_stands_with_a_text_is_found_by_it(stretches: list[list[Any]], t
     """An entry of the playbook is found by its whole text, as it stands."""
     state = standing(*stretches)
     standing_with = {name for name, point in state.book.points.items() if point.text == text and text.strip()}
-    assert set() == standing_with - set(found(state, text))
+    assert set() == standing_with - set(find_by_words(state, text))
 
 
 def test_advice_that_was_learned_again_is_kin() -> None:
@@ -143,7 +143,7 @@ def test_what_was_undone_is_kin() -> None:
     state = standing(added(TEXT), [PointRetired("kpt_001", "")], again, [undone])
     assert [("kpt_002", "undone", "same words", "kpt_001")] == kin(state)
     assert [("kpt_001", "retired", "same words", "kpt_002")] == kin(state, "kpt_002")
-    assert ([], []) == (kin(state, "kpt_003"), found(state, "redacted"))
+    assert ([], []) == (kin(state, "kpt_003"), find_by_words(state, "redacted"))
 
 
 def test_what_never_stood_has_no_kin() -> None:

@@ -65,8 +65,8 @@ def test_a_count_shows_and_what_was_shown_before_does_not_change() -> None:
     """Whoever keeps an entry keeps it as it stood, and is given the same object until it is counted in."""
     points = Points({"a": A})
     assert points["a"] is A
-    tally = points.tallies["a"]
-    tally.helpful, tally.shown = 4, None
+    entry = points.mutable["a"]
+    entry.helpful, entry.snapshot = 4, None
     seen = points["a"]
     assert (KeyPoint("a", "first", 3, 1), KeyPoint("a", "first", 4, 1)) == (A, seen)
     assert points["a"] is seen

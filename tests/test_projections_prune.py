@@ -32,7 +32,7 @@ COUNTS = st.integers(0, 50)
 
 def condemned(policy: Policy, helpful: int, harmful: int) -> bool:
     """Say whether an entry with these counts goes."""
-    return policy.condemns(KeyPoint("kpt_001", "use types", helpful, harmful))
+    return policy.prunes(KeyPoint("kpt_001", "use types", helpful, harmful))
 
 
 @given(helpful=COUNTS, harmful=COUNTS)
@@ -79,14 +79,14 @@ def test_the_rule_says_what_the_policy_does(floor: int, margin: int, rule: str) 
 @given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS)
 def test_whole_counts_weigh_what_they_are(policy: Policy, helpful: int, harmful: int) -> None:
     """The rule for counts of which some are fractions says of whole ones what the rule for whole ones says."""
-    assert condemned(policy, helpful, harmful) == policy.condemns_weighed(float(helpful), float(harmful))
+    assert condemned(policy, helpful, harmful) == policy.prunes_weights(float(helpful), float(harmful))
 
 
 @given(policy=st.sampled_from(list(POLICIES.values())), helpful=COUNTS, harmful=COUNTS, steps=st.integers(0, 5000))
 def test_age_alone_condemns_nobody(policy: Policy, helpful: int, harmful: int, steps: int) -> None:
     """Where all ratings of an entry lose the same share of their weight, it is condemned no sooner than before."""
     left = weight(steps)
-    assert condemned(policy, helpful, harmful) >= policy.condemns_weighed(helpful * left, harmful * left)
+    assert condemned(policy, helpful, harmful) >= policy.prunes_weights(helpful * left, harmful * left)
 
 
 # Wilson

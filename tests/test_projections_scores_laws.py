@@ -27,7 +27,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.scores.periods import PERIODS, grouped
 from tallybook.projections.scores.session_inputs import KINDS
 from tallybook.projections.scores.view import Scores, day_of, scores_view
-from tallybook.projections.undo import VOIDABLE, fold_history
+from tallybook.projections.undo import UNDOABLE, fold_history
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])
@@ -148,4 +148,4 @@ def test_reading_on_is_reading_at_once(records: list[EventRecord], cut: int) -> 
 
 def test_all_that_is_heard_can_be_undone() -> None:
     """Every kind that says something of a session can be taken back."""
-    assert set(KINDS) <= VOIDABLE
+    assert set(KINDS) <= UNDOABLE

@@ -22,12 +22,12 @@ from tallybook.ledger.events import (
     PointRetired,
     PointReworded,
 )
-from tallybook.projections.entry_history.status import Standing, blame, graveyard, standing_view
+from tallybook.projections.entry_history.status import EntryStatuses, blame, graveyard, status_view
 from tallybook.projections.fold import fold
-from tallybook.projections.playbook.confidence import interval, needs_ratings
+from tallybook.projections.playbook.confidence import interval, lower_bound
 from tallybook.projections.playbook.entry_state import REDACTED
-from tallybook.projections.playbook.inject import lower_bound
 from tallybook.projections.playbook.prune import Policy
+from tallybook.projections.playbook.render import needs_ratings
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
 from tallybook.projections.undo import history as retold
@@ -41,10 +41,10 @@ LEARNED = [PointAdded("kpt_001", "Use types"), PointAdded("kpt_002", "Mock time"
 HARMED = [*[PointRated("kpt_001", "harmful")] * 3, CLOSED]
 
 
-def standing(*stretches: Sequence[Any], policy: Policy | None = None) -> Standing:
+def standing(*stretches: Sequence[Any], policy: Policy | None = None) -> EntryStatuses:
     """Return how every name stands behind these batches."""
     batches = history(stretches)
-    return fold_history(standing_view(*[policy] if policy else []), lambda: batches)
+    return fold_history(status_view(*[policy] if policy else []), lambda: batches)
 
 
 def seqs(rows: Sequence[dict[str, Any]]) -> dict[str, int]:
@@ -83,7 +83,7 @@ def test_blame_is_right_about_every_entry(stretches: list[list[Any]]) -> None:
     """Folded up to the batch of the event an entry stands as it does now, and before that batch otherwise or not."""
     batches = list(retold(lambda: history(stretches)))
     now = fold(PLAYBOOK, batches).points
-    for name, seq in seqs(blame(fold(standing_view(), batches))).items():
+    for name, seq in seqs(blame(fold(status_view(), batches))).items():
         (place,) = [index for index, batch in enumerate(batches) if seq in {one.seq for one in batch.records}]
         assert now[name] == fold(PLAYBOOK, batches[: place + 1]).points[name]
         assert all(now[name] == fold(PLAYBOOK, batches[:k]).points[name] for k in range(place + 1, len(batches) + 1))
@@ -92,7 +92,7 @@ def test_blame_is_right_about_every_entry(stretches: list[list[Any]]) -> None:
 @given(HISTORIES)
 def test_every_name_stands_or_lies_in_the_graveyard(stretches: list[list[Any]]) -> None:
     """No name that was ever used is missing from both, and none is in both."""
-    state = fold_history(standing_view(), lambda: history(stretches))
+    state = fold_history(status_view(), lambda: history(stretches))
     book = fold_history(PLAYBOOK, lambda: history(stretches))
     assert [*book.points] == [row["name"] for row in blame(state)]
     graves = [row["name"] for row in graveyard(state)]
@@ -111,7 +111,7 @@ def test_an_entry_last_changed_where_two_moments_differ(stretches: list[list[Any
         after = fold(PLAYBOOK, batches[:count]).points
         last |= {name: batch.last for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
         before = after
-    state = fold(standing_view(), batches)
+    state = fold(status_view(), batches)
     told = seqs(blame(state)) | seqs([row for row in graveyard(state) if row["status"] != "undone"])
     assert last == told
 

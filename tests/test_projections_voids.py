@@ -30,7 +30,7 @@ from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
-from tallybook.projections.undo import VOIDABLE, Voided, fold_history, voids_of
+from tallybook.projections.undo import UNDOABLE, UndoneEvent, find_undone, fold_history
 from tallybook.projections.undo import history as retold
 from test_projections_laws import KNOWN, history, plain, ticking
 
@@ -46,7 +46,7 @@ A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("
 
 # When it changed, where it was adopted, which names were used and how often the past was rewritten stay as they were.
 TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
-KEPT = {"used", "high_water", "rewrites", "redacted", "voided"}
+KEPT = {"used", "high_water", "rewrites", "last_redaction", "last_undo"}
 
 
 def shown(state: Playbook) -> dict[str, Any]:
@@ -67,7 +67,7 @@ def playbook(*stretches: list[Any]) -> Playbook:
 
 def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
     """Return a history as if some events, of kinds that can be taken back, had never been."""
-    left = [[one for one in batch.records if not (one.id in ids and type(one.event) in VOIDABLE)] for batch in batches]
+    left = [[one for one in batch.records if not (one.id in ids and type(one.event) in UNDOABLE)] for batch in batches]
     return [make_batch(*records) for records in left if records]
 
 
@@ -160,11 +160,11 @@ def test_what_is_marked_is_what_is_void(past: list[list[Any]], data: st.DataObje
     told = then(stood, [void], [void])
     marked = [one for batch in retold(lambda: told) for one in batch.records]
     plainly = [one for batch in told for one in batch.records]
-    gone = {one.seq for one in plainly if one.id in ids and type(one.event) in VOIDABLE}
-    assert gone == {one.seq for one in marked if isinstance(one.event, Voided)}
-    assert {told[-2].last} >= {one.event.by.seq for one in marked if isinstance(one.event, Voided)}
+    gone = {one.seq for one in plainly if one.id in ids and type(one.event) in UNDOABLE}
+    assert gone == {one.seq for one in marked if isinstance(one.event, UndoneEvent)}
+    assert {told[-2].last} >= {one.event.by.seq for one in marked if isinstance(one.event, UndoneEvent)}
     assert plainly == [
-        attrs.evolve(one, event=one.event.event) if isinstance(one.event, Voided) else one for one in marked
+        attrs.evolve(one, event=one.event.event) if isinstance(one.event, UndoneEvent) else one for one in marked
     ]
 
 
@@ -207,9 +207,9 @@ def test_a_void_within_a_batch_counts_behind_it() -> None:
 def test_an_event_is_void_from_the_first_undoing_that_stands() -> None:
     """Of two undoings of one event, the later one holds it where the first was undone."""
     told = then(history([[A, CLOSE]]), *[[EventsVoided(("id-1",), None, "")]] * 2, [EventsVoided(("id-3",), None, "")])
-    voids = voids_of([batch.records[0] for batch in told[1:]])
+    undone_ids = find_undone([batch.records[0] for batch in told[1:]])
     assert {} == folded(told).points
-    assert told[2].records[0] == voids.by(told[0].records[0])
+    assert told[2].records[0] == undone_ids.by(told[0].records[0])
 
 
 def test_what_is_no_word_of_the_playbook_is_never_void() -> None:

@@ -17,12 +17,12 @@ from tallybook.ledger.events import (
     PointRated,
     PointRestored,
 )
-from tallybook.projections.comparison.whatif import Without, difference, difference_json, suppose
+from tallybook.projections.comparison.whatif import Exclusion, difference, difference_json, fold_alternative
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import playbook_view
-from tallybook.projections.undo import VOIDABLE, fold_history
+from tallybook.projections.undo import UNDOABLE, fold_history
 from test_projections_laws import HISTORIES, history, plain
 from test_projections_voids import SAID, folded, ids_of, shown, then, without
 
@@ -57,7 +57,7 @@ def test_nothing_supposed_is_the_playbook(stretches: list[list[Any]]) -> None:
     """Under the default policy and with nothing left out, every moment is what `show` shows of it."""
     batches = history(stretches)
     for seq in range(sum(map(len, stretches)) + 2):
-        state, book = suppose(lambda: batches, until=seq), folded(batches, seq)
+        state, book = fold_alternative(lambda: batches, until=seq), folded(batches, seq)
         assert plain(book.points) == plain(state.real.points) == plain(state.other.points)
         assert playbook_dict(book) == playbook_dict(state.other)
         nothing: dict[str, list[Any]] = {"back": [], "gone": [], "changed": []}
@@ -70,7 +70,7 @@ def test_what_is_left_out_was_never_there(
 ) -> None:
     """The other playbook is that of the history without those lines, undoings among them; the real one stays."""
     batches = history(stretches)
-    state = suppose(lambda: batches, without=Without(sessions=sessions, seqs=seqs))
+    state = fold_alternative(lambda: batches, without=Exclusion(sessions=sessions, seqs=seqs))
     assert shown(folded(without(batches, left(batches, sessions, seqs)))) == shown(state.other)
     assert shown(folded(batches)) == shown(state.real)
 
@@ -80,9 +80,9 @@ def test_leaving_out_is_undoing(stretches: list[list[Any]], data: st.DataObject)
     """A session that is left out, or a batch, gives the playbook that an undoing of it gives."""
     batches = history(stretches)
     index = data.draw(st.integers(0, len(batches) - 1))
-    by_session = suppose(lambda: batches, without=Without(sessions=frozenset({f"s{index}"}))).other
+    by_session = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({f"s{index}"}))).other
     seqs = frozenset({data.draw(st.sampled_from([one.seq for one in batches[index].records]))})
-    by_seq = suppose(lambda: batches, without=Without(seqs=seqs)).other
+    by_seq = fold_alternative(lambda: batches, without=Exclusion(seqs=seqs)).other
     undone = then(batches, [EventsVoided(tuple(ids_of([batches[index]])), None, "")])
     assert shown(folded(undone)) == shown(by_session) == shown(by_seq)
 
@@ -93,7 +93,7 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
 ) -> None:
     """Whoever takes out what would go, brings in what would come and changes the rest has the other playbook."""
     batches = history(stretches)
-    state = suppose(lambda: batches, playbook_view(policy), Without(sessions=sessions))
+    state = fold_alternative(lambda: batches, playbook_view(policy), Exclusion(sessions=sessions))
     found = difference(state.real, state.other)
     went = {point.name for point in found.gone}
     applied = {name: point for name, point in state.real.points.items() if name not in went}
@@ -110,9 +110,9 @@ def test_without_the_deciding_batch_the_entry_stays(stretches: list[list[Any]], 
     for batch in batches:
         story = fold_history(audit_view(name), lambda: batches, batch.last)
         if stood and story.point is None:
-            assert story.decided is not None
-            left_out = Without(seqs=frozenset({story.decided.seq}))
-            assert name in suppose(lambda: batches, without=left_out, until=batch.last).other.points
+            assert story.decision is not None
+            left_out = Exclusion(seqs=frozenset({story.decision.seq}))
+            assert name in fold_alternative(lambda: batches, without=left_out, until=batch.last).other.points
         stood = story.point is not None
 
 
@@ -123,21 +123,21 @@ PRUNED = history([[A, B, CLOSE], harmful("kpt_001"), harmful("kpt_001"), harmful
 
 def test_a_patient_policy_keeps_what_was_pruned() -> None:
     """With a higher floor the entry would stand, with every rating that it got."""
-    told = difference_json(suppose(lambda: PRUNED, playbook_view(Policy(floor=5))))
+    told = difference_json(fold_alternative(lambda: PRUNED, playbook_view(Policy(floor=5))))
     back = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 4, "status": "pruned"}
     assert ([back], [], [], 1, 2) == (told["back"], told["gone"], told["changed"], told["real"], told["other"])
 
 
 def test_a_strict_policy_says_with_which_counts_an_entry_would_go() -> None:
     """With a lower floor it would have gone earlier, and the ratings behind that would count nothing."""
-    told = difference_json(suppose(lambda: PRUNED[:3], playbook_view(Policy(floor=1))))
+    told = difference_json(fold_alternative(lambda: PRUNED[:3], playbook_view(Policy(floor=1))))
     gone = {"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 2, "status": "pruned"}
     assert [gone | {"there": {"helpful": 0, "harmful": 1}}] == told["gone"]
 
 
 def test_what_depends_on_a_left_out_entry_counts_nothing() -> None:
     """Without the batch that brought them, entries never come, whatever is said of them later."""
-    told = difference_json(suppose(lambda: PRUNED[:3], without=Without(seqs=frozenset({2}))))
+    told = difference_json(fold_alternative(lambda: PRUNED[:3], without=Exclusion(seqs=frozenset({2}))))
     assert [("kpt_001", "unknown", None), ("kpt_002", "unknown", None)] == [
         (row["name"], row["status"], row["there"]) for row in told["gone"]
     ]
@@ -148,23 +148,25 @@ def test_a_left_out_undoing_undid_nothing() -> None:
     """What it took back counts again, and so does what only an undoing of it would have brought back."""
     told = then(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
     redone = then(told, [EventsVoided(("id-4",), None, "")])
-    assert ["kpt_001", "kpt_002"] == list(suppose(lambda: told, without=Without(seqs=frozenset({4}))).other.points)
-    assert ["kpt_002"] == list(suppose(lambda: redone, without=Without(seqs=frozenset({5}))).other.points)
-    neither = suppose(lambda: redone, without=Without(seqs=frozenset({4, 5}))).other
+    assert ["kpt_001", "kpt_002"] == list(
+        fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({4}))).other.points
+    )
+    assert ["kpt_002"] == list(fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({5}))).other.points)
+    neither = fold_alternative(lambda: redone, without=Exclusion(seqs=frozenset({4, 5}))).other
     assert ["kpt_001", "kpt_002"] == list(neither.points)
 
 
 def test_what_was_undone_anyway_is_not_counted_as_left_out() -> None:
     """Of a batch only the events that stood are told as left out."""
     told = then(history([[A, B, CLOSE]]), [EventsVoided(("id-1",), None, "")])
-    assert {"2": 2} == suppose(lambda: told, without=Without(seqs=frozenset({2}))).left_out
+    assert {"2": 2} == fold_alternative(lambda: told, without=Exclusion(seqs=frozenset({2}))).left_out
 
 
 def test_a_rater_is_left_out_whatever_the_session() -> None:
     """Everybody else's events stay."""
-    state = suppose(lambda: PRUNED, without=Without(raters=frozenset({"test"})))
+    state = fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"test"})))
     assert ({}, {"rater:test": sum(len(batch.records) for batch in PRUNED)}) == (state.other.points, state.left_out)
-    assert {} == suppose(lambda: PRUNED, without=Without(raters=frozenset({"human"}))).left_out
+    assert {} == fold_alternative(lambda: PRUNED, without=Exclusion(raters=frozenset({"human"}))).left_out
 
 
 def test_merged_restored_and_redacted_entries_are_compared_as_they_stand() -> None:
@@ -175,7 +177,7 @@ def test_merged_restored_and_redacted_entries_are_compared_as_they_stand() -> No
         [PointRestored("kpt_001", "")],
         [PointMerged("kpt_001", ("kpt_002",), "")],
     )
-    state = suppose(lambda: batches, without=Without(sessions=frozenset({"s1"})))
+    state = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({"s1"})))
     (pair,) = difference(state.real, state.other).changed
     assert [("[redacted]", 0, 5), ("[redacted]", 0, 3)] == [(one.text, one.helpful, one.harmful) for one in pair]
 
@@ -183,12 +185,12 @@ def test_merged_restored_and_redacted_entries_are_compared_as_they_stand() -> No
 def test_only_what_can_be_undone_is_left_out() -> None:
     """A redaction is no word of the playbook: it stays, and is not told as left out."""
     batches = then(history([[A, CLOSE]]), [EventRedacted("id-1", "a name")])
-    assert EventRedacted not in VOIDABLE
-    state = suppose(lambda: batches, without=Without(seqs=frozenset({3})))
+    assert EventRedacted not in UNDOABLE
+    state = fold_alternative(lambda: batches, without=Exclusion(seqs=frozenset({3})))
     assert ({}, 1) == (state.left_out, state.other.rewrites)
 
 
 def test_a_batch_of_which_nothing_is_left_keeps_its_place() -> None:
     """The moment is that of the whole history, although its last batch is left out."""
-    state = suppose(lambda: PRUNED, without=Without(seqs=frozenset({8})))
+    state = fold_alternative(lambda: PRUNED, without=Exclusion(seqs=frozenset({8})))
     assert (PRUNED[-1].last, folded(PRUNED[:3]).points) == (state.seq, state.other.points)

@@ -23,7 +23,7 @@ from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, P
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.comparison.diff import DEPARTURES_FORM
-from tallybook.projections.entry_history.status import STANDING, blame, graveyard
+from tallybook.projections.entry_history.status import STATUS_VIEW, blame, graveyard
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -263,7 +263,7 @@ def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form
 
 def test_what_last_changed_an_entry_is_told_as_it_was_recorded(log: JsonlLog) -> None:
     """Blame and graveyard say the same of a state that was kept."""
-    expected = fold_history(STANDING, lambda: decode(log.read()))
+    expected = fold_history(STATUS_VIEW, lambda: decode(log.read()))
     for _ in range(2):
         state = checkpoints.folded(STANDING_FORM, log)
         assert (blame(expected), graveyard(expected)) == (blame(state), graveyard(state))

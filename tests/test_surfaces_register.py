@@ -34,7 +34,7 @@ from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, Point
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.explanation import explain
-from tallybook.projections.entry_history.status import STANDING
+from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import checkpoints, index
 from tallybook.projections.surfaces.workspace.project import Project
@@ -59,7 +59,7 @@ def wholly(log: JsonlLog, name: str, until: int | None = None) -> Any:
     def told(moment: int | None) -> Any:
         return fold_history(audit_view(name), lambda: decode(log.read()), moment)
 
-    return explain(told(until), fold_history(STANDING, lambda: decode(log.read()), until), told)
+    return explain(told(until), fold_history(STATUS_VIEW, lambda: decode(log.read()), until), told)
 
 
 def check(log: JsonlLog, names: Sequence[str] = NAMES) -> None:

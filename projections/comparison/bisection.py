@@ -11,7 +11,7 @@ from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointRated
 from tallybook.projections.event_rows import by_json, kind_of, summary
 from tallybook.projections.fold import State, View, fold
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook, settle
-from tallybook.projections.undo import fold_history, marked, voids_of
+from tallybook.projections.undo import find_undone, fold_history, mark_undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -168,7 +168,7 @@ def search(
         if batch.last <= begin:
             continue
         if undoing:
-            found.go_on(fold(PLAYBOOK, marked(read(), voids_of(undoings)), until=batch.last), undoing[0])
+            found.go_on(fold(PLAYBOOK, mark_undone(read(), find_undone(undoings)), until=batch.last), undoing[0])
         else:
             fold(view, [batch], found)
         if found.turn is not None and not last:

@@ -1,6 +1,6 @@
-"""What lies between two playbooks, as a value: taken from one and applied to the first, it gives the second. Pure.
+"""The difference of two playbooks as a value: applied to the first, it gives the second. Pure.
 
-A playbook does not say how an entry left it, so the view here notes that beside it.
+A playbook does not record how its entries left it, so the view `departures` here does.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.events import KeyPoint, PlaybookUpdated, PointMerged, PointRemoved, PointRetired
-from tallybook.projections.entry_history.status import GONE
+from tallybook.projections.entry_history.status import LEAVING_KINDS
 from tallybook.projections.fold import View
-from tallybook.projections.playbook.checkpoint import Form, packed, taken_in
+from tallybook.projections.playbook.checkpoint import Form, pack, unpack
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry, playbook_dict
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 
 @attrs.frozen
-class Left:
+class Departure:
     """How an entry left the playbook.
 
     Attributes:
-        how: pruned, removed (by a hand in the file), retired or merged.
-        seq: Sequence number of the event that decided it; None where a hand did, and it is no event yet.
-        helpful: Its count then.
-        harmful: Likewise.
-        into: The entry that it went into, None unless it was merged.
+        how: pruned, removed (by a manual edit), retired or merged.
+        seq: Number of the event that took it out; None for a manual edit that is not in the ledger yet.
+        helpful: Its helpful count at that time.
+        harmful: Its harmful count at that time.
+        into: The entry that it was merged into, None for other departures.
     """
 
     how: str
@@ -43,24 +43,24 @@ class Left:
     into: str | None = None
 
 
-HOWS: Final = GONE | {PointRemoved: "removed"}
-"""What takes an entry out of the playbook → how it left: as the status it has since, a hand in the file apart."""
+DEPARTURE_KINDS: Final = LEAVING_KINDS | {PointRemoved: "removed"}
+"""Class of an event that takes an entry out → how the entry left: its status since, or removed."""
 
 
 @attrs.define
 class Departures(Playbook):
-    """The playbook at a moment, and how whatever is out of it left.
+    """The playbook as of a moment, and how each entry that is not in it left.
 
     Attributes:
-        left: Name of an entry that was out of the playbook → how it left last; one that came back stays noted.
-        passed: What could have taken one out in the batch that is being told.
+        left: Name → how an entry left last; an entry that came back keeps its row.
+        passed: Events of the current batch so far that could take an entry out.
     """
 
-    left: dict[str, Left] = attrs.field(factory=dict)
-    passed: list[Any] = attrs.field(factory=list)
+    left: dict[str, Departure] = attrs.field(factory=dict)
+    batch_events: list[Any] = attrs.field(factory=list)
 
 
-# Only these can leave by an event of the kind, so nothing else is looked at.
+# The entries that can leave by an event of each kind: only these are checked.
 _MAY_LEAVE: Final[dict[type[Any], Callable[[Playbook, Any], tuple[str, ...]]]] = {
     PlaybookUpdated: lambda state, _: tuple(state.due),
     PointRemoved: lambda _, event: (event.name,),
@@ -69,46 +69,46 @@ _MAY_LEAVE: Final[dict[type[Any], Callable[[Playbook, Any], tuple[str, ...]]]] =
 }
 
 
-def _noting(kind: type[Any]) -> Callable[[Departures, Any, Batch], None]:
-    """Return what an event of a kind does to the playbook, and a note of each entry that leaves by it."""
+def _record_departures(kind: type[Any]) -> Callable[[Departures, Any, Batch], None]:
+    """Return a change that applies an event of a kind to the playbook and records each entry that leaves by it."""
     change, may_leave = CHANGES[kind], _MAY_LEAVE[kind]
 
-    def note(state: Departures, event: Any, batch: Batch) -> None:
-        standing = [name for name in may_leave(state, event) if name in state.points]
+    def apply_event(state: Departures, event: Any, batch: Batch) -> None:
+        present = [name for name in may_leave(state, event) if name in state.points]
         change(state, event, batch)
-        for name in standing:
+        for name in present:
             if name not in state.points:
                 last = state.gone[name]
-                # What says the same twice in a batch may be one object in two places.
+                # The decoder gives equal events of a batch as one object, so the event's place is found by counting.
                 places = [record.seq for record in batch.records if record.event is event]
-                seq = places[sum(one is event for one in state.passed)]
+                seq = places[sum(earlier is event for earlier in state.batch_events)]
                 into = event.name if kind is PointMerged else None
-                state.left[name] = Left(HOWS[kind], seq, last.helpful, last.harmful, into)
-        state.passed.append(event)
+                state.left[name] = Departure(DEPARTURE_KINDS[kind], seq, last.helpful, last.harmful, into)
+        state.batch_events.append(event)
 
-    return note
+    return apply_event
 
 
 def _settle(state: Departures, batch: Batch) -> None:
-    state.passed.clear()
+    state.batch_events.clear()
     settle(state, batch)
 
 
-_TABLE: Final = CHANGES | {kind: _noting(kind) for kind in HOWS}
+_TABLE: Final = CHANGES | {kind: _record_departures(kind) for kind in DEPARTURE_KINDS}
 
 
 def departures_view(policy: Policy = SPEC_POLICY) -> View[Departures]:
-    """Return the view of the playbook under a policy, and of how whatever is out of it left."""
+    """Return the view of the playbook under a policy, and of how each entry that is not in it left."""
     return View(partial(Departures, policy=policy), _TABLE, _settle)
 
 
-def _packed(state: Departures) -> dict[str, Any]:
-    return packed(state) | {"left": {name: attrs.astuple(one) for name, one in state.left.items()}}
+def _pack(state: Departures) -> dict[str, Any]:
+    return pack(state) | {"left": {name: attrs.astuple(departure) for name, departure in state.left.items()}}
 
 
-def _unpacked(told: Mapping[str, Any]) -> Departures:
-    state = taken_in(told, Departures)
-    state.left = {name: Left(*one) for name, one in told["left"].items()}
+def _unpack(values: Mapping[str, Any]) -> Departures:
+    state = unpack(values, Departures)
+    state.left = {name: Departure(*row) for name, row in values["left"].items()}
     return state
 
 
@@ -116,20 +116,20 @@ DEPARTURES: Final = departures_view()
 DEPARTURES_FORM: Final[Form[Departures]] = Form(
     "departures",
     DEPARTURES,
-    _packed,
-    _unpacked,
+    _pack,
+    _unpack,
     lambda state: state,
     ("tallybook.projections.comparison.diff", "tallybook.projections.entry_history.status"),
 )
 
 
 @attrs.frozen
-class Changed:
-    """An entry that stands in both, under one name.
+class ChangedEntry:
+    """An entry that both playbooks have and that differs.
 
     Attributes:
-        before: As it stood in the first.
-        after: As it stands in the second.
+        before: The entry in the first.
+        after: The entry in the second.
     """
 
     before: KeyPoint
@@ -137,64 +137,63 @@ class Changed:
 
 
 @attrs.frozen
-class Came:
-    """An entry of the second alone.
+class AddedEntry:
+    """An entry that only the second playbook has.
 
     Attributes:
         point: The entry.
-        was: How it had left before the first, where it had stood until then; None where it is new.
+        was: How it left before the first, None where it is new.
     """
 
     point: KeyPoint
-    was: Left | None = None
+    was: Departure | None = None
 
 
 @attrs.frozen
-class Gone:
-    """An entry of the first alone.
+class LeftEntry:
+    """An entry that only the first playbook has.
 
     Attributes:
-        point: As it stood in the first.
-        left: How it left before the second. None where nothing took it out: what brought it was undone by then or had
-            not happened yet, as in a difference that goes back in time.
+        point: The entry in the first.
+        left: How it left before the second; None where no event took it out, because the event that added it was
+            undone or, in a difference back in time, had not happened.
     """
 
     point: KeyPoint
-    left: Left | None = None
+    left: Departure | None = None
 
 
 @attrs.frozen
 class Diff:
-    """What makes the second playbook of the first.
+    """The changes that turn the first playbook into the second.
 
     Attributes:
-        added: Entries of the second alone, in its order.
-        gone: Entries of the first alone, in its order.
-        changed: Entries that say or count something else, in the order of the second.
-        order: Names in the order of the second, None where that follows from the rest: what stays keeps its place, and
-            what is added stands behind it.
-        top: The second's keys beside the entries, in order, where they are others than the first's; None where not.
+        added: Entries of the second only, in its order.
+        gone: Entries of the first only, in its order.
+        changed: Entries with another text or other counts, in the order of the second.
+        order: Names in the order of the second; None where entries that stay keep their order and added ones follow.
+        top: The second's other top-level keys, in order; None where they equal the first's.
     """
 
-    added: tuple[Came, ...] = ()
-    gone: tuple[Gone, ...] = ()
-    changed: tuple[Changed, ...] = ()
+    added: tuple[AddedEntry, ...] = ()
+    gone: tuple[LeftEntry, ...] = ()
+    changed: tuple[ChangedEntry, ...] = ()
     order: tuple[str, ...] | None = None
     top: Mapping[str, Any] | None = None
 
 
 def diff(first: Departures, second: Departures) -> Diff:
-    """Return what makes one playbook of another."""
-    here, there = first.points, second.points
-    added = tuple(Came(point, first.left.get(name)) for name, point in there.items() if name not in here)
-    order = [name for name in here if name in there] + [came.point.name for came in added]
-    top, fresh = _top(playbook_dict(first)), _top(playbook_dict(second))
+    """Return the changes that turn one playbook into another."""
+    old, new = first.points, second.points
+    added = tuple(AddedEntry(point, first.left.get(name)) for name, point in new.items() if name not in old)
+    order = [name for name in old if name in new] + [addition.point.name for addition in added]
+    old_top, new_top = _top(playbook_dict(first)), _top(playbook_dict(second))
     return Diff(
         added,
-        tuple(Gone(point, second.left.get(name)) for name, point in here.items() if name not in there),
-        tuple(Changed(here[name], point) for name, point in there.items() if name in here and here[name] != point),
-        None if order == list(there) else tuple(there),
-        None if list(top.items()) == list(fresh.items()) else fresh,
+        tuple(LeftEntry(point, second.left.get(name)) for name, point in old.items() if name not in new),
+        tuple(ChangedEntry(old[name], point) for name, point in new.items() if name in old and old[name] != point),
+        None if order == list(new) else tuple(new),
+        None if list(old_top.items()) == list(new_top.items()) else new_top,
     )
 
 
@@ -203,12 +202,12 @@ def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def apply(difference: Diff, playbook: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the second playbook, made of the first, both in the specification's format."""
-    gone = {one.point.name for one in difference.gone}
-    fresh = {one.after.name: entry(one.after) for one in difference.changed}
-    points = {point["name"]: fresh.get(point["name"], point) for point in playbook["key_points"]}
+    """Return the second playbook from the first and their difference, both in the specification's format."""
+    gone = {removal.point.name for removal in difference.gone}
+    changed = {change.after.name: entry(change.after) for change in difference.changed}
+    points = {point["name"]: changed.get(point["name"], point) for point in playbook["key_points"]}
     points = {name: point for name, point in points.items() if name not in gone}
-    points |= {one.point.name: entry(one.point) for one in difference.added}
+    points |= {addition.point.name: entry(addition.point) for addition in difference.added}
     order = points if difference.order is None else difference.order
     top = _top(playbook) if difference.top is None else difference.top
     return {**top, "key_points": [points[name] for name in order]}

@@ -1,4 +1,4 @@
-"""The playbook where ratings lose weight with age: each counts half after a time, and entries are judged by that."""
+"""The playbook view where ratings lose weight with age: each counts half after a half-life."""
 
 from __future__ import annotations
 
@@ -23,134 +23,143 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @attrs.frozen
-class Weighed:
-    """What the ratings of an entry weigh at a moment.
+class Weight:
+    """The weight of an entry's ratings as of a moment.
 
     Attributes:
-        helpful: Their helpful ones, 0 or more.
-        harmful: Their harmful ones, 0 or more.
-        step: The moment, in steps since 1970; later it is as much less.
+        helpful: Weight of the helpful ratings, 0 or more.
+        harmful: Weight of the harmful ratings, 0 or more.
+        step: The moment, in steps since 1970.
     """
 
     helpful: float = 0.0
     harmful: float = 0.0
     step: int = 0
 
-    def at(self, step: int) -> Weighed:
-        """Return what they weigh at another moment, which is not before this one."""
+    def at(self, step: int) -> Weight:
+        """Return the weight at the same or a later moment."""
         left = weight(step - self.step)
-        return Weighed(self.helpful * left, self.harmful * left, step)
+        return Weight(self.helpful * left, self.harmful * left, step)
 
-    def plus(self, other: Weighed) -> Weighed:
-        """Return what both weigh together, at the later of their moments."""
+    def plus(self, other: Weight) -> Weight:
+        """Return the sum of two weights, at the later of their moments."""
         step = max(self.step, other.step)
-        one, two = self.at(step), other.at(step)
-        return Weighed(one.helpful + two.helpful, one.harmful + two.harmful, step)
+        first, second = self.at(step), other.at(step)
+        return Weight(first.helpful + second.helpful, first.harmful + second.harmful, step)
 
 
 @attrs.define
-class Aged(Playbook):
-    """A playbook whose entries are judged by what their ratings weigh; the counts that it shows are whole.
+class AgedPlaybook(Playbook):
+    """A playbook that prunes by the weight of ratings; the counts that it shows are still whole.
 
     Attributes:
-        half_life_us: After how many microseconds a rating counts half, 1 or more.
-        weighed: What the ratings of each entry weigh; no entry for those without any.
-        step: The latest moment so far at which an update was closed: ages are counted back from it.
+        half_life_us: Half-life of a rating in microseconds, 1 or more.
+        weights: Name → weight of the entry's ratings; no item for an entry without ratings.
+        step: The latest moment of an update so far, in steps; ages are counted back from it.
     """
 
     half_life_us: int = 90 * DAY_US
-    weighed: dict[str, Weighed] = attrs.field(factory=dict)
+    weights: dict[str, Weight] = attrs.field(factory=dict)
     step: int = 0
 
-    def condemns(self, point: KeyPoint) -> bool:
-        """Say whether an update that is closed now drops an entry."""
-        weighed = self.weighed.get(point.name, Weighed())
-        now = weighed.at(max(self.step, weighed.step))
-        return self.policy.condemns_weighed(now.helpful, now.harmful) and not self.spares(point)
+    def prunes(self, point: KeyPoint) -> bool:
+        """Say whether an update at this moment prunes an entry."""
+        weights = self.weights.get(point.name, Weight())
+        now = weights.at(max(self.step, weights.step))
+        return self.policy.prunes_weights(now.helpful, now.harmful) and not self.protects(point)
 
 
-def _step(state: Aged, at: str) -> int:
+def _step(state: AgedPlaybook, at: str) -> int:
     """Return a moment in steps."""
     return (datetime.fromisoformat(at) - _EPOCH) // _MICROSECOND * STEPS // state.half_life_us
 
 
-def _steps(state: Aged, batch: Batch) -> tuple[int, list[int]]:
+def _steps(state: AgedPlaybook, batch: Batch) -> tuple[int, list[int]]:
     """Return when a batch was recorded, and when each of its events happened, in steps."""
     try:
         now = _step(state, batch.unverified_at)
     except ValueError:
-        # Whoever decodes it says what is wrong with it.
+        # The unproven time is damaged; the decoder raises the right error for it.
         now = _step(state, batch.at)
     if not batch.may_contain_text('"when":"'):
         return now, [now] * len(batch.events)
-    # What claims to come from the future is as old as its line.
-    return now, [min(_step(state, one.when or one.at), now) for one in batch.records]
+    # A time in the future counts as the time of recording.
+    return now, [min(_step(state, record.when or record.at), now) for record in batch.records]
 
 
-def _tell(state: Aged, batch: Batch) -> None:
-    """Tell a batch, event by event: when something happened stands in its head."""
+def _apply_batch(state: AgedPlaybook, batch: Batch) -> None:
+    """Apply a whole batch, event by event, because the time of an event is in the head of its line."""
     now, steps = _steps(state, batch)
     for event, step in zip(batch.events, steps, strict=True):
         change = CHANGES.get(type(event))
         if change is None:
             continue
         if isinstance(event, PlaybookUpdated):
-            _judge(state, now)
-        name = _named(state, event)
+            _decide_due(state, now)
+        name = _counted_entry(state, event)
         before = _counts(state, name)
         change(state, event, batch)
         if _counts(state, name) != before:
-            state.weighed[name] = _weighed(state, event, name, (before, step))
+            state.weights[name] = _weight_after(state, event, name, (before, step))
         if name in state.points:
-            # Whoever is touched is judged by the next update.
+            # The next update decides about every entry that changed.
             state.due[name] = None
     settle(state, batch)
 
 
-def _named(state: Aged, event: Any) -> str:
-    """Return the entry whose counts an event can change, of a merge the one that stays; empty for none."""
+def _counted_entry(state: AgedPlaybook, event: Any) -> str:
+    """Return the name of the entry whose counts an event can change, for a merge the one that stays; else empty."""
     name: str = getattr(event, "name", "")
     return state.merged.get(name, name) if isinstance(event, PointRated) and name not in state.points else name
 
 
-def _counts(state: Aged, name: str) -> tuple[int, int]:
+def _counts(state: AgedPlaybook, name: str) -> tuple[int, int]:
     point = state.points.get(name) or state.gone.get(name)
     return (0, 0) if point is None else (point.helpful, point.harmful)
 
 
-def _weighed(state: Aged, event: Any, name: str, was: tuple[tuple[int, int], int]) -> Weighed:
-    """Return what the ratings of an entry weigh behind an event; ``was``: its counts before, and when it happened."""
-    counts, old = _counts(state, name), state.weighed.get(name, Weighed())
+def _weight_after(state: AgedPlaybook, event: Any, name: str, was: tuple[tuple[int, int], int]) -> Weight:
+    """Return the weight of an entry's ratings after an event.
+
+    Args:
+        state: The state after the event.
+        event: The event.
+        name: The entry.
+        was: The entry's counts before the event, and the step at which the event happened.
+    """
+    counts, old = _counts(state, name), state.weights.get(name, Weight())
     before, step = was
     if isinstance(event, PointRated):
-        return old.plus(Weighed(counts[0] - before[0], counts[1] - before[1], step))
+        return old.plus(Weight(counts[0] - before[0], counts[1] - before[1], step))
     if isinstance(event, PointMerged):
         for source in event.merged:
             if state.merged.get(source) == name:
-                old = old.plus(state.weighed.pop(source, Weighed()))
+                old = old.plus(state.weights.pop(source, Weight()))
         return old
-    return Weighed(*counts, step)
+    return Weight(*counts, step)
 
 
-def _judge(state: Aged, now: int) -> None:
-    """Leave in ``due`` what the update drops.
+def _decide_due(state: AgedPlaybook, now: int) -> None:
+    """Leave in ``due`` the entries that the update prunes.
 
-    What it does not drop is not looked at again before its counts change: age alone condemns nobody.
+    The others are checked again once their counts change: age alone never makes an entry prunable.
     """
     state.step = max(state.step, now)
     for name in tuple(state.due):
-        if not state.condemns(state.points[name]):
+        if not state.prunes(state.points[name]):
             del state.due[name]
 
 
-def _heard(_state: Aged, _event: Any, _batch: Batch) -> None:
-    """Let the batch be told when it is whole."""
+def _ignore(_state: AgedPlaybook, _event: Any, _batch: Batch) -> None:
+    """Do nothing: `_apply_batch` handles the whole batch afterwards."""
 
 
-def aged_view(policy: Policy = SPEC_POLICY, half_life_us: int = 90 * DAY_US) -> View[Aged]:
+def aged_view(policy: Policy = SPEC_POLICY, half_life_us: int = 90 * DAY_US) -> View[AgedPlaybook]:
     """Return the playbook view under a policy by which a rating counts half after so many microseconds.
 
-    A rating's age is the time from when it happened to the deciding update, never less than nothing. Counts that a
-    legacy file brought, or that a hand set, are as old as that event.
+    A rating's age is the time from its event to the deciding update, at least 0. Counts from a legacy file or a manual
+    edit are as old as that event.
     """
-    return View(partial(Aged, policy=policy, half_life_us=half_life_us), dict.fromkeys(CHANGES, _heard), _tell)
+    return View(
+        partial(AgedPlaybook, policy=policy, half_life_us=half_life_us), dict.fromkeys(CHANGES, _ignore), _apply_batch
+    )

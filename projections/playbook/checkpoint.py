@@ -1,4 +1,4 @@
-"""A state of the playbook as plain JSON values and back: what a checkpoint holds, and nothing of where it is kept."""
+"""The content of checkpoints: a playbook state as JSON values and back. The surfaces store them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 
 from tallybook.ledger.events import KeyPoint
 from tallybook.projections.fold import State, View
-from tallybook.projections.playbook.entry_state import Tally
+from tallybook.projections.playbook.entry_state import MutableEntry
 from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=State)
 P = TypeVar("P", bound=Playbook)
 
-PLAIN: Final = (
+PLAIN_FIELDS: Final = (
     "seq",
     "chain",
     "high_water",
@@ -25,31 +25,43 @@ PLAIN: Final = (
     "source",
     "adoption",
     "rewrites",
-    "redacted",
-    "voided",
-    "begun",
+    "last_redaction",
+    "last_undo",
+    "has_begun",
 )
-"""Fields that are JSON as they are."""
-BUILT: Final = {"points", "gone", "used", "due", "pruned", "pinned", "pardoned", "merged", "top", "stamp", "latest"}
-"""Fields that are told in another form."""
-APART: Final = {"policy", "latest_batch", "order", "tallies"}
-"""Fields that no checkpoint has: the policy is the specification's, the batch is read again, no order is being told
-behind a batch, and what is counted in is the entries."""
+"""Fields that JSON can hold unchanged."""
+PACKED_FIELDS: Final = {
+    "points",
+    "gone",
+    "used",
+    "due",
+    "pruned",
+    "pinned",
+    "pardons",
+    "merged",
+    "top",
+    "stamp",
+    "latest",
+}
+"""Fields that are packed in another form."""
+OMITTED_FIELDS: Final = {"policy", "latest_batch", "order", "mutable"}
+"""Fields that no checkpoint holds: the policy is always the specification's, the last batch is read from the log
+again, no order is pending after a whole batch, and ``mutable`` holds the entries of ``points``."""
 
 
 @attrs.frozen
 class Form(Generic[S]):
-    """How the state of a view is kept.
+    """How the state of a view is stored in checkpoints.
 
     Attributes:
-        name: Of the folder that its checkpoints are in.
+        name: Name of the folder of its checkpoints.
         view: The view.
-        pack: Returns a state behind a batch as JSON values.
-        unpack: Returns the state of such values, but for the batch folded last; raises ValueError, TypeError or
-            KeyError where they are none.
-        book: Gives the playbook in a state.
-        sources: Modules beside those of the playbook that decide what a state of it is.
-        apart: So many times the usual distance lies between two of those along the way, which are for time travel.
+        pack: Returns a state after a batch as JSON values.
+        unpack: Returns the state of such values, without the batch folded last; raises ValueError, TypeError or
+            KeyError for other values.
+        book: Returns the playbook in a state.
+        sources: Modules, besides the playbook's, whose code decides the state; a change of it makes checkpoints stale.
+        spacing: Factor on the usual distance between the checkpoints along the log, which serve time travel.
     """
 
     name: str
@@ -58,20 +70,20 @@ class Form(Generic[S]):
     unpack: Callable[[Mapping[str, Any]], S]
     book: Callable[[S], Playbook]
     sources: tuple[str, ...] = ()
-    apart: int = 1
+    spacing: int = 1
 
 
-def packed(state: Playbook) -> dict[str, Any]:
-    """Return a state behind a batch, under the specification's policy, as JSON values."""
-    told = {name: getattr(state, name) for name in PLAIN}
-    return told | {
-        "points": _rows(state.tallies.values()),
+def pack(state: Playbook) -> dict[str, Any]:
+    """Return a state after a batch, under the specification's policy, as JSON values."""
+    fields = {name: getattr(state, name) for name in PLAIN_FIELDS}
+    return fields | {
+        "points": _rows(state.mutable.values()),
         "gone": _rows(state.gone.values()),
         "used": sorted(state.used - state.points.keys() - state.gone.keys()),
         "due": list(state.due),
         "pruned": list(state.pruned),
         "pinned": sorted(state.pinned),
-        "pardoned": state.pardoned,
+        "pardons": state.pardons,
         "merged": state.merged,
         "top": state.top,
         "stamp": state.stamp,
@@ -79,33 +91,33 @@ def packed(state: Playbook) -> dict[str, Any]:
     }
 
 
-def unpacked(told: Mapping[str, Any]) -> Playbook:
-    """Return the state that was packed, as ``Form.unpack``."""
-    return taken_in(told, Playbook)
+def unpack_playbook(values: Mapping[str, Any]) -> Playbook:
+    """Return the playbook of packed values, as ``Form.unpack`` does."""
+    return unpack(values, Playbook)
 
 
-def taken_in(told: Mapping[str, Any], made: type[P]) -> P:
-    """Return a playbook that was packed, as the class that its view has for it.
+def unpack(values: Mapping[str, Any], state_class: type[P]) -> P:
+    """Return the state of packed values, as the state class of its view.
 
     Raises:
-        ValueError, TypeError, KeyError: It is none.
+        ValueError, TypeError, KeyError: The values are not a packed state.
     """
-    state = made(**{name: told[name] for name in PLAIN})
-    state.tallies.update((row[0], Tally(*row)) for row in told["points"])
-    state.gone = {row[0]: KeyPoint(*row) for row in told["gone"]}
-    state.used = {*told["used"], *state.points, *state.gone}
-    state.due, state.pruned = dict.fromkeys(told["due"]), dict.fromkeys(told["pruned"])
-    state.pinned = set(told["pinned"])
-    state.pardoned, state.merged, state.top = dict(told["pardoned"]), dict(told["merged"]), dict(told["top"])
-    seq, chain = told["stamp"]
+    state = state_class(**{name: values[name] for name in PLAIN_FIELDS})
+    state.mutable.update((row[0], MutableEntry(*row)) for row in values["points"])
+    state.gone = {row[0]: KeyPoint(*row) for row in values["gone"]}
+    state.used = {*values["used"], *state.points, *state.gone}
+    state.due, state.pruned = dict.fromkeys(values["due"]), dict.fromkeys(values["pruned"])
+    state.pinned = set(values["pinned"])
+    state.pardons, state.merged, state.top = dict(values["pardons"]), dict(values["merged"]), dict(values["top"])
+    seq, chain = values["stamp"]
     state.stamp = (seq, chain)
-    if told["latest"] is not None:
-        state.latest = Past(*told["latest"])
+    if values["latest"] is not None:
+        state.latest = Past(*values["latest"])
     return state
 
 
-def _rows(points: Iterable[KeyPoint | Tally]) -> list[tuple[str, str, int, int]]:
+def _rows(points: Iterable[KeyPoint | MutableEntry]) -> list[tuple[str, str, int, int]]:
     return [(point.name, point.text, point.helpful, point.harmful) for point in points]
 
 
-PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, packed, unpacked, lambda state: state)
+PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack_playbook, lambda state: state)

@@ -1,4 +1,4 @@
-"""The entries that stand, by name: what one event makes of one, and how they are counted in place."""
+"""The entries of the playbook: what one event makes of an entry, and entries that are counted in place."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ REDACTED = "[redacted]"
 
 
 def evolve(point: KeyPoint | None, event: Any) -> KeyPoint | None:
-    """Return what one event makes of one entry, whatever the others are; None where there is none.
+    """Return an entry after one event, whatever the other entries are; None where there is none.
 
     Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
     """
     match event:
         case PointRated():
-            after = point and rated(point, event.rating)
+            after = point and add_rating(point, event.rating)
         case PointAdded():
             after = point or KeyPoint(event.name, _text(event.text))
         case PointSeeded():
@@ -52,8 +52,8 @@ def _text(text: str | None) -> str:
     return REDACTED if text is None else text
 
 
-def rated(point: KeyPoint, rating: str) -> KeyPoint:
-    """Return an entry after one rating: helpful and harmful count one, anything else nothing (REQ-SCORE-002)."""
+def add_rating(point: KeyPoint, rating: str) -> KeyPoint:
+    """Return an entry after one rating: helpful and harmful add one, any other rating nothing (REQ-SCORE-002)."""
     if rating == "helpful":
         return KeyPoint(point.name, point.text, point.helpful + 1, point.harmful)
     if rating == "harmful":
@@ -62,76 +62,76 @@ def rated(point: KeyPoint, rating: str) -> KeyPoint:
 
 
 @attrs.define(weakref_slot=False)
-class Tally:
-    """An entry whose counts may change; whoever may keep it is given a `KeyPoint` in its place.
+class MutableEntry:
+    """An entry whose counts change in place, which makes a long replay faster; readers get a `KeyPoint`.
 
     Attributes:
-        name: As there.
-        text: As there.
+        name: As in `KeyPoint`.
+        text: As in `KeyPoint`.
         helpful: Count of helpful ratings, 0 or more.
         harmful: Count of harmful ratings, 0 or more.
-        shown: What it was last shown as; None once it changed. So it is the same object until then.
+        snapshot: The `KeyPoint` that readers got last, None after a change: an unchanged entry is the same object.
     """
 
     name: str
     text: str
     helpful: int
     harmful: int
-    shown: KeyPoint | None = attrs.field(default=None, eq=False)
+    snapshot: KeyPoint | None = attrs.field(default=None, eq=False)
 
     @property
     def point(self) -> KeyPoint:
-        """Return the entry as it stands now."""
-        if self.shown is None:
-            self.shown = KeyPoint(self.name, self.text, self.helpful, self.harmful)
-        return self.shown
+        """Return the entry as an immutable value."""
+        if self.snapshot is None:
+            self.snapshot = KeyPoint(self.name, self.text, self.helpful, self.harmful)
+        return self.snapshot
 
 
 class Points(MutableMapping[str, KeyPoint]):
-    """Entries by name, in their order.
+    """A mapping of entries by name, in the playbook's order.
 
     Attributes:
-        tallies: The same, to be counted in.
+        mutable: The same entries, to count in place.
     """
 
-    __slots__ = ("tallies",)
+    __slots__ = ("mutable",)
 
     def __init__(self, points: Mapping[str, KeyPoint] | None = None) -> None:
-        """Begin with these entries."""
-        self.tallies: dict[str, Tally] = {}
+        """Start with these entries."""
+        self.mutable: dict[str, MutableEntry] = {}
         self.update(points or {})
 
     def __getitem__(self, name: str) -> KeyPoint:
-        """Return an entry as it stands now."""
-        return self.tallies[name].point
+        """Return an entry as an immutable value."""
+        return self.mutable[name].point
 
     def __setitem__(self, name: str, point: KeyPoint) -> None:
-        """Let an entry stand as given."""
-        self.tallies[name] = Tally(point.name, point.text, point.helpful, point.harmful, point)
+        """Replace or append an entry."""
+        self.mutable[name] = MutableEntry(point.name, point.text, point.helpful, point.harmful, point)
 
     def __delitem__(self, name: str) -> None:
-        """Take an entry out."""
-        del self.tallies[name]
+        """Delete an entry."""
+        del self.mutable[name]
 
     def __iter__(self) -> Iterator[str]:
         """Yield the names."""
-        return iter(self.tallies)
+        return iter(self.mutable)
 
     def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self.tallies)
+        """Return the number of entries."""
+        return len(self.mutable)
 
     def __contains__(self, name: object) -> bool:
-        """Say whether an entry stands."""
-        return name in self.tallies
+        """Say whether there is an entry of this name."""
+        return name in self.mutable
 
     def __repr__(self) -> str:
-        """Show them as a dict would."""
+        """Return the repr of an equal dict."""
         return repr(dict(self))
 
     if not TYPE_CHECKING:
-        # As a dict does it: what it inherits asks by an exception.
+        # Faster than the inherited method, which raises and catches KeyError.
         def get(self, name: str, default: Any = None) -> Any:
-            """Return an entry as it stands now, another value where there is none."""
-            tally = self.tallies.get(name)
-            return default if tally is None else tally.point
+            """Return an entry, or the default where there is none."""
+            entry = self.mutable.get(name)
+            return default if entry is None else entry.point

@@ -1,9 +1,10 @@
-"""What an agent is told of its playbook: the entries that earn their room, a line each. Standard library only."""
+"""What is injected into a session: the choice of entries, one line each. Standard library only, for hooks."""
 
 from __future__ import annotations
 
 from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.names import UNPRINTABLE
+from tallybook.projections.playbook.confidence import lower_bound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,38 +14,20 @@ if TYPE_CHECKING:
 PLACEHOLDER = "{key_points}"
 MAX_ENTRY_CHARS = 1_000
 UNTESTED_SHARE = 0.2
-"""What part of the room entries that nobody rated may have, so that they get their trial."""
-_Z = 1.959963984540054
-"""The normal distribution's quantile for an interval of 95 %, both tails."""
+"""Share of the room reserved for unrated entries, so that they can be tried."""
 
-# A terminal obeys some of them, and a model may take others for the end of a line.
+# Terminals act on some of these characters, and a model may read others as the end of a line.
 _BLANK = dict.fromkeys(map(ord, UNPRINTABLE), " ")
 _LEFT_OUT = "({} more key points were left out for want of room.)"
 
 
-def lower_bound(helpful: int, harmful: int) -> float:
-    """Return the lower end of the 95 % interval in which an entry's share of helpful ratings lies.
-
-    Returns:
-        Wilson's score interval for helpful / (helpful + harmful), from 0 to 1; 0 without a helpful rating.
-    """
-    number = helpful + harmful
-    if not helpful:
-        # Worked out, it would be as little as floats can tell from nothing, or nothing.
-        return 0.0
-    share, square = helpful / number, _Z * _Z
-    # A power and no square root: a hook would load a module for that alone.
-    spread: float = _Z * ((share * (1 - share) + square / (4 * number)) / number) ** 0.5
-    return (share + square / (2 * number) - spread) / (1 + square / number)
-
-
 class Choice(NamedTuple):
-    """What is told.
+    """The entries that are injected.
 
     Attributes:
-        names: Names of the entries that are told, in the playbook's order.
-        lines: Their lines, and a last one where others were left out.
-        left_out: How many were.
+        names: Their names, in the playbook's order.
+        lines: Their lines, and a last line that counts the entries left out, if any.
+        left_out: How many entries were left out.
     """
 
     names: tuple[str, ...]
@@ -53,85 +36,91 @@ class Choice(NamedTuple):
 
 
 def one_line(text: str) -> str:
-    """Return a text with a blank in the place of everything that a terminal or a model could take for a line's end."""
-    # Whatever is to go is unprintable, and hardly a text has any of that.
+    """Return a text with every character that could end a line or steer a terminal replaced by a blank."""
+    # All of these are unprintable, and nearly every text is printable.
     return text if text.isprintable() else text.translate(_BLANK)
 
 
 def line(entry: Mapping[str, Any]) -> str:
     """Return an entry as the line that a model reads (REQ-SCORE-003); nothing in it can forge another line."""
-    said = f"[{entry['name']}] helpful={entry['helpful']} harmful={entry['harmful']} :: {entry['text']}"
-    return one_line(said)
+    text_line = f"[{entry['name']}] helpful={entry['helpful']} harmful={entry['harmful']} :: {entry['text']}"
+    return one_line(text_line)
 
 
 def choose(entries: Sequence[Mapping[str, Any]], room: int) -> Choice:
-    """Return what is told of a playbook in so many characters.
+    """Choose the entries of a playbook to inject.
 
-    All of it where that fits. Else the best by ``lower_bound``, the newer first of equals, while entries that nobody
-    rated keep UNTESTED_SHARE of the room for the newest of them; what one kind leaves free goes to the other. A line of
-    more than MAX_ENTRY_CHARS is cut.
+    Where all fit, all are injected. Otherwise unrated entries get UNTESTED_SHARE of the room, the newest first, and
+    rated ones the rest, the best by ``lower_bound`` first and of equals the newer; room that one group leaves goes to
+    the other. A line of more than MAX_ENTRY_CHARS is cut.
+
+    Args:
+        entries: The playbook's entries in their order, ``{name, text, helpful, harmful}``.
+        room: How many characters the lines may take, line feeds included.
     """
-    lines = _whole(entries, room)
+    lines = _all_lines(entries, room)
     if lines is not None:
         return Choice(tuple(entry["name"] for entry in entries), tuple(lines), 0)
     room -= len(_LEFT_OUT.format(len(entries)))
     newest = range(len(entries) - 1, -1, -1)
-    untested = [place for place in newest if not (entries[place]["helpful"] or entries[place]["harmful"])]
-    kept, left = _fitting(untested, entries, int(room * UNTESTED_SHARE))
-    best, left = _fitting(_rated(entries, newest), entries, room - int(room * UNTESTED_SHARE) + left)
-    more, _ = _fitting([place for place in untested if place not in kept], entries, left)
-    told = sorted((kept | best | more).items())
-    names = tuple(entries[place]["name"] for place, _ in told)
-    out = len(entries) - len(told)
-    return Choice(names, (*(text for _, text in told), _LEFT_OUT.format(out)), out)
+    unrated = [index for index in newest if not (entries[index]["helpful"] or entries[index]["harmful"])]
+    trial, room_left = _fitting(unrated, entries, int(room * UNTESTED_SHARE))
+    proven, room_left = _fitting(
+        _rated_indexes(entries, newest), entries, room - int(room * UNTESTED_SHARE) + room_left
+    )
+    rest, _ = _fitting([index for index in unrated if index not in trial], entries, room_left)
+    all_chosen = sorted((trial | proven | rest).items())
+    names = tuple(entries[index]["name"] for index, _ in all_chosen)
+    left_out = len(entries) - len(all_chosen)
+    return Choice(names, (*(text for _, text in all_chosen), _LEFT_OUT.format(left_out)), left_out)
 
 
-def _whole(entries: Iterable[Mapping[str, Any]], room: int) -> list[str] | None:
+def _all_lines(entries: Iterable[Mapping[str, Any]], room: int) -> list[str] | None:
     """Return the lines of all entries, None where they need more room."""
     lines = []
-    # None follows the last, so that its end of a line counts as room.
-    left = room + 1
+    # The last line has no line feed after it.
+    room_left = room + 1
     for entry in entries:
         lines.append(_cut(line(entry)))
-        left -= len(lines[-1]) + 1
-        if left < 0:
+        room_left -= len(lines[-1]) + 1
+        if room_left < 0:
             break
-    return lines if left >= 0 else None
+    return lines if room_left >= 0 else None
 
 
-def _rated(entries: Sequence[Mapping[str, Any]], newest: Iterable[int]) -> list[int]:
-    """Return the places of the entries that were rated, those that are surest to help first."""
+def _rated_indexes(entries: Sequence[Mapping[str, Any]], newest: Iterable[int]) -> list[int]:
+    """Return the indexes of the rated entries, the highest lower bound first."""
     bounds: dict[tuple[int, int], float] = {}
-    ranked = []
-    for place in newest:
-        counts = (entries[place]["helpful"], entries[place]["harmful"])
+    by_bound = []
+    for index in newest:
+        counts = (entries[index]["helpful"], entries[index]["harmful"])
         if counts[0] or counts[1]:
             if counts not in bounds:
                 bounds[counts] = -lower_bound(*counts)
-            ranked.append((bounds[counts], place))
+            by_bound.append((bounds[counts], index))
     # A stable sort: the newer of equals comes first.
-    return [place for _, place in sorted(ranked, key=lambda one: one[0])]
+    return [index for _, index in sorted(by_bound, key=lambda pair: pair[0])]
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_ENTRY_CHARS else text[: MAX_ENTRY_CHARS - 1] + "…"
 
 
-def _fitting(places: Iterable[int], entries: Sequence[Mapping[str, Any]], room: int) -> tuple[dict[int, str], int]:
-    """Return the places whose lines fit, each taken that still does, with its line; and the room that is left."""
+def _fitting(indexes: Iterable[int], entries: Sequence[Mapping[str, Any]], room: int) -> tuple[dict[int, str], int]:
+    """Return each index whose line still fits, with that line, and the remaining room."""
     fitting = {}
-    for place in places:
-        # A line is longer than its text, unless it is cut: most that do not fit need not be put together.
-        if min(len(entries[place]["text"]), MAX_ENTRY_CHARS) < room:
-            text = _cut(line(entries[place]))
+    for index in indexes:
+        # A line is longer than its text unless it is cut, so most lines that do not fit are never built.
+        if min(len(entries[index]["text"]), MAX_ENTRY_CHARS) < room:
+            text = _cut(line(entries[index]))
             if len(text) + 1 <= room:
                 room -= len(text) + 1
-                fitting[place] = text
+                fitting[index] = text
     return fitting, room
 
 
 def fill(template: str, lines: Sequence[str]) -> str:
-    """Return a template with the lines in the place of ``{key_points}``; an empty text where there are none.
+    """Return a template with ``{key_points}`` replaced by the lines; an empty text without any (REQ-SCORE-003).
 
     Only that placeholder is replaced, so braces in a template or a text are harmless.
     """

@@ -1,4 +1,4 @@
-"""The playbook as bytes and as prompt text: pure, the same on every machine."""
+"""The playbook as bytes, as rows and as prompt text. Pure: the same on every machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tallybook.ledger.names import filter_sections
 from tallybook.ledger.playbook_facts import STAMP
+from tallybook.projections.playbook.confidence import interval
 from tallybook.projections.playbook.inject import fill, line
 
 if TYPE_CHECKING:
@@ -52,3 +53,17 @@ def playbook_bytes(playbook: Playbook) -> bytes:
 def prompt(key_points: Iterable[Mapping[str, Any]], template: str) -> str:
     """Return the template with the entries in the place of ``{key_points}`` (REQ-SCORE-003); none: an empty text."""
     return fill(template, [line(entry) for entry in key_points])
+
+
+def needs_ratings(playbook: Playbook) -> list[dict[str, Any]]:
+    """Return the entries of a playbook, the least certain first; of equals the older first.
+
+    Returns:
+        ``{name, text, helpful, harmful, low, high, width}``: the counts, and the 95 % interval of the share of helpful
+        ratings and its width, all from 0 to 1.
+    """
+    rows = []
+    for point in playbook.points.values():
+        low, high = interval(point.helpful, point.harmful)
+        rows.append(entry(point) | {"low": low, "high": high, "width": high - low})
+    return sorted(rows, key=lambda row: -float(row["width"]))

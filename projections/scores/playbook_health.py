@@ -19,7 +19,7 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from tallybook.projections.entry_history.lineage import folded
+from tallybook.projections.entry_history.lineage import normalize_words
 from tallybook.projections.fold import View
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
@@ -45,7 +45,7 @@ class Advice(Playbook):
 
     def was_pruned(self, text: str | None) -> bool:
         """Say whether an entry with the words of a text was pruned and is still out."""
-        return text is not None and any(name in self.pruned for name in self.words.get(folded(text), ()))
+        return text is not None and any(name in self.pruned for name in self.words.get(normalize_words(text), ()))
 
 
 def is_measured(config: Config) -> bool:
@@ -83,7 +83,7 @@ def _know(advice: Advice, event: Any) -> None:
     if isinstance(event, _TEXTS):
         point = advice.points.get(event.name)
         if point is not None and point.text != REDACTED:
-            advice.words.setdefault(folded(point.text), {})[point.name] = None
+            advice.words.setdefault(normalize_words(point.text), {})[point.name] = None
 
 
 _TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests as redactions
     from tallybook.ledger.verification import Verdict
-    from tallybook.projections.entry_history.status import Standing
+    from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history import as_of as standings
     from tallybook.projections.surfaces.history.as_of import Stood
@@ -286,7 +286,7 @@ def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Ite
     return ((lambda: reading.batches(project)), None) if moment is None else (moment.history, moment.seq)
 
 
-def standing(project: Project, when: str | None = None) -> Stood[Standing]:
+def standing(project: Project, when: str | None = None) -> Stood[EntryStatuses]:
     """Return how every name stands at a moment; now, with what a hand changed in the file, without one."""
     from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
 

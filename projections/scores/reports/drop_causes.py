@@ -26,11 +26,11 @@ from tallybook.ledger.events import (
     PointReworded,
     PointSeeded,
 )
-from tallybook.projections.entry_history.status import brief, meant
+from tallybook.projections.entry_history.status import affected_names, brief
 from tallybook.projections.fold import State, View
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.periods import PERIODS, grouped
-from tallybook.projections.undo import Voided
+from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -253,11 +253,11 @@ def _undone(state: Leads, event: EventsVoided, batch: Batch, index: int) -> Chan
 def _apply(state: Leads, event: Any, batch: Batch) -> Change | None:
     """Let an event change the playbook, and return what it brings, takes or rewords, None for nothing of that."""
     how = LEADS.get(type(event))
-    names = dict.fromkeys(meant(state.book, event)) if how else ()
+    names = dict.fromkeys(affected_names(state.book, event)) if how else ()
     points = state.book.points
     before = {name: points.get(name) for name in names}
     CHANGES[type(event)](state.book, event, batch)
-    if isinstance(event, Voided) and type(event.event) in CHANGES:
+    if isinstance(event, UndoneEvent) and type(event.event) in CHANGES:
         concerned = state.undone.setdefault(event.by.seq, {})
         concerned.update(dict.fromkeys(filter(None, [getattr(event.event, "name", None)])))
     points = state.book.points

@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.history.as_of import Stood, stands, stood
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import KeyPoint
-    from tallybook.projections.comparison.diff import Changed, Departures, Diff, Left
+    from tallybook.projections.comparison.diff import ChangedEntry, Departure, Departures, Diff
     from tallybook.projections.surfaces.workspace.project import Project
 
 OPTION: Final = "diff"
@@ -60,7 +60,7 @@ def diff_json(difference: Diff) -> dict[str, Any]:
     }
 
 
-def _left_json(left: Left | None) -> dict[str, Any] | None:
+def _left_json(left: Departure | None) -> dict[str, Any] | None:
     return None if left is None else attrs.asdict(left)
 
 
@@ -87,7 +87,7 @@ def diff_lines(difference: Diff, missing: str, since: int = 0) -> list[tuple[str
     return lines
 
 
-def _counts(point: KeyPoint | Left) -> str:
+def _counts(point: KeyPoint | Departure) -> str:
     return f"{point.helpful} helpful and {point.harmful} harmful"
 
 
@@ -95,11 +95,11 @@ def _counted(point: KeyPoint) -> str:
     return f"{point.name}  {_counts(point)}"
 
 
-def _before(was: Left | None) -> str:
+def _before(was: Departure | None) -> str:
     return "" if was is None else f", back: it was {was.how} at event {was.seq}"
 
 
-def _fate(left: Left | None, since: int) -> str:
+def _fate(left: Departure | None, since: int) -> str:
     """Say how an entry left, empty where nothing took it out."""
     if left is None:
         return ""
@@ -111,7 +111,7 @@ def _fate(left: Left | None, since: int) -> str:
     return f"{left.how}{into} {where}, with {_counts(left)}"
 
 
-def _counting(one: Changed) -> str:
+def _counting(one: ChangedEntry) -> str:
     """Say how the counts changed."""
     told = []
     for field in ("helpful", "harmful"):

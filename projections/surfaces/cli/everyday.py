@@ -183,7 +183,7 @@ def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
 
     First comes the entry with the widest 95 % interval of its share of helpful ratings.
     """
-    from tallybook.projections.playbook.confidence import needs_ratings as rank
+    from tallybook.projections.playbook.render import needs_ratings as rank
 
     rows = rank(commands.now(project))[:limit]
     for line in commands.spool_notes(project):

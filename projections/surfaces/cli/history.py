@@ -16,12 +16,12 @@ from tallybook.projections.surfaces.history.as_of import UNTAKEN, numbered
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallybook.projections.entry_history.status import Standing
+    from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.surfaces.workspace.project import Project
 
 
 def _rows(
-    project: Project, when: str | None, rows_of: Callable[[Standing], list[dict[str, Any]]]
+    project: Project, when: str | None, rows_of: Callable[[EntryStatuses], list[dict[str, Any]]]
 ) -> tuple[list[dict[str, Any]], str | None]:
     """Return rows about entries and the moment they describe, None for now; print notes about the moment."""
     found = commands.standing(project, when)

@@ -11,7 +11,7 @@ import attrs
 import click
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
-from tallybook.projections.comparison.whatif import Alternative, Without, difference_json, suppose
+from tallybook.projections.comparison.whatif import Alternative, Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import playbook_bytes
@@ -64,7 +64,7 @@ class Supposed:
     def rule(self) -> str:
         """Return the rule in words."""
         aged = "" if self.half_life is None else f", a rating counting half after {self.half_life}"
-        back = "" if self.policy.lasting else ", and back as soon as that no longer holds"
+        back = "" if self.policy.is_permanent else ", and back as soon as that no longer holds"
         return f"{self.policy.rule}{aged}{back}"
 
 
@@ -74,7 +74,7 @@ def policy_of(name: str | None, floor: int | None, margin: int | None) -> Policy
     return attrs.evolve(policy, floor=floor or policy.floor, margin=margin or policy.margin)
 
 
-def without_of(given: Sequence[str]) -> Without:
+def without_of(given: Sequence[str]) -> Exclusion:
     """Return what is left out.
 
     Raises:
@@ -90,7 +90,7 @@ def without_of(given: Sequence[str]) -> Without:
             raise BadInputError(f"--without {what!r}", "is not something to leave out", hint)
         named[kind].add(value)
     sessions, raters, seqs = named.values()
-    return Without(frozenset(sessions), frozenset(raters), frozenset(map(int, seqs)))
+    return Exclusion(frozenset(sessions), frozenset(raters), frozenset(map(int, seqs)))
 
 
 def whole_ids(project: Project, given: Sequence[str]) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ def look(project: Project, supposed: Supposed, when: str | Moment | None = None)
     is_ours = not isinstance(when, moments.Moment) or not when.commit
     given = whole_ids(project, supposed.without) if is_ours else supposed.without
     without = without_of(given)
-    state = suppose(history, supposed.view, without, until)
+    state = fold_alternative(history, supposed.view, without, until)
     for what in given:
         said = what if ":" in what else str(int(what))
         if said not in state.left_out:

@@ -92,7 +92,7 @@ def needs_ratings(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
 
     Args:
         console: Where to print.
-        rows: As ``tallybook.projections.playbook.confidence.needs_ratings`` has them.
+        rows: As ``tallybook.projections.playbook.render.needs_ratings`` has them.
     """
     if not rows:
         say(console, "The playbook is empty.")

@@ -9,14 +9,14 @@ import attrs
 from tallybook.ledger.encoding.event_json import structure
 from tallybook.ledger.events import EVENT_TYPES, KIND_OF
 from tallybook.ledger.records import Author, EventRecord
-from tallybook.projections.entry_history.status import STANDING, Standing, Uses
-from tallybook.projections.playbook.checkpoint import Form, packed, unpacked
-from tallybook.projections.undo import Voided
+from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses
+from tallybook.projections.playbook.checkpoint import Form, pack, unpack_playbook
+from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tallybook.projections.entry_history.status import Placed
+    from tallybook.projections.entry_history.status import EventReference
 
 _PLAIN: Final = ("seq", "at", "id", "key", "when", "part")
 
@@ -40,7 +40,7 @@ class Kept:
 def _told(record: EventRecord) -> Any:
     """Return an event as JSON values."""
     event, void = record.event, None
-    if isinstance(event, Voided):
+    if isinstance(event, UndoneEvent):
         event, void = event.event, _told(event.by)
     said = (KIND_OF[type(event)], attrs.asdict(event, recurse=False))
     return [[getattr(record, name) for name in _PLAIN], attrs.astuple(record.by), said, void]
@@ -51,11 +51,11 @@ def _recorded(told: Any) -> EventRecord:
     (seq, at, id_, key, when, part), by, (kind, fields), void = told
     event: Any = structure(kind, EVENT_TYPES[kind][1], fields)
     if void is not None:
-        event = Voided(event, _recorded(void))
+        event = UndoneEvent(event, _recorded(void))
     return EventRecord(seq, at, event, id_, Author(*by), key, when, (part[0], part[1]))
 
 
-def _placed(place: Placed) -> Any:
+def _placed(place: EventReference) -> Any:
     return place.told if isinstance(place, Kept) else _told(place.record)
 
 
@@ -72,39 +72,39 @@ def _unpacked_uses(places: Any, *rows: Mapping[str, Any]) -> list[dict[str, Uses
     return [{name: Uses(count, kept[number]) for name, (count, number) in uses.items()} for uses in rows]
 
 
-def _packed(state: Standing) -> dict[str, Any]:
+def _packed(state: EntryStatuses) -> dict[str, Any]:
     return {
         "place": (state.seq, state.chain),
-        "book": packed(state.book),
-        "changed": {name: _placed(place) for name, place in state.changed.items()},
+        "book": pack(state.book),
+        "changed": {name: _placed(place) for name, place in state.last_changes.items()},
         "texts": {name: list(texts) for name, texts in state.texts.items()},
         "undone": {name: (text, _told(by)) for name, (text, by) in state.undone.items()},
-        "uses": _packed_uses(state.told, state.cited),
+        "uses": _packed_uses(state.injections, state.citations),
     }
 
 
-def _unpacked(told: Mapping[str, Any]) -> Standing:
+def _unpacked(told: Mapping[str, Any]) -> EntryStatuses:
     seq, chain = told["place"]
     given, cited = _unpacked_uses(*told["uses"])
-    return Standing(
+    return EntryStatuses(
         seq,
         chain,
-        book=unpacked(told["book"]),
-        changed={name: Kept(one) for name, one in told["changed"].items()},
+        book=unpack_playbook(told["book"]),
+        last_changes={name: Kept(one) for name, one in told["changed"].items()},
         texts={name: dict.fromkeys(texts) for name, texts in told["texts"].items()},
         undone={name: (text, _recorded(by)) for name, (text, by) in told["undone"].items()},
-        told=given,
-        cited=cited,
+        injections=given,
+        citations=cited,
     )
 
 
-STANDING_FORM: Final[Form[Standing]] = Form(
+STANDING_FORM: Final[Form[EntryStatuses]] = Form(
     "standing",
-    STANDING,
+    STATUS_VIEW,
     _packed,
     _unpacked,
     lambda state: state.book,
     ("tallybook.projections.entry_history.status", "tallybook.projections.surfaces.history.checkpoint_standing"),
     # With the events it is large, and seldom asked of the past.
-    apart=8,
+    spacing=8,
 )

@@ -133,21 +133,21 @@ class Keeper:
 
     def begin(self) -> Any:
         """Return the state before the first event; once more where history is told a second time."""
-        self.voided, self.state = self.book.voided, self.form.view.start()
+        self.voided, self.state = self.book.last_undo, self.form.view.start()
         self.before, self.kept, self.due = START, 0, self.apart(0)
         return self.state
 
     def go_on(self, found: Checkpoint) -> Any:
         """Return the state of a checkpoint, to be folded on."""
         self.state = found.state
-        self.voided = self.book.voided
+        self.voided = self.book.last_undo
         self.before, self.kept = found.before, found.kept
         self.due = found.kept + self.apart(found.bytes)
         return self.state
 
     def apart(self, size: int) -> int:
         """Return how far a checkpoint of so many bytes lies behind the one before it, in bytes of the ledger."""
-        return self.form.apart * max(APART_BYTES, TIMES * size)
+        return self.form.spacing * max(APART_BYTES, TIMES * size)
 
     def passing(self, batches: Iterable[Batch], last: Batch | None = None) -> Iterator[Batch]:
         """Pass batches on behind the last one folded; whoever asks for the next has folded the one before."""
@@ -163,7 +163,7 @@ class Keeper:
     def keep(self, name: str) -> None:
         """Store the state as it is, unless no reader could go on from it."""
         state, before = self.state, self.before
-        if self.barred or self.book.voided != self.voided:
+        if self.barred or self.book.last_undo != self.voided:
             return
         try:
             place = before if isinstance(before, Position) else Position(before.last, before.chain, before.end)
@@ -318,7 +318,7 @@ def _names(keeper: Keeper, until: int) -> list[str]:
 def _redacted(keeper: Keeper, latest: Checkpoint) -> int | None:
     """Return the last event that says that something was redacted, 0 without one; None where nobody knows."""
     try:
-        return max(keeper.form.book(latest.state).redacted, _last_redaction(keeper.log, latest.before))
+        return max(keeper.form.book(latest.state).last_redaction, _last_redaction(keeper.log, latest.before))
     except DamagedLedgerError:
         return None
 

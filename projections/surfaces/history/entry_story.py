@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
 from tallybook.ledger.names import find_name
 from tallybook.projections.entry_history.audit import audit_view
-from tallybook.projections.entry_history.lineage import found, named
-from tallybook.projections.entry_history.status import STANDING
+from tallybook.projections.entry_history.lineage import entry_rows, find_by_words
+from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.surfaces.history import checkpoints, moments
 from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
 from tallybook.projections.surfaces.history.index import register_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.audit import Story
-    from tallybook.projections.entry_history.status import Standing
+    from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.surfaces.history.index import Register
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
@@ -40,7 +40,7 @@ class SeveralPointsError(TallybookError):
 
 def story_of(
     project: Project, words: str, when: str | Moment | None = None
-) -> tuple[Story, Standing, Callable[[int], Story]]:
+) -> tuple[Story, EntryStatuses, Callable[[int], Story]]:
     """Return the story of the entry of a name, or of the only one that had a text with these words.
 
     Returns:
@@ -56,20 +56,20 @@ def story_of(
     tell = _teller(history, words, register)
     story = tell(state.seq)
     if not (story.trail or story.ignored):
-        meant = find_name(words, state.book.used)
-        names = found(state, words) if meant in {None, words} else [meant]
+        matching_name = find_name(words, state.book.used)
+        names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
-            raise SeveralPointsError(words, named(state, names))
+            raise SeveralPointsError(words, entry_rows(state, names))
         if names:
             tell = _teller(history, names[0], register)
             story = tell(state.seq)
     return story, state, tell
 
 
-def _standing_at(project: Project, moment: Moment | None) -> tuple[Standing, Register | None]:
+def _standing_at(project: Project, moment: Moment | None) -> tuple[EntryStatuses, Register | None]:
     """Return how every name stood at a moment, and the register of that history where there is one."""
     if moment is not None and moment.commit:
-        return fold_history(STANDING, moment.history, moment.seq), None
+        return fold_history(STATUS_VIEW, moment.history, moment.seq), None
     log = open_log(project)
     return checkpoints.folded(STANDING_FORM, log, None if moment is None else moment.seq), register_of(log)
 

@@ -17,7 +17,7 @@ from tallybook.ledger.line import SECTION, START, head_field
 from tallybook.ledger.names import find_name
 from tallybook.projections.event_rows import Wanted, brief, chosen, row
 from tallybook.projections.surfaces.history.reading import current
-from tallybook.projections.undo import Voids, voids_of
+from tallybook.projections.undo import UndoneIds, find_undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -82,7 +82,7 @@ class Undone:
         seqs: Id of an event that was taken back → its sequence number.
     """
 
-    voids: Voids = attrs.field(factory=Voids)
+    voids: UndoneIds = attrs.field(factory=UndoneIds)
     seqs: dict[str, int] = attrs.field(factory=dict)
 
     def brief(self, record: EventRecord) -> dict[str, Any]:
@@ -113,7 +113,7 @@ def undone(log: Log, mark: Position = START) -> Undone:
     telling = decode(batch for batch in log.read(mark) if needle in batch.data)
     told = [one for batch in telling for one in batch.records]
     ids = {id_ for one in told if isinstance(one.event, EventsVoided) for id_ in one.event.ids}
-    return Undone(voids_of(told), _seqs(log, ids) if ids else {})
+    return Undone(find_undone(told), _seqs(log, ids) if ids else {})
 
 
 def _seqs(log: Log, ids: Collection[str]) -> dict[str, int]:

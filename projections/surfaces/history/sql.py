@@ -18,7 +18,7 @@ import msgspec
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections import sql_tables
-from tallybook.projections.entry_history.status import standing_view
+from tallybook.projections.entry_history.status import status_view
 from tallybook.projections.fold import fold
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.installation import install_command
@@ -152,7 +152,7 @@ def _fill(connection: duckdb.DuckDBPyConnection, read: Callable[[], Iterable[Bat
     if any(name in text for name in ("events", *sql_tables.VIEWS)):
         _insert(connection, "events", sql_tables.events(history(read)))
     if "points" in text or "graveyard" in text:
-        state = fold(standing_view(), history(read))
+        state = fold(status_view(), history(read))
         _insert(connection, "points", sql_tables.points(state))
         _insert(connection, "graveyard", sql_tables.graves(state))
 

@@ -32,7 +32,7 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.moments import session_of
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Undo
-from tallybook.projections.undo import VOIDABLE, Voided, history
+from tallybook.projections.undo import UNDOABLE, UndoneEvent, history
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 __all__ = ["MAX_REASON_CHARS", "UndoResult", "curate", "undo"]
 
-_UNDOABLE: Final = VOIDABLE - {EventsVoided}
+_UNDOABLE: Final = UNDOABLE - {EventsVoided}
 _CHANGES: Final = _UNDOABLE - {PointNoted}
 _CLOSES: Final = (PlaybookUpdated, PlaybookEdited)
 _REVERSALS: Final = (EventsVoided, EventRedacted)
@@ -98,7 +98,7 @@ def _refuse_restore(project: Project, name: str) -> None:
         event = record.event
         if isinstance(event, PointMerged) and name in event.merged:
             why = f"was merged into {event.name} by event {record.seq}", record.seq
-        elif isinstance(event, Voided) and getattr(event.event, "name", None) == name and _is_adding(event.event):
+        elif isinstance(event, UndoneEvent) and getattr(event.event, "name", None) == name and _is_adding(event.event):
             why = f"was undone by event {event.by.seq}", event.by.seq
         elif getattr(event, "name", None) == name and _is_adding(event):
             why = None
@@ -154,7 +154,7 @@ def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
     own = [record for record in said if record.by.session == session]
     records = [record for record in own if type(record.event) in _UNDOABLE]
     if not records:
-        undoing = max((record.event.by.seq for record in own if isinstance(record.event, Voided)), default=None)
+        undoing = max((record.event.by.seq for record in own if isinstance(record.event, UndoneEvent)), default=None)
         if undoing is None:
             raise NothingToDoError(f"session {session}", "has nothing to undo")
         raise NothingToDoError(f"session {session}", f"was undone by event {undoing}", f"run: {_command(undoing)}")
@@ -244,12 +244,12 @@ def _named(batches: Iterator[Batch], target: str) -> list[EventRecord]:
 
 
 def _whole(record: EventRecord, batch: Batch) -> list[EventRecord]:
-    if isinstance(record.event, Voided):
+    if isinstance(record.event, UndoneEvent):
         by = record.event.by.seq
         raise NothingToDoError(f"event {record.seq}", f"was undone by event {by}", f"run: {_command(by)}")
-    if type(record.event) not in VOIDABLE:
+    if type(record.event) not in UNDOABLE:
         hint = "nothing was recorded"
         raise BadInputError(f"event {record.seq}", "is not an event of the playbook or of a score", hint)
     if _is_of_entry(record.event):
         return [record]
-    return [one for one in batch.records if type(one.event) in VOIDABLE]
+    return [one for one in batch.records if type(one.event) in UNDOABLE]

@@ -21,7 +21,7 @@ from tallybook.ledger.events import KeyPoint, PointAdded, PointRated
 from tallybook.ledger.names import is_usable_name, parse_number
 from tallybook.ledger.playbook_facts import STAMP
 from tallybook.projections.playbook import render
-from tallybook.projections.playbook.entry_state import rated
+from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.writing.requests import Change, Request, Update
@@ -60,7 +60,7 @@ class LoadedPlaybook(dict[str, Any]):
         self.top = _top(self)
         self.high_water = max(self.high_water, state.high_water)
         self.updates = []
-        self.decided = Playbook(pinned=state.pinned, pardoned=state.pardoned, merged=state.merged)
+        self.decided = Playbook(pinned=state.pinned, pardons=state.pardons, merged=state.merged)
 
     def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:
         """Note an update, before its result is this dict's, so that the next save appends it.
@@ -74,8 +74,8 @@ class LoadedPlaybook(dict[str, Any]):
         self.known |= set(names.values())
         known = self.known - put_here
         fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
-        rated = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
-        said = copy.deepcopy({"new_key_points": fresh, "evaluations": rated})
+        add_rating = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
+        said = copy.deepcopy({"new_key_points": fresh, "evaluations": add_rating})
         self.base = apply_extraction(self.base, said, self.decided, 0, names)[0]
         self.high_water = max([self.high_water, *(parse_number(name) or 0 for name in names.values())])
         # Its own key, so that an update that was spooled and is saved again counts once.
@@ -109,9 +109,9 @@ def apply_extraction(
         elif isinstance(event, PointRated):
             meant = by_name.get(event.name) or by_name.get(decided.merged.get(event.name, ""))
             if meant is not None:
-                point = rated(_point(meant), event.rating)
+                point = add_rating(_point(meant), event.rating)
                 meant.update(helpful=point.helpful, harmful=point.harmful)
-    pruned = [entry for entry in entries if SPEC_POLICY.condemns(_point(entry)) and not decided.spares(_point(entry))]
+    pruned = [entry for entry in entries if SPEC_POLICY.prunes(_point(entry)) and not decided.protects(_point(entry))]
     return [entry for entry in entries if entry not in pruned], pruned, names
 
 
