@@ -237,7 +237,7 @@ def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monk
     monkeypatch.setattr(redaction_finish, "finish", busy)
     done = strike(here)
     monkeypatch.setattr(redaction_finish, "finish", finish)
-    assert any("begun, and the next command that writes goes on" in line for line in done.erased.stands)
+    assert any("not finished, the next command that writes continues" in line for line in done.erased.stands)
     assert REDACTED == texts(here)[1]
     assert "events.jsonl" in holding(here)
     commands.rate(here, "kpt_001", "helpful", HUMAN)

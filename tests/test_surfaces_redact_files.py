@@ -345,7 +345,7 @@ def test_a_rendering_at_work_is_waited_for(here: Project) -> None:
     fd = os.open(here.ledger / "render.lock", os.O_RDWR)
     try:
         assert disk.try_lock(fd)
-        assert "begun" in strike(here).erased.stands[0]
+        assert "not finished" in strike(here).erased.stands[0]
         assert None is not redaction.read_pending(here.ledger)
     finally:
         os.close(fd)

@@ -237,7 +237,7 @@ def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
 
 
 def load_transcript(transcript_path: str | os.PathLike[str] | None) -> list[dict[str, str]]:
-    """Return the messages of a session's transcript, in order, each with its text as it stands.
+    """Return the messages of a session's transcript, in order, each with its exact text.
 
     Left out are messages without text, such as tool calls and their answers, and what the agent's program wrote.
 

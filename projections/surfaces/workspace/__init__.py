@@ -1,1 +1,1 @@
-"""Where a project is and what it sets: folders, git, worktrees, settings."""
+"""The project around a command: its folders, git, worktrees, settings, templates and caches."""

@@ -1,4 +1,4 @@
-"""What git is asked: a commit's time, and the ledger as a commit has it. Nothing is changed, and nothing is fetched."""
+"""Questions to git: a commit's time, and the ledger in a commit. Git changes and fetches nothing for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FAILURES: Final = (OSError, subprocess.SubprocessError)
 """What ``ask`` raises where git is missing, does not answer in time, or refuses; ``failure_reason`` says why."""
 
 RefusedError = subprocess.CalledProcessError
-"""What ``ask`` raises where git answered, and said no."""
+"""What ``ask`` raises if git ran and refused."""
 
 # A file of hundreds of megabytes is unpacked and written within the second.
 _TIMEOUT_S = 5
@@ -67,12 +67,12 @@ class Commit:
 
 
 def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = None) -> bytes:
-    """Return what git answers, asked from a folder.
+    """Run git in a folder and return its standard output.
 
     Args:
-        folder: Where git is to begin.
-        words: What it is asked; whatever comes from outside stands behind ``--end-of-options`` or ``--``.
-        into: Takes the answer instead; None returns it.
+        folder: Where git runs.
+        words: Its arguments; input from outside comes after ``--end-of-options`` or ``--``.
+        into: A file for the output; None returns it.
 
     Raises:
         OSError, SubprocessError: Git cannot be run, does not answer in time, or refuses.
@@ -95,7 +95,7 @@ def ask(folder: os.PathLike[str] | str, *words: str, into: IO[bytes] | None = No
 
 
 def failure_reason(error: Exception) -> str:
-    """Return the reason for which git could not be asked, or refused, in a line."""
+    """Return why git could not be run, or refused, in one line."""
     if isinstance(error, subprocess.TimeoutExpired):
         return "git does not answer"
     if not isinstance(error, RefusedError):
@@ -104,10 +104,10 @@ def failure_reason(error: Exception) -> str:
 
 
 def no_commit(error: Exception) -> str:
-    """Return why there is no commit of a name, in a line."""
+    """Return why a revision names no commit, in one line."""
     if not isinstance(error, RefusedError):
         return failure_reason(error)
-    # Git's words for a name that means nothing would mean nothing to whoever gave it.
+    # Git's own words for an unknown revision do not say what to do.
     why = "" if failure_reason(error) == "Needed a single revision" else f": {failure_reason(error)}"
     return f"git names no such commit{why}"
 
@@ -125,7 +125,7 @@ def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:
 
 @contextmanager
 def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
-    """Give the ledger as a commit has it, None where the commit has none in the project's place for it.
+    """Open the ledger in a commit; None if the commit has no file in its place.
 
     Raises:
         OSError, SubprocessError: Git cannot be asked.
@@ -135,7 +135,7 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
     if blob is None:
         yield None
         return
-    # Nameless, so that nothing of it is left behind whatever ends this process.
+    # A file without a name, so that nothing of it is left however this process ends.
     with tempfile.TemporaryFile() as file:
         ask(project.root, "cat-file", "blob", blob, into=file)
         check_format(file.fileno(), project.ledger / LOG_NAME)
@@ -155,7 +155,7 @@ def _blob(commit: Commit, project: Project) -> str | None:
 
 @attrs.frozen
 class Copy:
-    """A log in an open file, of which nobody knows what was acknowledged.
+    """A log in an open file, without a head that says what was acknowledged.
 
     Attributes:
         fd: The file.

@@ -1,7 +1,7 @@
-"""The settings file ``tallybook.toml``: what may stand in it, and what counts of all that does.
+"""The settings file ``tallybook.toml``: which settings there are, and which values apply in a project.
 
-A mistake in it stops nothing: what cannot be taken does not count, and ``doctor`` names it. Standard library only;
-a hook reads what was found before from the cache, and loads no TOML reader.
+Invalid settings are ignored and reported by ``doctor``. Standard library only: a hook reads the settings from a cache,
+because loading a TOML reader would take longer than the hook itself.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 MAX_BUDGET_CHARS = 10_000
-"""Claude Code puts what is longer into a file, and shows the model its beginning alone."""
+"""Claude Code puts a longer text into a file, and shows the model only its beginning."""
 MAX_TOKENS_PER_DAY = 1_000_000_000
 MAX_MODEL_CHARS = 200
 RATERS = ("none", "claude", "anthropic")
 
 
 class Settings(NamedTuple):
-    """What counts in a project.
+    """The settings that apply in a project.
 
     Attributes:
-        budget_chars: What a session is told of the playbook at most, in characters, 0 to 10,000; 0 for nothing.
+        budget_chars: Characters of the playbook that a session is given at most, 0 to 10,000; 0 for nothing.
         rater: Who reflects on a session: ``none``, ``claude`` or ``anthropic``.
         model: The model that does; empty for the rater's own choice.
-        on_stop: Whether a reflection is owed at every stop, too.
-        tokens_per_day: What reflections may use in a day, in tokens, 0 to 1,000,000,000.
+        on_stop: Whether a session awaits reflection after every stop as well.
+        tokens_per_day: Tokens that reflections may use in a day, 0 to 1,000,000,000.
     """
 
     budget_chars: int = 8_000
@@ -48,12 +48,12 @@ class Settings(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """What a setting may be.
+    """The rule for one setting.
 
     Attributes:
-        field: The field of Settings that it becomes; empty where the search for the project asks for it by itself.
-        expected: The same in words.
-        fits: Says whether a value, as TOML gives it, is one.
+        field: Its field in Settings; empty if only the search for the project reads it.
+        expected: The valid values in words.
+        fits: Says whether a value from TOML is valid.
         narrows: Where it spends what is the user's: says whether a project's value spends no more than the user's own,
             the second one; a project's value that does counts, no other. None where nothing is spent.
     """
@@ -96,7 +96,7 @@ SETTINGS: dict[tuple[str, str], Rule] = {
         narrows=lambda new, old: new <= old
     ),
 }
-"""Section and key → what may stand there."""
+"""Section and key → the rule."""
 
 SPENDING = {rule.field: rule.narrows for rule in SETTINGS.values() if rule.narrows is not None}
 """Field that spends what is the user's → whether a project's value spends no more than another."""
@@ -107,11 +107,11 @@ _FAULTS = (OSError, ValueError, LookupError, TypeError, AttributeError, Recursio
 
 
 class SettingsFile(NamedTuple):
-    """What one settings file holds.
+    """The content of one settings file.
 
     Attributes:
-        values: Field → value, of those that count.
-        wrong: What stands in it and does not count, as what stands where and what was expected.
+        values: Field → value, of the valid settings.
+        wrong: The invalid settings, each with its place and what was expected.
         unknown: Sections and keys that this version does not know.
         is_read: False where the file could not be read at all.
     """
@@ -123,7 +123,7 @@ class SettingsFile(NamedTuple):
 
 
 def read(project: AnyProject) -> Settings:
-    """Return what counts in a project, and keep it in the cache; whatever ails the files, there is an answer."""
+    """Return the settings that apply in a project, from the cache if possible; no problem of a file is an error."""
     places = [(path, *_stamp(path)) for path in files(project)]
     standing = [path for path, _, size in places if size >= 0]
     if not standing:
@@ -141,9 +141,9 @@ def read(project: AnyProject) -> Settings:
 
 
 def merge(found: Mapping[str, SettingsFile]) -> Settings:
-    """Return what counts of several files, those that win first.
+    """Merge the settings of several files, those that take precedence first.
 
-    Whoever cloned a repository has not chosen what stands in its files: they spend no more than the user's own says.
+    Nobody chooses the files of a repository by cloning it: they can spend no more than the user's own settings allow.
     """
     users = users_file()
     settings = Settings()
@@ -156,7 +156,7 @@ def merge(found: Mapping[str, SettingsFile]) -> Settings:
 
 
 def files(project: AnyProject) -> list[str]:
-    """Return the paths where settings may stand, those that win first.
+    """Return the paths of the settings files, those that take precedence first.
 
     They are those of the folders from where the search for the project began up to the project, or, in a linked
     worktree, up to its top; then the project's; then the user's.
@@ -179,7 +179,7 @@ def users_file() -> str:
 
 
 def _stamp(path: str) -> tuple[int, int]:
-    """Return what tells a file from what it was before: time of change in nanoseconds, size in bytes; size -1: none."""
+    """Return what changes with a file: its time of change in nanoseconds and its size in bytes, -1 if it is missing."""
     with suppress(OSError, ValueError):
         found = os.stat(path)
         return found.st_mtime_ns, found.st_size
@@ -204,7 +204,7 @@ def load(path: str) -> SettingsFile:
     try:
         return _check(tomllib.loads(data.decode("utf-8-sig")), path)
     except UnicodeDecodeError:
-        return SettingsFile({}, (Problem(path, "is no UTF-8 text"),))
+        return SettingsFile({}, (Problem(path, "is not UTF-8 text; save it as UTF-8"),))
     except (ValueError, RecursionError) as error:
         return SettingsFile({}, (Problem(path, f"is no TOML: {error}"),))
 
@@ -216,7 +216,7 @@ def _reason(error: Exception) -> str:
 
 
 def _check(document: Mapping[str, Any], path: str) -> SettingsFile:
-    """Return what of a document counts."""
+    """Return the valid and the invalid settings of a document."""
     values: dict[str, Any] = {}
     wrong, unknown = [], []
     for section, key, value in _items(document):
@@ -245,7 +245,7 @@ def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
 
 
 def _cache_file(project: AnyProject, paths: Sequence[str]) -> str | None:
-    """Return the file that keeps what was found in these; None where there is no cache folder to keep it in."""
+    """Return the cache file for these settings files; None if there is no cache folder."""
     with suppress(OSError, TallybookError):
         folder = caches.find_folder(project.ledger)
         if folder is not None:
@@ -255,7 +255,7 @@ def _cache_file(project: AnyProject, paths: Sequence[str]) -> str | None:
 
 
 def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> Settings | None:
-    """Return what the cache holds, None where it is not of these files as they are now."""
+    """Return the settings from the cache, None if it is of other files or of earlier content."""
     if cache is None:
         return None
     with suppress(*_FAULTS):
@@ -269,7 +269,7 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
 
 
 def _store_cached(project: AnyProject, cache: str, places: Sequence[tuple[str, int, int]], settings: Settings) -> None:
-    """Write the cache; where that fails the files are read again next time."""
+    """Write the cache; if that fails, the files are read again next time."""
     text = dumps({"files": places, "values": settings._asdict()})
     with suppress(OSError, TallybookError):
         caches.make_folder(os.path.dirname(cache), project.ledger)

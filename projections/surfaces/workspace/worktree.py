@@ -1,6 +1,6 @@
-"""Which folders belong together: a repository's working trees, as its files tell it. Git itself is never run.
+"""The working trees of a repository, read from its files; git itself is never run.
 
-What an unpacked archive or another user left in place of those files leads nowhere. Standard library only: hooks ask.
+Files that an unpacked archive or another user put in their place are not followed. Standard library only: hooks use it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def folders(start: str) -> tuple[str, ...]:
 
 
 def is_planted(path: str) -> bool:
-    """Say whether somebody else may have put something here for whoever works below: as anybody can in ``/tmp``."""
+    """Say whether another user may have put this file here, above other people's folders, as in ``/tmp``."""
     with suppress(OSError, AttributeError):
         return bool(os.stat(os.path.dirname(path)).st_mode & stat.S_IWOTH) and os.lstat(path).st_uid != os.geteuid()
     return False

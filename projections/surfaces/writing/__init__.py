@@ -1,1 +1,1 @@
-"""Requests that write: screened, decided under the lock, appended, rendered."""
+"""Every write: mask secrets, decide under the lock, encode, append, fold, render."""

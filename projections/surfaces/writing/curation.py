@@ -1,4 +1,4 @@
-"""A person's own hand: retire, restore, pin, unpin, reword, merge, and undo."""
+"""Curation by a person: retire, restore, pin, unpin, reword, merge, and undo."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ _UNDOABLE: Final = UNDOABLE - {EventsVoided}
 _CHANGES: Final = _UNDOABLE - {PointNoted}
 _CLOSES: Final = (PlaybookUpdated, PlaybookEdited)
 _REVERSALS: Final = (EventsVoided, EventRedacted)
-# No sequence number has more.
+# No event number has more digits.
 _SEQ_DIGITS: Final = 18
 
 
 @attrs.frozen
 class UndoResult:
-    """What was undone.
+    """The result of an undo.
 
     Attributes:
-        outcome: What became of the request.
-        events: Each event that is void now, as (sequence number, what it was in one line).
+        outcome: The outcome of the request.
+        events: Each undone event, as (event number, summary).
     """
 
     outcome: Outcome
@@ -70,7 +70,7 @@ class UndoResult:
 
 
 def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
-    """Record what a person wants to become of an entry.
+    """Record a curation of an entry.
 
     Raises:
         NothingToDoError: It is so already, or cannot be done to an entry as it stands.
@@ -125,7 +125,7 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
         raise BadInputError("--reason", fault, "nothing was recorded")
     log = reading.open_log(project)
     if log.head().seq:
-        # What waits in the spool, and manual edits of the file, came before this.
+        # The spool and manual edits of the file came first, and are the last change if there are any.
         recording.write(project, [])
     batches = history(lambda: decode(log.read()))
     if session is not None:
@@ -144,12 +144,12 @@ def _command(seq: int | None) -> str:
 
 
 def _undoable(batch: Batch) -> list[EventRecord]:
-    """Return what of a batch can be undone and is not; an undo is undone by its number alone."""
+    """Return the events of a batch that can be undone and are not; only its own number undoes an undo."""
     return [record for record in batch.records if type(record.event) in _UNDOABLE]
 
 
 def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
-    """Return what of a session can be undone."""
+    """Return the events of a session that can be undone."""
     said = [record for batch in batches if batch.may_contain_text(session) for record in batch.records]
     own = [record for record in said if record.by.session == session]
     records = [record for record in own if type(record.event) in _UNDOABLE]
@@ -162,7 +162,7 @@ def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
 
 
 def _last_change(batches: Iterator[Batch]) -> list[EventRecord]:
-    """Return what can be undone of the last batch that changed the playbook or a score."""
+    """Return the events to undo of the last batch that changed the playbook or a score."""
     playbook = PLAYBOOK.start()
     last = before = candidate = None
     for batch in batches:
@@ -203,7 +203,7 @@ def _is_import(batch: Batch) -> bool:
 
 
 def _refusal(last: Batch, before: Batch | None) -> NothingToDoError:
-    """Return why plain undo leaves the last change alone, with the commands that a person can mean."""
+    """Return why plain undo leaves the last change alone, with the commands that a person may want."""
     first = last.records[0].seq
     hints = [f"to undo {_described(before)}"] if before is not None else ["nothing before it can be undone"]
     if _is_import(last):
@@ -218,7 +218,7 @@ def _refusal(last: Batch, before: Batch | None) -> NothingToDoError:
 
 
 def _described(batch: Batch) -> str:
-    """Return what a batch is and the command that undoes it."""
+    """Return a batch in words, with the command that undoes it."""
     records = _undoable(batch)
     record = next((one for one in reversed(records) if not _is_of_entry(one.event)), records[0])
     # The event that closes an update counts what the others say.
@@ -233,7 +233,7 @@ def _is_of_entry(event: object) -> bool:
 
 
 def _named(batches: Iterator[Batch], target: str) -> list[EventRecord]:
-    """Return what an event's number or id stands for: an event about an entry for itself, any other for its batch."""
+    """Return the events to undo for a number or an id: an event about an entry alone, any other with its batch."""
     number, end = int(target) if target.isdecimal() and len(target) <= _SEQ_DIGITS else 0, 0
     for batch in batches:
         may_be, end = end < number <= batch.last or batch.may_contain_ids({target}), batch.last

@@ -1,4 +1,4 @@
-"""A playbook as a dict that remembers what it came from, and what was done to it since: what ``compat`` saves."""
+"""A playbook as a dict that remembers its origin and every update since, so that ``compat`` can save both."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class LoadedPlaybook(dict[str, Any]):
-    """A playbook as ``load_playbook`` gives it: a plain dict to its user, that remembers what it came from.
+    """The playbook that ``load_playbook`` returns: a plain dict to its user, which remembers its origin.
 
     Attributes:
         base: The entries as they were loaded or last saved, with the updates since; what else differs is an edit.
@@ -54,7 +54,7 @@ class LoadedPlaybook(dict[str, Any]):
         self.settle(state)
 
     def settle(self, state: Playbook) -> None:
-        """Take what stands here now as loaded or saved."""
+        """Take the present content as loaded or saved."""
         self.base = copy.deepcopy(self["key_points"])
         self.known |= {entry["name"] for entry in self["key_points"] if isinstance(entry, dict) and "name" in entry}
         self.top = _top(self)
@@ -120,7 +120,7 @@ def _point(entry: Mapping[str, Any]) -> KeyPoint:
 
 
 def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
-    """Return a dict's entries, read as a file's would be where a program left them in another shape."""
+    """Return a dict's entries; those that a program left in another shape are read as a legacy file's."""
     try:
         points = read_points(entries, "key_points")
         if len({point.name for point in points}) == len(points) and all(is_usable_name(point.name) for point in points):
@@ -132,7 +132,7 @@ def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
 
 
 def list_requests(playbook: LoadedPlaybook) -> list[Request]:
-    """Return what is to be recorded: each update, then the rest as an edit."""
+    """Return the requests of a save: each update, then all other changes as one edit."""
     by = {"rater": "reflector"}
     requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
     base, found = tuple(map(_point, playbook.base)), _entries(playbook["key_points"])

@@ -1,4 +1,4 @@
-"""A text in the project's files: where it stands, in whatever form, and how it is blotted out in place."""
+"""A text in the project's files: find it in every spelling, and overwrite it in place."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 MIN_TEXT_CHARS = 4
-"""A shorter text stands in too much that nobody means."""
+"""A shorter text would match much that nobody wants redacted."""
 
 _WINDOW_BYTES = 1024 * 1024
-# Larger files are no JSON of ours, and are searched byte by byte alone.
+# Larger files are not JSON of Tallybook, and are only searched byte by byte.
 _MAX_JSON_BYTES = 16 * 1024 * 1024
-# How often a text may have been put into JSON that was put into JSON: an original item in a payload that waits.
+# JSON in JSON in JSON: an original item of a file, in a payload, in the spool.
 _LAYERS = 3
-# The log is overwritten by the ledger itself; the others hold no text, or are rendered again.
+# The ledger overwrites its log itself; the other files hold no text, or are rendered again.
 _DIGESTS = f"ledger/{redacted_digests.FOLDER}/{redacted_digests.NAME}"
 _APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
 # Where the agent keeps whole checkouts of the repository: copies like any other.
@@ -45,7 +45,7 @@ _CUT = '" (helpful='
 
 
 def spellings(texts: Collection[str]) -> tuple[str, ...]:
-    """Return the forms in which texts may stand in a file: as they are, and within JSON."""
+    """Return the spellings of texts in a file: as they are, and within JSON."""
     found = dict.fromkeys(texts)
     for _ in range(_LAYERS):
         for text in tuple(found):
@@ -113,7 +113,7 @@ def _may_hold(path: Path, claude: Path) -> bool:
 
 
 def holds(path: Path, wanted: Collection[str]) -> bool:
-    """Say whether a file holds one of these forms, or, where it is JSON, one of them in another spelling.
+    """Say whether a file holds one of these spellings, or, if it is JSON, one of the texts in another spelling.
 
     Raises:
         OSError: It cannot be read.
@@ -131,7 +131,7 @@ def holds(path: Path, wanted: Collection[str]) -> bool:
 
 
 def overwrite(path: Path, wanted: Collection[str]) -> bool:
-    """Overwrite every one of these forms in a file with as many asterisks, durably.
+    """Overwrite each of these spellings in a file with as many asterisks, durably.
 
     Returns:
         Whether there was one.
@@ -159,7 +159,7 @@ def overwrite(path: Path, wanted: Collection[str]) -> bool:
 
 
 def in_range(path: Path, begin: int, end: int, wanted: Collection[str]) -> bool:
-    """Say whether one of these forms stands in a range of a file."""
+    """Say whether a range of a file holds one of these spellings."""
     needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
     fd = disk.open_file(path, write=False)
     try:

@@ -1,4 +1,4 @@
-"""Redacting: which events and files of a project hold a text, and how it leaves them all."""
+"""Redaction: find the events and files of a project that hold a text, and erase it from all of them."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class NothingToRedactError(TallybookError):
 
     def __init__(self, what: str) -> None:
         """Say what was looked for."""
-        super().__init__(f"{what}: no event and no file of Tallybook's here holds it")
+        super().__init__(f"{what}: no event and no file of Tallybook in this project contains it")
 
 
 @attrs.frozen
 class Target:
-    """What is to go: the text of an event, or a text wherever it stands.
+    """What to redact: the text of one event, or a text wherever it occurs.
 
     Attributes:
         event: An event's id or sequence number, None where a text is given.
@@ -66,12 +66,12 @@ class Target:
 
 @attrs.frozen
 class RedactionResult:
-    """What became of a redaction.
+    """The result of a redaction.
 
     Attributes:
         events: The events that held the text, in order.
-        erased: What became of it on disk.
-        bodies: Sequence numbers of lines that hold it outside their free text, where it cannot be taken out.
+        erased: What was erased on disk.
+        bodies: Numbers of events that hold it outside their free text, where it cannot be erased.
     """
 
     events: tuple[EventRecord, ...]
@@ -80,19 +80,19 @@ class RedactionResult:
 
 
 def find_text(project: Project, target: Target) -> RedactionResult:
-    """Return what would be redacted, writing nothing."""
+    """Return what would be redacted; nothing is written."""
     log = reading.open_log(project)
     texts = _texts(log.read(), target)
     events, bodies = _search(log, log.read(), texts, target.event)
     erased = redaction_finish.search(project, texts, overwriting=False)
     if _stands_in(project.playbook, texts) is not None:
-        # Rendered again, or taken in first where a hand changed it.
+        # It is rendered again; a manual edit is recorded first.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
     return _some(RedactionResult(events, erased, bodies), target)
 
 
 def redact(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> RedactionResult:
-    """Take a text out of the ledger and out of every file of the project.
+    """Erase a text from the ledger and from every file of the project.
 
     Raises:
         BadInputError: The event has no text, the text is too short, or the reason repeats it.
@@ -100,12 +100,12 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
         TallybookError: The ledger is held, damaged, or could not be written.
     """
     _check(reason, by, ())
-    # What waits in the spool and what a hand changed becomes events first, and is found with the others.
+    # The spool and a manual edit become events first, and are searched with the others.
     if recording.write(project, []).state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
     with closing(reading.open_log(project)) as log:
         if not log.exists():
-            # It raises where nothing holds the text: then no ledger is begun.
+            # It raises if nothing holds the text, so that no ledger is created.
             find_text(project, target)
         with log.transaction() as tx:
             texts = _texts(tx.read(), target)
@@ -126,13 +126,13 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
 
 
 def _remember(log: JsonlLog, target: Target, events: Collection[EventRecord]) -> None:
-    """Note what is redacted, so that it does not come back; to be done under the ledger's lock."""
+    """Remember what is redacted, so that it is refused later; call it under the ledger's lock."""
     texts = {one.id: codec.texts_of(one.event).values() for one in events}
     redacted_digests.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
 
 
 def _rendered_again(project: Project) -> Exception | None:
-    """Write ``playbook.json`` without the text; return what hinders that."""
+    """Write ``playbook.json`` without the text; return the error that prevents it."""
     try:
         return recording.write(project, []).unrendered
     except TallybookError as error:
@@ -140,7 +140,7 @@ def _rendered_again(project: Project) -> Exception | None:
 
 
 def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
-    """Refuse a reason, or a name of who says so, that no event could carry or that contains the text itself."""
+    """Refuse a reason or provenance that no event could carry, or that holds the text itself."""
     if (fault := text_fault(reason)) is not None:
         raise BadInputError("--reason", fault, NOTHING)
     for option, said in {"reason": reason, **by}.items():
@@ -149,22 +149,22 @@ def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
 
 
 def _finish(project: Project, log: JsonlLog) -> Erasure:
-    """Do what was noted a moment ago; what hinders that leaves it to the next writer."""
+    """Finish the redaction just noted; after an error the next writer finishes it."""
     try:
         return redaction_finish.finish(project, log)
     except (LockHeldError, CannotWriteError, OutcomeUnknownError) as error:
-        return Erasure(stands=(f"{log.path}: begun, and the next command that writes goes on: {error}",))
+        return Erasure(stands=(f"{log.path}: not finished, the next command that writes continues: {error}",))
 
 
 def _some(done: RedactionResult, target: Target) -> RedactionResult:
-    """Return what was found, or say that nothing was."""
+    """Return the result, or raise if nothing holds the text."""
     if not (done.events or done.bodies or done.erased.files or done.erased.stands or done.erased.foreign):
         raise NothingToRedactError("--text" if target.event is None else target.event)
     return done
 
 
 def _with_playbook(project: Project, erased: Erasure, texts: Collection[str], error: Exception | None) -> Erasure:
-    """Return what became of it with a look at ``playbook.json``, which was rendered without it."""
+    """Return the erasure with a check of ``playbook.json``, which was rendered without the text."""
     fault = _stands_in(project.playbook, texts)
     if fault is None:
         return erased
@@ -174,7 +174,7 @@ def _with_playbook(project: Project, erased: Erasure, texts: Collection[str], er
 
 
 def _stands_in(path: Path, texts: Collection[str]) -> str | None:
-    """Say whether a text stands in a file, None where it does not."""
+    """Say how a text occurs in a file, None if it does not."""
     try:
         return "holds it" if texts and overwrite_text.holds(path, overwrite_text.spellings(texts)) else None
     except FileNotFoundError:
@@ -184,7 +184,7 @@ def _stands_in(path: Path, texts: Collection[str]) -> str | None:
 
 
 def _texts(batches: Iterable[RawBatch], target: Target) -> tuple[str, ...]:
-    """Return the texts that must go."""
+    """Return the texts to redact."""
     if target.text is not None:
         if len(target.text.strip()) < MIN_TEXT_CHARS:
             raise BadInputError("--text", f"has fewer than {MIN_TEXT_CHARS} characters", NOTHING)
@@ -207,14 +207,14 @@ def _every(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
 
 
 def _records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
-    """Yield the events of the batches that have free text at all, or seal what may be text."""
+    """Yield the events of batches that have free text, or that seal bytes which may be text."""
     return _every(batch for batch in batches if FREE_MARK in batch.data or SEALS in batch.data)
 
 
 def _search(
     log: JsonlLog, batches: Iterable[RawBatch], texts: Collection[str], event: str | None
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
-    """Return the events whose text holds one of these, the one that is meant, and the lines that hold one elsewhere."""
+    """Return the events to redact, and the numbers of events that hold a text outside their free text."""
     wanted = overwrite_text.spellings(texts)
     written = [dumps(text)[1:-1].encode() for text in texts]
     events: list[EventRecord] = []
@@ -233,7 +233,7 @@ def _search(
 
 
 def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) -> bool:
-    """Say whether the text of an event, or the range that it seals, holds one of these forms."""
+    """Say whether the text of an event, or the range that it seals, holds one of these spellings."""
     if isinstance(event, LogRecovered):
         return not raw.erased and overwrite_text.in_range(log.path, event.begin, event.end, wanted)
     return any(form in text for text in codec.texts_of(event).values() for form in wanted)

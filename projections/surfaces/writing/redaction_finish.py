@@ -1,6 +1,6 @@
-"""Finishing a redaction that is owed: the event that says so, the files, the log.
+"""Finish a pending redaction: append the event, overwrite the files, then the log.
 
-Any command that writes goes on with one that was cut short.
+Any command that writes finishes one that was interrupted.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
 
 @attrs.frozen
 class Erasure:
-    """What became of a redaction on disk.
+    """What a redaction erased on disk.
 
     Attributes:
-        files: Files in which the text was blotted out.
-        stands: Where it still stands although it should not, and why, a line each.
+        files: Files in which the text was overwritten.
+        stands: Where the text still is, and why, a line each.
         foreign: Files in the agent's folder that hold it and are not Tallybook's.
-        unsearched: What is not Tallybook's and could not be searched, such as a link out of the folder, a line each.
+        unsearched: Other people's files that could not be searched, such as a link out of the folder, a line each.
     """
 
     files: tuple[Path, ...] = ()
@@ -46,9 +46,9 @@ class Erasure:
 
 
 def finish(project: Project, log: JsonlLog) -> Erasure:
-    """Do what is owed: say so in the ledger, blot the texts out of the files, and last out of the log.
+    """Finish the pending redaction: append its events, overwrite the texts in the files, and last in the log.
 
-    Killed at any point it is begun again by the next writer; readers take the texts for gone all the while.
+    If it is killed at any point, the next writer begins it again; readers leave the texts out all the while.
 
     Raises:
         TallybookError: The ledger is held, damaged, or could not be written.
@@ -64,7 +64,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
     try:
         with log.transaction() as tx:
             redaction.erase(log.path, tx.read(), frozenset(owed.ids))
-            # Another process may have finished it, and yet another may owe more since.
+            # Another process may have finished it, and a third may have requested more since.
             if not done.stands and redaction.read_pending(log.folder) == owed:
                 redaction.remove_pending(log.folder)
     except (CannotWriteError, OutcomeUnknownError) as error:
@@ -83,15 +83,15 @@ def _say(log: JsonlLog, owed: PendingRedaction) -> None:
 
 
 def _said(batches: Iterable[RawBatch]) -> dict[str, int]:
-    """Return id of a redacted event → number of the event that says so."""
+    """Return id of a redacted event → number of the event that records its redaction."""
     records = (record for batch in codec.decode(batches) for record in batch.records)
     return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
 
 
 def _await_rendering(project: Project) -> None:
-    """Let a rendering end that may have begun before the event, or a checkpoint; those behind it hold no such text.
+    """Wait for a rendering or a checkpoint that may have begun before the event; later ones hold no such text.
 
-    What still holds it under a rendering's own name is then a killed process's, and nobody renames it any more.
+    A temporary file that still holds it belongs to a killed process, and is never renamed.
 
     Raises:
         LockHeldError: It takes too long.
@@ -108,7 +108,7 @@ def _await_rendering(project: Project) -> None:
 
 
 def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Erasure:
-    """Find every file that holds one of these texts, and blot it out of those of ours if that is wanted."""
+    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if asked to."""
     found: dict[str, list[Any]] = {"files": [], "stands": [], "foreign": [], "unsearched": []}
     forms, cut = overwrite_text.spellings(texts), overwrite_text.cut_spellings(texts)
     for path, own in overwrite_text.files(project) if texts else ():
@@ -119,9 +119,9 @@ def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Er
             if not own and overwrite_text.holds(path, wanted):
                 found["foreign"].append(path)
             elif own and overwriting and overwrite_text.holds(path, wanted):
-                found["stands"].append(f"{path}: holds it in a spelling that cannot be blotted out; delete it")
+                found["stands"].append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
         except (TallybookError, OSError) as error:
-            # A file that is gone meanwhile holds nothing; one that cannot be read may.
+            # A file that was deleted in the meantime holds nothing; one that cannot be read may.
             if path.exists():
                 found["stands" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
     return Erasure(**{what: tuple(those) for what, those in found.items()})

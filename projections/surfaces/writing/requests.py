@@ -180,7 +180,9 @@ def check(request: Request) -> None:
     by = request.by
     named = isinstance(by, dict) and all(isinstance(value, str) and value for value in by.values())
     if not named or "rater" not in by or not by.keys() <= set(BY_FIELDS):
-        raise BadInputError("by", "names no rater", f"use {', '.join(BY_FIELDS)}, none of them empty")
+        raise BadInputError(
+            "by", "is not a provenance", f"give a rater, and of {', '.join(BY_FIELDS[1:])} what is known"
+        )
     if request.key is not None and not request.key:
         raise BadInputError("key", "is empty", "leave it out, or name the delivery")
 

@@ -1,11 +1,11 @@
-"""Secrets in what a model or a transcript said: found by the exact formats of tokens, and masked before it is written.
+"""Secrets in texts of models and transcripts: found by the exact formats of tokens, masked before they are written.
 
 The formats are those of detect-secrets, found through its own table of plugins and read as expressions alone: nothing
-is looked up, verified or sent. Left out are its plugins that guess (high entropy, a keyword with a value behind it) and
-public IP addresses: none of them is the format of a token, and what is masked is lost for ever.
+is looked up, verified or sent. Its plugins that guess (high entropy, a keyword followed by a value) and public IP
+addresses are left out: they are not formats of tokens, and a masked text is lost for ever.
 
-A secret's place is taken by ``[masked: GitHub Token]``. That is the note in the event; it reaches the playbook, the
-prompt and every story by itself, and masking again changes nothing.
+``[masked: GitHub Token]`` takes the place of a secret, in the event and in all that is rendered from it. Masking a
+text again changes nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _NEEDS_A_DIGIT = frozenset({"Artifactory Credentials", "Discord Bot Token", "IBM
 # ``(?<!C)(?>C*?(?=x))`` goes to the first x of a run of token characters, once for each run: to begin at every x
 # of a long run takes time that is quadratic in its length.
 _OURS = (
-    # What a coding agent's own providers give out, and detect-secrets does not know.
+    # Tokens of the providers of coding agents, which detect-secrets does not know.
     ("Anthropic API Key", r"sk-ant-(?:api|admin|oat|ort|sid)[0-9]{2}-[A-Za-z0-9_-]{20,}"),
     ("GitHub Token", r"github_pat_[A-Za-z0-9]{22}_[A-Za-z0-9]{59}"),
     ("Google API Key", r"AIza[A-Za-z0-9_-]{35}"),
@@ -74,7 +74,7 @@ _REPLACED = frozenset({"NPM tokens", "OpenAI Token", "Square OAuth Secret", _JWT
 _SPACED = r"(?: *)(?:=|:|:=|=>| +|::)(?: *)"
 _SPACED_ONCE = r"(?> *(?:=>|:=|::|[=:]) *| +)"
 
-# Wider than every format, so that a text without anything like a token costs no import; shown for each of them.
+# Wider than every format, so that a text without anything like a token costs no import; a test shows it for each.
 _HINT = re.compile(
     r"[\w-]{20}|[\w/+=]{40}|://[^/\s@]*+@|AKC|AP[\dA-F]|eyJ|_authToken=|(?i:hooks\.slack|xox[a-z]-)"
     r"|PRIVATE KEY|PuTTY-User-Key"
@@ -84,7 +84,7 @@ _RUN = re.compile(r"[A-Za-z0-9_-]*+")
 _WITHIN = re.compile(r'[^\s=:"](?:.*[^\s"])?', re.DOTALL)
 _KEY_END = re.compile(r"END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?(?: ?-{2,5})?|Private-MAC: ?[0-9a-fA-F]+")
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}+")
-# One mask can uncover a match beside it; a text that goes on and on was made to.
+# One mask can uncover a match next to it; a text that needs more rounds was made to.
 _ROUNDS = 8
 
 
@@ -145,9 +145,9 @@ def mask(text: str) -> MaskedText:
 
 
 def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tuple[Problem, ...]]:
-    """Return requests without the secrets that a model or a transcript supplied, and a note for each item masked.
+    """Return requests with the secrets of models and transcripts masked, and a problem for each masked item.
 
-    What people typed, what files held, and a dict that a program saved stay as they are.
+    Texts that people typed, that files held, or that a program saved in a dict stay as they are.
 
     Raises:
         BadInputError: One of them is nested too deeply to look through.
@@ -180,14 +180,14 @@ def _mask_update(action: Update, notes: list[Problem]) -> Update:
 
 
 def _mask_fact(event: Event, notes: list[Problem]) -> Event:
-    """Return a fact with what was said about an entry masked; what other facts hold are paths and reasons of ours."""
+    """Return an event with a note on an entry masked; other events hold only paths and reasons of Tallybook."""
     if not isinstance(event, PointNoted) or event.note is None:
         return event
     return attrs.evolve(event, note=_mask_item(f"note on {event.name}", event.note, notes))
 
 
 def _mask_words(action: Curation | Undo, notes: list[Problem]) -> Curation | Undo:
-    """Return what a curator that is a model wants, with its text and its reason masked."""
+    """Return a curation or an undo by a model, with its text and its reason masked."""
     words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
     return attrs.evolve(action, **{field: _mask_item(field, text, notes) for field, text in words.items()})
 
@@ -296,7 +296,7 @@ def _span(one: _Format, match: re.Match[str]) -> _Span:
 
 
 def _is_real(one: _Format, match: re.Match[str]) -> bool:
-    """Tell whether what looks like a secret can be one."""
+    """Say whether a match can be a secret."""
     secret = match[one.group]
     if one.name == _JWT:
         return _is_jwt(secret)
@@ -304,7 +304,7 @@ def _is_real(one: _Format, match: re.Match[str]) -> bool:
 
 
 def _is_jwt(token: str) -> bool:
-    """Tell whether header and payload are JSON; ``keyJson.value`` looks like a token otherwise."""
+    """Say whether header and payload are JSON; without this, ``keyJson.value`` would match."""
     from detect_secrets.plugins.jwt import JwtTokenDetector
 
     try:
