@@ -213,7 +213,7 @@ def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatc
     unlink = os.unlink
 
     def watch(path: str, **named: Any) -> None:
-        with open(path, "rb") as file:
+        with Path(path).open("rb") as file:
             unlinked.append(file.read())
         unlink(path, **named)
 

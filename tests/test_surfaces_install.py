@@ -28,6 +28,13 @@ if TYPE_CHECKING:
 
     from command_line import Answer
 
+HOOK_START = "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()"
+EARLIER = [
+    "tallybook hook",
+    "'/my bin/tallybook' hook",
+    f"/x/python3 -I -S -X utf8 -c '{HOOK_START}' '/my lib' || tallybook hook || :",
+]
+"""Command lines that earlier versions of `init` wrote."""
 THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
 pytestmark = pytest.mark.usefixtures("_installed")
 OURS = ["commands/playbook.md", "commands/score.md", "config/tallybook.toml", "settings.json"]
@@ -151,18 +158,19 @@ def test_settings_of_any_layout_come_back(new_project: Callable[[], Path], data:
 
 
 @pytest.mark.parametrize("before", [None, THEIRS])
+@pytest.mark.parametrize("line", EARLIER)
 def test_an_older_installation_is_brought_up_to_date(
-    claude: Path, run: Callable[..., Answer], before: bytes | None
+    claude: Path, run: Callable[..., Answer], before: bytes | None, line: str
 ) -> None:
     """Its command line is replaced and shown, no backup of it is made, and it is taken back as ever."""
     if before is not None:
         (claude / "settings.json").write_bytes(before)
     run("init")
     now = (claude / "settings.json").read_bytes()
-    old = now.replace(json.dumps(hook_command()).encode(), b'"tallybook hook"')
+    old = now.replace(json.dumps(hook_command()).encode(), json.dumps(line).encode())
     (claude / "settings.json").write_bytes(old)
     answer = run("init")
-    assert (now, True) == ((claude / "settings.json").read_bytes(), '"tallybook hook"' in answer.out)
+    assert (now, True) == ((claude / "settings.json").read_bytes(), json.dumps(line) in answer.out)
     assert (before is not None) == (claude / plan.BACKUP).exists()
     assert "Nothing to change" in run("init").out
     run("uninstall")

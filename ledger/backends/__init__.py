@@ -1,1 +1,1 @@
-"""What can hold a ledger: one module each, listed in table.py."""
+"""The back ends that can hold a ledger: one module each, listed in table.py."""

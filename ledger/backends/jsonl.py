@@ -47,7 +47,7 @@ class JsonlLog:
     Attributes:
         ledger_folder: The ledger's folder, ``<project>/.claude/ledger``.
         log_file: The file of events in it.
-        watch: Hears how far a read is: how many bytes are done, and how many there are; None where nobody asks.
+        watch: Is called with the progress of a read: bytes done, and bytes in all; None for no progress.
     """
 
     def __init__(self, folder: StrPath, now: Callable[[], Now] = clock.utc_now) -> None:
@@ -77,16 +77,16 @@ class JsonlLog:
             self.files = None
 
     def exists(self) -> bool:
-        """Say whether there is a ledger, or at least the trace of one."""
+        """Return whether there is a ledger, or at least a trace of one."""
         return os.path.exists(self.log_file) or os.path.exists(os.path.join(self.ledger_folder, "head"))
 
     def head(self) -> Position:
-        """Return the place behind the last acknowledged batch, START where there is no ledger."""
+        """Return the position after the last acknowledged batch, START if there is no ledger."""
         found = self.read_head()
         return found.position if found is not None else START
 
     def read_head(self) -> Head | None:
-        """Return what the head says, None where there is none or it is torn."""
+        """Return the head, None if there is none or it is torn."""
         try:
             fd = disk.open_file(os.path.join(self.ledger_folder, "head"), write=False)
         except FileNotFoundError:
@@ -97,17 +97,17 @@ class JsonlLog:
             os.close(fd)
 
     def scan(self, after: Position = START, *, verify: bool = True) -> reader.LogReader:
-        """Open the log for reading behind a place; never writes, needs no lock."""
+        """Open the log for reading after a position; this never writes and needs no lock."""
         return reader.LogReader(self.log_file, self.read_head(), after, verify=verify)
 
     def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
-        """Yield every batch behind a place, each verified.
+        """Yield every batch after a position, each verified.
 
-        A bad end that was never acknowledged is left out: it is the next writer's to seal.
+        A torn tail that was never acknowledged is left out: the next writer seals it.
 
         Args:
-            after: The place.
-            verify: False where somebody else proves them: only their form is looked at.
+            after: The position.
+            verify: False if the caller verifies them: only their form is checked.
 
         Raises:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
@@ -127,11 +127,11 @@ class JsonlLog:
                 yield run
                 watch(run.batches[-1].end if run.batches else 0, size)
         finally:
-            # Also where the reader has had enough.
+            # Also if the caller stops early.
             watch(size, size)
 
     def may_contain(self, needle: bytes) -> bool:
-        """Say whether bytes stand anywhere in the log, proven or not: far quicker than reading, and no proof of any."""
+        """Return whether bytes occur anywhere in the log; much faster than reading, and nothing is verified."""
         try:
             fd = disk.open_file(self.log_file, write=False)
         except FileNotFoundError:
@@ -152,15 +152,15 @@ class JsonlLog:
             os.close(fd)
 
     def transaction(self, wait_ms: int = disk.LOCK_WAIT_MS) -> Transaction:
-        """Return a transaction: a context in which the lock is held, and behind which what was appended is durable."""
+        """Return a transaction: it holds the lock, and on leaving it the appended batches are durable."""
         return Transaction(self, wait_ms)
 
 
 class Transaction:
-    """The lock is held from entering on; leaving writes what was appended, all or nothing, and makes it durable.
+    """It holds the lock from entering on; leaving it writes the appended batches, all or none, and makes them durable.
 
     Attributes:
-        position: The place behind the last batch, appended ones included.
+        position: The position after the last batch, appended ones included.
     """
 
     def __init__(self, log: JsonlLog, wait_ms: int) -> None:
@@ -172,18 +172,18 @@ class Transaction:
         # Keys that are known to be there, and those that were asked for.
         self._held: set[str] = set()
         self._asked: set[str] = set()
-        # Others' batches stood behind the head when the lock was taken: who comes next is left a note.
+        # Others' batches were after the head when the lock was taken: the next writer gets a note.
         self._crowded = False
         self._noted = b""
-        # Verified up to here when the lock was taken: what is known where the head is torn.
+        # The log was verified up to here when the lock was taken: all that is known if the head is torn.
         self._opened = START
         self.position = START
 
     def __enter__(self) -> Self:
-        """Take the lock, and mend the end of the log if a crash left it unclean.
+        """Take the lock, and repair the end of the log if a crash left it torn.
 
         Raises:
-            LockHeldError: Somebody else holds it.
+            LockHeldError: Another process holds it.
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
             CannotWriteError: The ledger cannot be opened for writing.
@@ -192,8 +192,8 @@ class Transaction:
         try:
             tail = files.tail
             if tail is not None and size == tail.offset and has_position(files.log, tail):
-                # Nobody has appended since this process did. If a flush failed meanwhile, the head tells it when
-                # this transaction comes to move it.
+                # No other process has appended since this one did. If a flush failed meanwhile, this transaction
+                # notices when it moves the head.
                 self.position = tail
             else:
                 self._look(files, size)
@@ -226,7 +226,7 @@ class Transaction:
             log.close()
 
     def _look(self, files: Files, size: int) -> None:
-        """Find the end of the log, seal what a crash left there, write again what a flush lost."""
+        """Find the end of the log, seal a torn tail, write again the bytes of a failed flush."""
         log = self._log
         head, seen = heads.read(files.head)
         if files.tail is None:
@@ -249,7 +249,7 @@ class Transaction:
                 self._flush_owed = True
         if head is not None and head.suspect >= 0:
             head = self._mend(files, head, size)
-            # What stands now is on disk, whoever wrote it, so the head may say so.
+            # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
             self._flush_owed = True
             seen = heads.encode(head)
         files.failures = head.failures if head is not None else 0
@@ -258,7 +258,7 @@ class Transaction:
         self._crowded = head is not None and size != head.position.offset
 
     def _mend(self, files: Files, head: Head, size: int) -> Head:
-        """Hand what a failed flush may have lost to the disk once more, and return the head without the mark."""
+        """Write the bytes that a failed flush may have lost once more, and return the head without the suspicion."""
         while True:
             recovery.rewrite(self._log.log_file, head.suspect, size)
             files.lock_head(REPORT_TRIES)
@@ -268,7 +268,7 @@ class Transaction:
                     head = found._replace(suspect=-1)
                     heads.write(files.head, heads.encode(head))
                     return head
-                # Another flush failed meanwhile: its range wants the same.
+                # Another flush failed meanwhile: its range needs the same.
                 head = found
             finally:
                 disk.unlock(files.head)
@@ -283,7 +283,7 @@ class Transaction:
             raise
 
     def _open_ledger(self, files: Files) -> None:
-        """Begin a ledger: its first line says which it is, and a head that nothing is acknowledged yet.
+        """Begin a ledger: its first line has its id, and its head says that nothing is acknowledged yet.
 
         Raises:
             CannotWriteError: The disk would not confirm the head or the names; nothing was recorded.
@@ -292,7 +292,7 @@ class Transaction:
         with suppress(OSError), os.fdopen(disk.create_file(os.path.join(folder, ".gitignore")), "wb") as file:
             file.write(b"*\n")
         try:
-            # Without it the torn end of a first batch, its first sectors lost, could not be told from damage.
+            # Without a head, a torn first batch that lost its first sectors would look like damage.
             heads.write(files.head, heads.encode(heads.read(files.head)[0] or Head(START, files.boot)))
             disk.flush_data(files.head)
             disk.flush_folder(folder)
@@ -308,7 +308,7 @@ class Transaction:
         )
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
-        """Yield what stood in the log before this transaction, behind a place."""
+        """Yield the batches that the log had before this transaction, after a position."""
         return self._log.read(after)
 
     def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
@@ -340,7 +340,7 @@ class Transaction:
         return batch
 
     def look_up(self, keys: Iterable[str]) -> None:
-        """Ask for many keys at once, so that to append under each of them need not read all that there are again."""
+        """Look up many keys at once, so that appending under each of them does not read the table of keys again."""
         fresh = set(map(idempotency.normalize, keys)) - self._asked
         files = self._log.files
         if fresh and files is not None:
@@ -353,7 +353,7 @@ class Transaction:
         return key in self._held
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Write and acknowledge, or, behind an exception, leave everything as it was.
+        """Write and acknowledge, or, after an exception, leave everything as it was.
 
         Raises:
             CannotWriteError: The system refused the bytes; nothing was recorded.
@@ -376,7 +376,7 @@ class Transaction:
             receipts.add()
 
     def _write(self, files: Files) -> None:
-        """Write what was appended, in one call."""
+        """Write the appended batches, in one call."""
         path = self._log.log_file
         data = b"".join([batch.raw for batch in self._pending])
         try:
@@ -386,7 +386,7 @@ class Transaction:
             if len(self._pending) > 1 and os.fstat(files.log).st_size >= first.end:
                 raise OutcomeUnknownError(path, f"written in part: {error}") from error
             raise
-        # Behind what was appended the file's own position says where that stands.
+        # After a write in append mode, the file's own position shows where the bytes are.
         if os.lseek(files.log, 0, os.SEEK_CUR) == self.position.offset:
             files.tail = self.position
             if self._crowded:

@@ -1,4 +1,4 @@
-"""A ledger in memory: the reference that the file is compared with, and the ground for what-ifs."""
+"""A ledger in memory: the reference that tests compare the file with, and the base of what-ifs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class MemoryLog:
-    """The same promises as the file but durability, in the plainest way that keeps them."""
+    """A log that keeps the promises of the file, except durability, in the plainest way."""
 
     def __init__(self, now: Callable[[], Now] = clock.utc_now) -> None:
         """Begin without a single event."""
@@ -27,22 +27,22 @@ class MemoryLog:
         self.keys: set[str] = set()
 
     def head(self) -> Position:
-        """Return the place behind the last batch."""
+        """Return the position after the last batch."""
         return self.batches[-1].position if self.batches else START
 
     def exists(self) -> bool:
-        """Say whether anything was ever appended."""
+        """Return whether anything was ever appended."""
         return bool(self.batches)
 
     def close(self) -> None:
         """Nothing is open."""
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
-        """Yield the batches behind a place."""
+        """Yield the batches after a position."""
         return iter([batch for batch in self.batches if batch.first > after.seq])
 
     def may_contain(self, needle: bytes) -> bool:
-        """Say whether bytes stand anywhere in the log."""
+        """Return whether bytes occur anywhere in the log."""
         return any(needle in batch.data for batch in self.batches)
 
     def transaction(self, wait_ms: int = 0) -> MemoryTransaction:  # noqa: ARG002 - the protocol's; nobody waits here
@@ -51,14 +51,14 @@ class MemoryLog:
 
 
 class MemoryTransaction:
-    """What was appended is kept when the context is left without an exception.
+    """Appended batches are kept if the context is left without an exception.
 
     Attributes:
-        position: The place behind the last batch, appended ones included.
+        position: The position after the last batch, appended ones included.
     """
 
     def __init__(self, log: MemoryLog) -> None:
-        """Begin behind the last batch."""
+        """Begin after the last batch."""
         self._log = log
         self._pending: list[RawBatch] = []
         self._keys: set[str] = set()
@@ -72,20 +72,20 @@ class MemoryTransaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        """Keep what was appended, or, behind an exception, nothing."""
+        """Keep the appended batches, or, after an exception, none."""
         if kind is None:
             self._log.batches += self._pending
             self._log.keys |= self._keys
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
-        """Yield what stood in the ledger before this transaction."""
+        """Yield the batches that the ledger had before this transaction."""
         return self._log.read(after)
 
     def look_up(self, wanted: Iterable[str]) -> None:
-        """Do nothing: every key is at hand."""
+        """Do nothing: every key is in memory."""
 
     def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
-        """Add a batch, or return None where its key has been here before."""
+        """Add a batch, or return None if the ledger has its key already."""
         if not drafts:
             raise BadInputError("batch", "has no event")
         plain = idempotency.normalize(key) if key is not None else None

@@ -1,4 +1,4 @@
-"""How a hook leaves slow work to a process of its own, which nothing that ends the session ends. Standard library."""
+"""How a hook starts a worker: a process for slow work that outlives the session. Standard library only."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import AnyProject
 
 SETTLED = "settled"
-"""File among the marks that says that a rater has nothing to do; where it is missing or old, somebody looks."""
+"""Marker that says that a rater has no pending work; if it is missing or old, the next session starts a worker."""
 SETTLED_S = 3_600
-# Not from the current folder, whose files anybody may have written.
+# -P: no module is imported from the current folder, whose files may be someone else's.
 _COMMAND = ("-P", "-m", "tallybook")
 
 
 def is_settled(project: AnyProject, rater: str) -> bool:
-    """Say whether it was found a short while ago that a rater has nothing to do."""
+    """Return whether a worker found a short while ago that a rater has no pending work."""
     path = os.path.join(project.ledger, MARKS, SETTLED)
     with suppress(OSError, TallybookError):
         fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
@@ -32,7 +32,7 @@ def is_settled(project: AnyProject, rater: str) -> bool:
 
 
 def unsettle(project: AnyProject) -> None:
-    """Note that something is owed."""
+    """Note that there is pending work."""
     with suppress(OSError):
         os.unlink(os.path.join(project.ledger, MARKS, SETTLED))
 

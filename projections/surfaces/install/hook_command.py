@@ -1,8 +1,8 @@
-"""The hook's command line: how ``init`` writes it, and how one is known again, whoever wrote it.
+"""The hook's command line: the one that ``init`` writes, and how every such line is recognised.
 
-It starts the interpreter itself, on a module whose name never changes (``tallybook.hook``). What follows is for when
-that is gone: a Python that was upgraded or moved, or settings that a team shares. Then the installed command is called
-by its name, and where there is none either nothing happens: a hook ends with 0 whatever becomes of it.
+It starts the interpreter directly, on a module whose name never changes (``tallybook.hook``). If that is gone, because
+Python was upgraded or moved, or a team shares the settings, the line runs the installed command by its name. If there
+is none either, nothing happens: a hook always ends with 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ COMMAND: Final = "tallybook"
 _NAMES: Final = frozenset({COMMAND, f"{COMMAND}.exe"})
 _OPTIONS: Final = ("-I", "-S", "-X", "utf8", "-c")
 _CODE: Final = "import sys; sys.path.append(sys.argv[1]); from tallybook.hook import main; main()"
-# The code of each version → the file that it starts, as a path in the folder that the line names.
+# The code that each version wrote → the file that it starts, as a path in the folder that the line names.
+# Settings keep such lines over upgrades, so rows are only added.
 STARTED: Final = {
     _CODE: "tallybook/hook.py",
     "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()": "hook_start.py",
@@ -39,11 +40,11 @@ class Call:
 
     Attributes:
         program: The installed command, by its name or path.
-        python: The interpreter that is tried first; empty where the line has none.
-        folder: Where that finds its module; empty likewise.
-        module: The module's file, as a path in that folder; empty likewise.
-        does_more: Whether the line is more than one command: somebody else's, which ours was put behind.
-        is_plain: Whether it is as ``init`` writes it, now or in an earlier version, and nobody added anything.
+        python: The interpreter that is tried first; empty if the line has none.
+        folder: The folder of its modules; empty as well then.
+        module: The module's file, as a path in that folder; empty as well then.
+        does_more: Whether the line runs other commands before ours.
+        is_plain: Whether it is exactly a line that ``init`` writes, in this or an earlier version.
     """
 
     program: str
@@ -55,7 +56,7 @@ class Call:
 
 
 def hook_command() -> str:
-    """Return the command line of the hook, the same after every upgrade that leaves the interpreter where it is."""
+    """Return the command line of the hook; an upgrade that keeps the interpreter does not change it."""
     named = f"{COMMAND} hook"
     if not shutil.which(COMMAND):
         for path in (Path(sys.argv[0]).absolute(), Path(sys.executable).with_name(COMMAND)):
@@ -70,19 +71,19 @@ def hook_command() -> str:
 
 
 def _installed_in() -> Path | None:
-    """Return the folder that holds the installed package, None in a clone, where only the installer's finder knows."""
+    """Return the folder that holds the installed package; None in a clone, which is found by an import hook."""
     package = Path(str(tallybook.__file__)).absolute().parent
     return package.parent if package.name == COMMAND and (package / "ledger").is_dir() else None
 
 
 def _is_direct(python: str, folder: Path) -> bool:
-    """Say whether an interpreter, and no program that was frozen with one, can be started on a folder of modules."""
+    """Return whether this is an interpreter, not a frozen program, that can import from a folder of modules."""
     known = PurePath(python).name.startswith("python") and (folder / STARTED[_CODE]).is_file()
     return known and python.isprintable() and str(folder).isprintable()
 
 
 def call_of(command: str) -> Call | None:
-    """Return how a command line calls our hook at its end, None where it does not."""
+    """Return how a command line calls our hook at its end, None if it does not."""
     words = _words(command)
     rest = words[:-2] if words[-2:] == [_ELSE, _NOTHING] else words
     if len(rest) <= 1 or rest[-1] != "hook" or PurePath(rest[-2]).name not in _NAMES:
@@ -101,7 +102,7 @@ def call_of(command: str) -> Call | None:
 
 
 def _last_command(words: list[str]) -> list[str]:
-    """Return what stands behind the last operator."""
+    """Return the words after the last operator."""
     return words[next((place for place in range(len(words), 0, -1) if _is_operator(words[place - 1])), 0) :]
 
 
@@ -120,7 +121,7 @@ def _words(command: str) -> list[str]:
 
 
 def remark(command: str) -> str:
-    """Return what a person should know of a command line that calls our hook, empty where it is as it should be."""
+    """Return a remark about a command line that calls our hook, empty if nothing is wrong with it."""
     call = call_of(command)
     if call is None:
         return ""
@@ -136,6 +137,6 @@ def remark(command: str) -> str:
 
 
 def is_there(program: str) -> bool:
-    """Say whether a shell finds a program; what only the agent's own variables lead to is believed."""
+    """Return whether a shell finds a program; a path with a variable, which only the agent may know, is believed."""
     path = os.path.expandvars(os.path.expanduser(program))  # noqa: PTH111 - as a shell does it: a home may be unknown
     return "$" in path or shutil.which(path) is not None
