@@ -27,7 +27,7 @@ from tallybook.ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.history import checkpoints, rebuildable_file
 from tallybook.projections.surfaces.workspace.project import Project
 from test_projections_laws import KNOWN
 
@@ -76,8 +76,9 @@ STORY: list[list[Any]] = [
 
 def make_long(patch: pytest.MonkeyPatch) -> None:
     """Let a stretch end behind every batch, and a ledger be long from its first."""
-    for name in ("APART_BYTES", "TIMES", "TAIL_BYTES"):
-        patch.setattr(checkpoints, name, 0)
+    patch.setattr(checkpoints, "TIMES", 0)
+    for name in ("APART_BYTES", "TAIL_BYTES"):
+        patch.setattr(rebuildable_file, name, 0)
 
 
 def opened(folder: Path) -> JsonlLog:

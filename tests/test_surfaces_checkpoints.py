@@ -28,7 +28,7 @@ from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.history import checkpoints, rebuildable_file
 from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
@@ -48,8 +48,9 @@ BATCHES = 45
 @pytest.fixture(autouse=True)
 def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a checkpoint be due behind every batch."""
-    for name in ("APART_BYTES", "TIMES", "TAIL_BYTES"):
-        monkeypatch.setattr(checkpoints, name, 0)
+    monkeypatch.setattr(checkpoints, "TIMES", 0)
+    for name in ("APART_BYTES", "TAIL_BYTES"):
+        monkeypatch.setattr(rebuildable_file, name, 0)
     monkeypatch.setattr(checkpoints, "_TAIL_PART", 1 << 40)
 
 
@@ -202,7 +203,7 @@ def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path)
 def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later version may make something else of the same events."""
     cold(log)
-    monkeypatch.setattr(checkpoints, "code_of", lambda *_: "another")
+    monkeypatch.setattr(rebuildable_file, "code_digest", lambda *_: "another")
     assert read(log, monkeypatch) > BATCHES
 
 
@@ -215,25 +216,15 @@ def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest
     ],
     ids=lambda one: getattr(one, "name", ""),
 )
-def test_all_code_that_a_state_comes_from_is_named(module: str, form: Form[Any]) -> None:
-    """Every module of ours that is loaded along with the fold stands in the list, but those that only read bytes."""
-    probe = f"import sys, tallybook.ledger.encoding.codec, {module}; print(*sys.modules)"
+def test_the_digest_of_the_code_covers_every_module_of_a_fold(module: str, form: Form[Any]) -> None:
+    """Every module of Tallybook that is loaded along with a fold is in the digest that its checkpoints are bound to."""
+    # A package is only a folder with a docstring.
+    named = "*(name for name, one in sys.modules.items() if not hasattr(one, '__path__'))"
+    probe = f"import sys, tallybook.ledger.encoding.codec, tallybook.projections.undo, {module}; print({named})"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
-    bytes_alone = {
-        "tallybook.ledger.errors",
-        "tallybook.ledger.fast_stdlib",
-        "tallybook.ledger.line",
-        "tallybook.ledger.encoding.strict_json",
-    }
-    packages = {"ledger", "tallybook.ledger.kinds", "projections", "tallybook.projections.surfaces"}
-    shown = {
-        "tallybook.projections.event_rows",
-        "tallybook.projections.playbook.render",
-        "tallybook.projections.playbook.inject",
-    }
-    others = {"tallybook.ledger.kinds.reflection", "tallybook.ledger.kinds.scores"}
-    ours = {name for name in loaded if name.startswith(("ledger", "projections"))}
-    assert set() == ours - packages - bytes_alone - shown - others - {*checkpoints.SOURCES, *form.sources}
+    ours = {name for name in loaded if name.startswith("tallybook.")}
+    assert module in ours
+    assert set() == ours - rebuildable_file.modules_of(*checkpoints.modules_of(form)).keys()
 
 
 # Other views
@@ -306,14 +297,14 @@ def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
 
 def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: JsonlLog) -> None:
     """It holds the text, which was searched for in every file meanwhile."""
-    keeper = checkpoints.keeper_of(log, PLAYBOOK_FORM)
-    assert keeper is not None
-    view = attrs.evolve(PLAYBOOK, start=keeper.begin)
-    fold_history(view, lambda: keeper.passing(list(decode(log.read()))))
+    checkpointer = checkpoints.checkpointer_of(log, PLAYBOOK_FORM)
+    assert checkpointer is not None
+    view = attrs.evolve(PLAYBOOK, start=checkpointer.begin)
+    fold_history(view, lambda: checkpointer.watch(list(decode(log.read()))))
     shutil.rmtree(caches_of(log.folder), ignore_errors=True)
     redact.redact(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
-    keeper.keep(checkpoints.LATEST)
-    assert keeper.barred
+    checkpointer.store(checkpoints.LATEST)
+    assert checkpointer.stopped
     assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
 
 
@@ -334,7 +325,7 @@ def test_a_held_lock_is_not_waited_for(log: JsonlLog) -> None:
     """Another process that stores at this moment is left to it."""
     cold(log)
     shutil.rmtree(caches_of(log.folder) / "playbook")
-    with (caches_of(log.folder) / checkpoints.LOCK).open("rb+") as held:
+    with (caches_of(log.folder) / rebuildable_file.LOCK).open("rb+") as held:
         assert disk.try_lock(held.fileno())
         assert wholly(log) == shown(checkpoints.playbook(log))
     assert {} == kept(log)

@@ -36,7 +36,7 @@ from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.explanation import explain
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import checkpoints, index
+from tallybook.projections.surfaces.history import index, rebuildable_file
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 from tallybook.projections.undo import fold_history
@@ -80,7 +80,7 @@ def check(log: JsonlLog, names: Sequence[str] = NAMES) -> None:
 def test_a_story_is_the_one_of_all_of_history(tmp_path: Path, stretches: list[list[Any]], apart: int, cut: int) -> None:
     """At every moment, undone and merged and redacted and odd as it may be, and as the ledger grows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "APART_BYTES", apart)
+        patch.setattr(rebuildable_file, "APART_BYTES", apart)
         log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
         for some in ([LEARNED, *stretches[:cut]], stretches[cut:]):
             grow(log, some)
@@ -104,10 +104,10 @@ def files(log: JsonlLog) -> list[Path]:
 
 def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
     """Return the last events of the batches of which a story is told."""
-    found = index.register_of(log)
+    found = index.index_of(log)
     assert found is not None
     monkeypatch.setattr(log, "read", None)
-    return [batch.last for batch in found.speaking_of({name})]
+    return [batch.last for batch in found.about({name})]
 
 
 def test_a_story_takes_what_names_the_entry(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +117,9 @@ def test_a_story_takes_what_names_the_entry(log: JsonlLog, monkeypatch: pytest.M
 
 def test_what_is_due_is_followed_to_the_update_that_drops_it(log: JsonlLog) -> None:
     """Ratings without an update are followed by what lies between, and by the update of somebody else."""
-    found = index.register_of(log)
+    found = index.index_of(log)
     assert found is not None
-    assert [5, 10, 11, 13, 15] == [batch.last for batch in found.speaking_of({"kpt_002"})]
+    assert [5, 10, 11, 13, 15] == [batch.last for batch in found.about({"kpt_002"})]
     assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]
 
 
@@ -202,7 +202,7 @@ def test_that_of_other_code_is_not_taken_in(log: JsonlLog, monkeypatch: pytest.M
     """A later version may find other things in the same events."""
     check(log)
     data = [path.read_bytes() for path in files(log)]
-    monkeypatch.setattr(checkpoints, "code_of", lambda *_: "another")
+    monkeypatch.setattr(rebuildable_file, "code_digest", lambda *_: "another")
     check(log)
     assert data != [path.read_bytes() for path in files(log)]
 

@@ -20,8 +20,8 @@ from tallybook.ledger.reading.random_access import read_batches_at
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.surfaces.cli import bisect
-from tallybook.projections.surfaces.history import checkpoints, moments
 from tallybook.projections.surfaces.history import index as register
+from tallybook.projections.surfaces.history import moments, rebuildable_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
 def from_everything(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
     """Return the same from all that was recorded: a ledger is not long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "TAIL_BYTES", 1 << 30)
+        patch.setattr(rebuildable_file, "TAIL_BYTES", 1 << 30)
         return moments_of(log, whens)
 
 
@@ -81,7 +81,7 @@ def test_a_moment_is_the_one_of_all_of_history(tmp_path: Path, hours: list[int],
     whens = [clock.moment(1_700_000_000_000_000 + 1_800_000_000 * half).at for half in range(-60, 61, 3)]
     whens += [f"session:{one}" for one in SESSIONS]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(checkpoints, "APART_BYTES", apart)
+        patch.setattr(rebuildable_file, "APART_BYTES", apart)
         expected = from_everything(log, whens)
         assert [expected, expected] == [moments_of(log, whens) for _ in range(2)]
     log.close()
@@ -117,7 +117,7 @@ def test_a_condition_turns_where_all_of_history_turns_it(
 def test_a_moment_reads_what_can_decide(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a ledger that is told of in whole stretches nothing is read by a time, and by a session its own batches."""
     times = [batch.at for batch in decode(log.read())]
-    assert register.register_of(log) is not None
+    assert register.index_of(log) is not None
     seen: list[int] = []
 
     def noted(path: Path, offsets: Any) -> Any:

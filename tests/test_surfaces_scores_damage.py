@@ -27,22 +27,26 @@ if TYPE_CHECKING:
 
 PLACES = st.floats(0, 1, exclude_max=True)
 CHANGES = (
-    "DELETE FROM sessions WHERE no = 1",
-    "UPDATE sessions SET day = 20200101",
-    "UPDATE sessions SET data = (SELECT data FROM sessions ORDER BY no DESC LIMIT 1)",
+    "DELETE FROM sessions WHERE id = x'73657373696f6e2d33'",
+    "DELETE FROM sessions",
+    "UPDATE sessions SET at = '2020-01-01T00:00:00.000000Z'",
+    "UPDATE sessions SET at = x'80'",
+    "UPDATE sessions SET data = (SELECT data FROM sessions ORDER BY id DESC LIMIT 1)",
     "UPDATE sessions SET data = 7",
-    "DELETE FROM pieces",
-    "UPDATE pieces SET data = zeroblob(16)",
-    "DELETE FROM periods WHERE kind = 0",
-    "UPDATE periods SET data = 'text'",
-    "INSERT INTO periods VALUES (0, x'31', x'5b302c7b7d5d')",
-    "INSERT INTO periods VALUES (7, x'31', x'32')",
-    "DELETE FROM parts WHERE name = 'state'",
-    "DELETE FROM parts WHERE name = 'sums'",
-    "UPDATE parts SET data = replace(data, '\"rewrites\":0', '\"rewrites\":1')",
+    "UPDATE sessions SET next = x''",
+    "UPDATE sessions SET next = x'ff' WHERE id = x''",
+    "UPDATE sessions SET sum = 16",
+    "UPDATE sessions SET id = CAST(id AS TEXT)",
+    "INSERT INTO sessions SELECT x'31', next, at, data, sum FROM sessions ORDER BY id DESC LIMIT 1",
+    "DELETE FROM state",
+    "UPDATE state SET data = CAST(data AS TEXT)",
+    "UPDATE state SET data = 'text'",
+    "UPDATE state SET sum = 0",
+    "UPDATE state SET data = CAST(replace(data, '\"rewrites\":0', '\"rewrites\":1') AS BLOB)",
     "CREATE TABLE more (one)",
-    "CREATE TRIGGER busy AFTER INSERT ON sessions BEGIN DELETE FROM pieces; END",
-    "DROP TABLE periods",
+    "CREATE TRIGGER busy AFTER INSERT ON sessions BEGIN DELETE FROM state; END",
+    "DROP TABLE state",
+    "DROP INDEX by_time",
 )
 
 
@@ -213,6 +217,6 @@ def test_a_schema_that_is_no_text_shows_nowhere(template: Project, tmp_path: Pat
     """What sqlite3 cannot even complain of is found out like any other damage."""
 
     def spoil(path: Path) -> None:
-        path.write_bytes(path.read_bytes().replace(b"CREATE TABLE parts", b"CREATE \x80ABLE parts"))
+        path.write_bytes(path.read_bytes().replace(b"CREATE TABLE state", b"CREATE \x80ABLE state"))
 
     assert_nothing_shows(harmed(template, tmp_path, lambda path, _: spoil(path), None))

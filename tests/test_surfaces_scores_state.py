@@ -36,7 +36,7 @@ from tallybook.projections.scores.configuration.parser import overlaid, read_con
 from tallybook.projections.scores.session_inputs import Session
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.cache import periods, store
+from tallybook.projections.surfaces.scores.cache import store
 from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.undo import fold_history
@@ -135,9 +135,8 @@ STEPS = st.lists(SAYINGS | SAYINGS | ASKS | ASKS | LOSSES, max_size=20)
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let sessions and periods leave memory as soon as there are a few."""
+    """Let sessions leave memory as soon as there are a few."""
     monkeypatch.setattr(view, "FRESH", 2)
-    monkeypatch.setattr(periods, "OPEN", 1)
 
 
 @pytest.mark.usefixtures("small")
@@ -215,7 +214,7 @@ def test_a_cache_that_nobody_can_write_answers_all_the_same(project_: Project, m
     """Where the lock cannot be taken the cache is read, what is new is folded behind it, and nothing is written."""
     say(project_, "s1", [SessionEnded("1.0")])
     before = cache_of(project_).read_bytes()
-    with store.writing(caches_of(project_.ledger)):
+    with store.lock(caches_of(project_.ledger)):
         heard = counting(monkeypatch)
         state = state_of(project_, CONFIG)
         assert [4] == heard
@@ -263,16 +262,6 @@ def test_a_moment_never_shows_what_came_behind_it(project_: Project) -> None:
     state_of(project_, CONFIG)
     assert told(folded(project_, until=3)) == told(state_of(project_, CONFIG, "3"))
     assert {"s1", "s2"} == {one.id for one in state_of(project_, CONFIG, "3").sessions.latest()}
-
-
-def test_sessions_whose_ids_fall_together_stay_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An index in which every id has the same hash finds each session, and changes each alone."""
-    monkeypatch.setattr("tallybook.projections.surfaces.scores.cache.sessions._hash", lambda _: 7)
-    project = project_in(tmp_path)
-    for number, session in enumerate(("s1", "s2", "s3", "s1")):
-        say(project, session, [MetricsRecorded("ac02", Numbers({"completed": number, "total": 10}), "")])
-        state_of(project, CONFIG)
-    assert told(folded(project)) == told(state_of(project, CONFIG))
 
 
 @pytest.mark.parametrize("text", ["s1", "\udcff", "x" * 100_000, ""])

@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.cli.whatif import TEXT_CHARS
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, local_minute, note, say
 from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.history.index import register_of
+from tallybook.projections.surfaces.history.index import index_of
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
@@ -50,11 +50,11 @@ def _search(project: Project, condition: Condition, stretch: tuple[int, int | No
     """Search in what speaks of the entries of a condition, where that is known, or in all of history."""
     log = open_log(project)
     # Whoever counts entries asks for all of them.
-    found = register_of(log) if all(term.name is not None for term in condition.terms) else None
+    found = index_of(log) if all(term.name is not None for term in condition.terms) else None
     if found is not None:
         # What is not as it was is told by whoever reads everything.
         with suppress(DamagedLedgerError):
-            return search(condition, lambda: found.speaking_of(condition.names), stretch, last=last)
+            return search(condition, lambda: found.about(condition.names), stretch, last=last)
     return search(condition, lambda: decode(log.read()), stretch, last=last)
 
 

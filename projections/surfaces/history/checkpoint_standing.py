@@ -104,7 +104,7 @@ STANDING_FORM: Final[Form[EntryStatuses]] = Form(
     _packed,
     _unpacked,
     lambda state: state.book,
-    ("tallybook.projections.entry_history.status", "tallybook.projections.surfaces.history.checkpoint_standing"),
+    ("tallybook.projections.surfaces.history.checkpoint_standing",),
     # With the events it is large, and seldom asked of the past.
     spacing=8,
 )

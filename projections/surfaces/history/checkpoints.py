@@ -1,29 +1,25 @@
-"""Checkpoints, in a folder of the ledger's cache for each view, and how a fold goes on from the nearest that fits.
+"""Checkpoints: saved states of a view, from which a fold goes on instead of reading all of history.
 
-Each is a state behind a batch, bound to that batch by its sequence number and chain value: ``latest`` near the end of
-the ledger, the others along the way, for time travel. What is missing, stale, foreign or damaged costs time and
-changes no answer; only that what lies before a checkpoint is not read again, so damage there is ``verify``'s to find.
+Each view has a folder of rebuildable files. ``latest`` is near the end of the ledger, the others are named after event
+numbers and serve time travel. A checkpoint is the state after one batch and is bound to it by its event number and
+chain value: that batch is read again before the state is used.
 """
 
 from __future__ import annotations
 
-from functools import cache
 import json
-import os
-from pathlib import Path
-import sys
-from typing import TYPE_CHECKING, Any, Final, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import attrs
 
-from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import DamagedLedgerError, TallybookError
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps
 from tallybook.ledger.line import START, Position
-from tallybook.ledger.storage import caches, disk, redaction
 from tallybook.projections.fold import State, fold
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
+from tallybook.projections.surfaces.history import rebuildable_file as files
+from tallybook.projections.surfaces.history.rebuildable_file import FileKind, Reading
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
@@ -38,330 +34,230 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound=State)
 
 LATEST: Final = "latest"
-LOCK: Final = "checkpoints.lock"
-APART_BYTES: Final = 2 * 1024 * 1024
-"""Of the ledger, at least, between two checkpoints on the way: a few hundredths of a second of folding."""
 TIMES: Final = 8
-"""So many times its own size lies between a checkpoint and the one before it, so all of them stay a small part."""
-TAIL_BYTES: Final = 64 * 1024
-"""Behind ``latest``, at least, before it is written anew: a millisecond or two of folding."""
+"""The distance between two checkpoints, in their own size: so all of them stay a small part of the ledger."""
 _TAIL_PART: Final = 8
-_SUM_CHARS: Final = 32
-FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
-SOURCES: Final = (
+"""``latest`` is written anew when the ledger has grown by this part of its size: writing it takes time, too."""
+_MODULES: Final = (
     "tallybook.ledger.encoding.codec",
-    "tallybook.ledger.encoding.event_json",
-    "tallybook.ledger.events",
-    "tallybook.ledger.batches",
-    "tallybook.ledger.encoding.header",
-    "tallybook.ledger.kinds.agent",
-    "tallybook.ledger.kinds.curation",
-    "tallybook.ledger.kinds.fields",
-    "tallybook.ledger.kinds.limits",
-    "tallybook.ledger.kinds.log",
-    "tallybook.ledger.kinds.playbook",
-    "tallybook.ledger.names",
-    "tallybook.ledger.records",
     "tallybook.projections.playbook.checkpoint",
-    "tallybook.projections.fold",
-    "tallybook.projections.playbook.view",
-    "tallybook.projections.playbook.entry_state",
-    "tallybook.projections.playbook.prune",
     "tallybook.projections.undo",
 )
-"""Modules that decide what a history comes to: what they came to before they were changed is not taken in."""
-
-
-@cache
-def code_of(*sources: str) -> str:
-    """Return what names the code that folds, these modules included."""
-    hasher = sha256()
-    for name in (*SOURCES, *sources):
-        hasher.update(Path(str(sys.modules[name].__file__)).read_bytes())
-    return hasher.hexdigest()[:_SUM_CHARS]
+"""What decides the state of a playbook, with the modules that these import."""
 
 
 class Checkpoint(NamedTuple):
-    """A state, and what it is bound to.
+    """A saved state and the position that it is bound to.
 
     Attributes:
-        before: The place before the batch folded last, which is read again: it proves that this is the ledger.
-        seen: Sequence number at which the ledger ended when its texts were read: a redaction behind it is not in it.
-        kept: Offset behind the last checkpoint on the way.
-        bytes: How large it is.
-        state: What was folded, but for that batch.
+        before: The position before the last batch in it. That batch is read again, which proves the ledger is the same.
+        head: Event number at which the ledger ended when it was read: a redaction after it is not in the state.
+        previous: Offset of the ledger at the checkpoint before it.
+        size: Its size in bytes.
+        state: The state, without that batch.
     """
 
     before: Position
-    seen: int
-    kept: int
-    bytes: int
+    head: int
+    previous: int
+    size: int
     state: Any
+
+
+def modules_of(form: Form[Any]) -> tuple[str, ...]:
+    """Return the modules that decide the state of a view; those that they import count as well."""
+    return (*_MODULES, *form.sources)
+
+
+def _files(form: Form[Any]) -> FileKind:
+    return FileKind(form.name, modules_of(form))
 
 
 @attrs.define
-class Keeper:
-    """One reading of a ledger, which stores on the way what it has come to.
+class Checkpointer:
+    """One fold of a ledger, which stores checkpoints on the way.
 
     Attributes:
-        form: How the view that is folded is kept.
-        log: The ledger.
-        seen: What was acknowledged when the reading began.
-        barred: Whether nothing may be stored: a redaction is not finished, or the disk refuses.
-        state: What is being folded.
-        before: The place before the batch folded last, or the batch that ends there.
-        voided: The last undoing that this telling of history knows from the beginning: behind a later one it is told
-            anew.
-        kept: Offset behind the last checkpoint on the way.
-        due: Offset from which on the next one is stored.
+        form: The view, and how its state is saved.
+        reading: The reading of the ledger.
+        state: The state that is being folded.
+        stopped: Whether nothing more may be stored: a redaction is unfinished, or the disk refuses.
+        before: The position before the batch folded last, or the batch that ends there.
+        voided: The last undoing that this fold knows from its beginning: after a later one history is folded anew.
+        previous: Offset of the ledger at the last checkpoint.
+        due: Offset of the ledger at which the next one is stored.
     """
 
     form: Form[Any]
-    log: JsonlLog
-    seen: Position
-    barred: bool
+    reading: Reading
     state: Any
+    stopped: bool
     before: Position | Batch = START
     voided: int = 0
-    kept: int = 0
-    due: int = APART_BYTES
+    previous: int = 0
+    due: int = files.APART_BYTES
 
     @property
     def book(self) -> Playbook:
-        """Return the playbook in what is being folded."""
+        """Return the playbook in the state."""
         return self.form.book(self.state)
 
     def begin(self) -> Any:
-        """Return the state before the first event; once more where history is told a second time."""
+        """Return the state before the first event. Called again where history is folded a second time."""
         self.voided, self.state = self.book.last_undo, self.form.view.start()
-        self.before, self.kept, self.due = START, 0, self.apart(0)
+        self.before, self.previous, self.due = START, 0, self._distance(0)
         return self.state
 
-    def go_on(self, found: Checkpoint) -> Any:
-        """Return the state of a checkpoint, to be folded on."""
-        self.state = found.state
+    def resume(self, checkpoint: Checkpoint) -> Any:
+        """Return the state of a checkpoint, to be folded further."""
+        self.state = checkpoint.state
         self.voided = self.book.last_undo
-        self.before, self.kept = found.before, found.kept
-        self.due = found.kept + self.apart(found.bytes)
+        self.before, self.previous = checkpoint.before, checkpoint.previous
+        self.due = checkpoint.previous + self._distance(checkpoint.size)
         return self.state
 
-    def apart(self, size: int) -> int:
-        """Return how far a checkpoint of so many bytes lies behind the one before it, in bytes of the ledger."""
-        return self.form.spacing * max(APART_BYTES, TIMES * size)
+    def _distance(self, size: int) -> int:
+        """Return how many bytes of the ledger lie between a checkpoint of some size and the one before it."""
+        return self.form.spacing * max(files.APART_BYTES, TIMES * size)
 
-    def passing(self, batches: Iterable[Batch], last: Batch | None = None) -> Iterator[Batch]:
-        """Pass batches on behind the last one folded; whoever asks for the next has folded the one before."""
+    def watch(self, batches: Iterable[Batch], last: Batch | None = None) -> Iterator[Batch]:
+        """Yield batches and store checkpoints: when the next batch is asked for, the one before it is folded."""
         for batch in batches:
             if last is not None:
-                # Of each batch no more is asked than where it begins: this lies in the way of every fold.
+                # Every fold runs through here, so only the offset of a batch is looked at.
                 if batch.begin >= self.due:
-                    self.keep(str(last.last))
+                    self.store(str(last.last))
                 self.before = last
             yield batch
             last = batch
 
-    def keep(self, name: str) -> None:
-        """Store the state as it is, unless no reader could go on from it."""
+    def store(self, name: str) -> None:
+        """Store the state under a name, unless no reader could go on from it."""
         state, before = self.state, self.before
-        if self.barred or self.book.last_undo != self.voided:
+        # An undoing that this fold did not know at its beginning leaves undone events in the state.
+        if self.stopped or self.book.last_undo != self.voided:
             return
         try:
-            place = before if isinstance(before, Position) else Position(before.last, before.chain, before.end)
-            kept = self.kept if name == LATEST else state.end
-            code, told = code_of(*self.form.sources), self.form.pack(state)
-            data = dumps([code, tuple(place), self.seen.seq, kept, told]).encode()
-            apart = self.apart(len(data))
-            if name == LATEST or kept - self.kept >= apart:
-                self.barred = not put(self.log, self.seen, state.seq, (self.form.name, name), data)
-                self.kept = kept
-            self.due = self.kept + apart
-        except FAULTS:
-            self.barred = True
+            position = before if isinstance(before, Position) else Position(before.last, before.chain, before.end)
+            previous = self.previous if name == LATEST else state.end
+            body = dumps(self.form.pack(state)).encode()
+            distance = self._distance(len(body))
+            if name == LATEST or previous - self.previous >= distance:
+                own = _files(self.form)
+                content = own.encode([position, self.reading.head.seq, previous], body)
+                self.stopped = not own.write(self.reading, state.seq, name, content)
+                self.previous = previous
+            self.due = self.previous + distance
+        except files.FAULTS:
+            self.stopped = True
 
 
-def put(log: JsonlLog, seen: Position, seq: int, place: tuple[str, str], data: bytes) -> bool:
-    """Write what was made of a ledger into its cache, unless others do so now or it is of what nobody acknowledged yet.
-
-    Nor is it written where a text in it may be one that a redaction takes out of every file meanwhile: a redaction
-    waits for this lock before it searches the files, and is known from before then on.
-
-    Args:
-        log: The ledger.
-        seen: What was acknowledged when the reading began.
-        seq: Sequence number of the last event that it was made of.
-        place: Its folder in the cache, and its file there.
-        data: What it says; its digest is put before it.
-
-    Returns:
-        False where nothing that this reading came to may be stored any more.
-
-    Raises:
-        OSError, TallybookError: The disk refuses.
-    """
-    found = caches.find_folder(log.folder)
-    if found is None:
-        return False
-    cache, (folder, name) = Path(found), place
-    caches.make_folder(cache, log.folder)
-    disk.make_folder(cache / folder, durable=False)
-    fd = disk.open_file(cache / LOCK, write=True, create=True)
-    try:
-        if not disk.try_lock(fd) or log.head().seq < seq:
-            return True
-        if redaction.read_pending(log.folder) is not None or _last_redaction(log, seen) > 0:
-            return False
-        disk.replace_cache_file(cache / folder / name, sha256(data).hexdigest()[:_SUM_CHARS].encode() + data)
-        return True
-    finally:
-        os.close(fd)
-
-
-def got(log: JsonlLog, folder: str, name: str) -> bytes | None:
-    """Return what was put into a file of the cache, None where it is not as it was put there."""
-    cache = caches.find_folder(log.folder)
-    if cache is None:
-        return None
-    try:
-        data = disk.read_file(Path(cache, folder, name))
-    except (OSError, TallybookError):
-        return None
-    told = data[_SUM_CHARS:]
-    return told if sha256(told).hexdigest()[:_SUM_CHARS].encode() == data[:_SUM_CHARS] else None
-
-
-def keeper_of(log: Log, form: Form[Any]) -> Keeper | None:
-    """Return what reads a ledger from now on, None where nothing can be kept of it."""
-    if not is_kept_of(log):
-        return None
-    # What was said before this is read is done or owed; what is owed is looked for behind it.
-    seen = log.head()
-    return (
-        None
-        if seen == START
-        else Keeper(form, log, seen, redaction.read_pending(log.folder) is not None, form.view.start())
-    )
-
-
-def is_kept_of(log: Log) -> TypeGuard[JsonlLog]:
-    """Say whether a ledger is one of which something is kept: longer than what is read again in any case."""
-    try:
-        if not isinstance(log, JsonlLog) or log.path.stat().st_size <= TAIL_BYTES:
-            return False
-        return caches.find_folder(log.folder) is not None
-    except OSError:
-        return False
-
-
-def _last_redaction(log: JsonlLog, after: Position) -> int:
-    """Return the last event behind a place that says that something was redacted, 0 without one."""
-    return max((batch.last for batch in log.read(after) if redaction.redacted_ids(batch)), default=0)
+def checkpointer_of(log: Log, form: Form[Any]) -> Checkpointer | None:
+    """Return what folds a ledger from now on, None where no checkpoints are stored of it."""
+    reading = Reading.of(log)
+    return None if reading is None else Checkpointer(form, reading, form.view.start(), reading.is_redacting)
 
 
 # Reading
 
 
 def playbook(log: Log, until: int | None = None, *, whole: bool = False) -> Playbook:
-    """Return the playbook at the end of a ledger, or at an earlier moment, as ``folded``."""
+    """Return the playbook at the end of a ledger or as of a moment, as ``folded``."""
     return folded(PLAYBOOK_FORM, log, until, whole=whole)
 
 
 def folded(form: Form[S], log: Log, until: int | None = None, *, whole: bool = False) -> S:
-    """Return the state of a view at the end of a ledger, or at an earlier moment, from the nearest checkpoint on.
+    """Return the state of a view at the end of a ledger or as of a moment, from the nearest checkpoint on.
 
     Args:
-        form: How the view to fold into is kept.
+        form: The view, and how its state is saved.
         log: The ledger.
         until: The moment, as for ``fold``; None for the end.
-        whole: Whether history is folded from the first event on whatever a cache says; what that comes to is kept.
+        whole: Whether to fold from the first event on and use no checkpoint; new ones are stored all the same.
 
     Raises:
         TallybookError: The ledger is damaged or cannot be read.
     """
-    keeper = keeper_of(log, form)
+    checkpointer = checkpointer_of(log, form)
     state: S | None = None
-    if keeper is not None and not (whole or keeper.barred):
-        state = _resumed(keeper, until)
-    return _cold(form.view, log, keeper, until) if state is None else state
+    if checkpointer is not None and not (whole or checkpointer.stopped):
+        state = _resume(checkpointer, until)
+    return _fold_all(form.view, log, checkpointer, until) if state is None else state
 
 
-def _resumed(keeper: Keeper, until: int | None) -> Any:
-    """Return a state folded on from a checkpoint, None where there is none to go on from."""
-    found = _load(keeper, LATEST)
+def _resume(checkpointer: Checkpointer, until: int | None) -> Any:
+    """Return a state folded from a checkpoint on, None where none can be used."""
+    latest = _load(checkpointer, LATEST)
     if until is None:
-        return None if found is None else _caught_up(keeper, found)
-    if found is None:
-        # The first question of this ledger: the end is folded as well, so that the next ones find their places.
-        _cold(keeper.form.view, keeper.log, keeper)
-        found = _load(keeper, LATEST)
-    if found is None or (redacted := _redacted(keeper, found)) is None:
+        return None if latest is None else _catch_up(checkpointer, latest)
+    log = checkpointer.reading.log
+    if latest is None:
+        # The first question about this ledger: the end is folded as well, so that later ones find checkpoints.
+        _fold_all(checkpointer.form.view, log, checkpointer)
+        latest = _load(checkpointer, LATEST)
+    if latest is None:
         return None
-    for name in _names(keeper, until):
-        one = found if name == LATEST else _load(keeper, name)
-        if one is not None and redacted <= one.seen and one.state.seq <= until:
-            state = _caught_up(keeper, one, until)
+    try:
+        redacted = max(checkpointer.form.book(latest.state).last_redaction, files.last_redaction(log, latest.before))
+    except DamagedLedgerError:
+        return None
+    for name in _names(checkpointer, until):
+        checkpoint = latest if name == LATEST else _load(checkpointer, name)
+        if checkpoint is not None and redacted <= checkpoint.head and checkpoint.state.seq <= until:
+            state = _catch_up(checkpointer, checkpoint, until)
             if state is not None:
                 return state
     return None
 
 
-def _names(keeper: Keeper, until: int) -> list[str]:
-    """Return the checkpoints up to a moment, the nearest first; ``latest`` may lie behind it."""
-    try:
-        cache = caches.find_folder(keeper.log.folder)
-        found = [path.name for path in Path(cache, keeper.form.name).iterdir()] if cache is not None else []
-    except OSError:
-        found = []
-    seqs = sorted((int(name) for name in found if name.isdigit() and int(name) <= until), reverse=True)
+def _names(checkpointer: Checkpointer, until: int) -> list[str]:
+    """Return the checkpoints up to a moment, the nearest first; ``latest`` may lie after it."""
+    names = _files(checkpointer.form).names(checkpointer.reading.log)
+    seqs = sorted((int(name) for name in names if name.isdigit() and int(name) <= until), reverse=True)
     return [LATEST, *map(str, seqs)]
 
 
-def _redacted(keeper: Keeper, latest: Checkpoint) -> int | None:
-    """Return the last event that says that something was redacted, 0 without one; None where nobody knows."""
+def _catch_up(checkpointer: Checkpointer, checkpoint: Checkpoint, until: int | None = None) -> Any:
+    """Return the state of a checkpoint folded further; None where this ledger does not go on from it."""
+    state = checkpointer.resume(checkpoint)
+    position, rewrites = (state.seq, state.chain), checkpointer.book.rewrites
     try:
-        return max(keeper.form.book(latest.state).last_redaction, _last_redaction(keeper.log, latest.before))
-    except DamagedLedgerError:
-        return None
-
-
-def _caught_up(keeper: Keeper, found: Checkpoint, until: int | None = None) -> Any:
-    """Return what a checkpoint comes to further on; None where this ledger does not go on from it."""
-    state = keeper.go_on(found)
-    place, rewrites, begin = (state.seq, state.chain), keeper.book.rewrites, found.before.offset
-    try:
-        batches = decode(keeper.log.read(found.before))
+        batches = decode(checkpointer.reading.log.read(checkpoint.before))
         first = next(batches, None)
-        if first is None or (first.last, first.chain) != place:
+        if first is None or (first.last, first.chain) != position:
             return None
         state.latest_batch = first
-        fold(keeper.form.view, keeper.passing(batches, first), state, until)
+        fold(checkpointer.form.view, checkpointer.watch(batches, first), state, until)
     except DamagedLedgerError:
-        # Whether it is damage, or the place lies in what was sealed since, is seen from the beginning.
+        # The ledger is damaged, or the position lies in a part that was sealed since. A fold from the first event says.
         return None
-    if keeper.book.rewrites != rewrites:
+    if checkpointer.book.rewrites != rewrites:
         return None
-    if until is None and state.end - begin > max(TAIL_BYTES, found.bytes // _TAIL_PART):
-        keeper.keep(LATEST)
+    if until is None and state.end - checkpoint.before.offset > max(files.TAIL_BYTES, checkpoint.size // _TAIL_PART):
+        checkpointer.store(LATEST)
     return state
 
 
-def _cold(view: View[S], log: Log, keeper: Keeper | None, until: int | None = None) -> S:
-    """Return the state folded from the first event on, and keep what that comes to on the way."""
-    if keeper is None:
+def _fold_all(view: View[S], log: Log, checkpointer: Checkpointer | None, until: int | None = None) -> S:
+    """Return the state folded from the first event on, and store checkpoints on the way."""
+    if checkpointer is None:
         return fold_history(view, lambda: decode(log.read()), until)
-    keeper.state = view.start()
-    state = fold_history(attrs.evolve(view, start=keeper.begin), lambda: keeper.passing(decode(log.read())), until)
+    checkpointer.state = view.start()
+    watched = attrs.evolve(view, start=checkpointer.begin)
+    state = fold_history(watched, lambda: checkpointer.watch(decode(log.read())), until)
     if until is None:
-        keeper.keep(LATEST)
+        checkpointer.store(LATEST)
     return state
 
 
-def _load(keeper: Keeper, name: str) -> Checkpoint | None:
-    """Return a checkpoint that is whole and of this code, None where there is none."""
+def _load(checkpointer: Checkpointer, name: str) -> Checkpoint | None:
+    """Return a checkpoint, None where there is none that can be used."""
+    content = _files(checkpointer.form).read(checkpointer.reading.log, name)
+    if content is None:
+        return None
     try:
-        told = got(keeper.log, keeper.form.name, name)
-        code, before, seen, kept, state = json.loads(told or b"[]")
-        if code != code_of(*keeper.form.sources):
-            return None
-        return Checkpoint(Position(*before), seen, kept, len(told or b""), keeper.form.unpack(state))
-    except FAULTS:
+        (before, head, previous), body = content
+        state = checkpointer.form.unpack(json.loads(body))
+        return Checkpoint(Position(*before), head, previous, len(body), state)
+    except files.FAULTS:
         return None

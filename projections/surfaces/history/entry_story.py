@@ -12,7 +12,7 @@ from tallybook.projections.entry_history.lineage import entry_rows, find_by_word
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.surfaces.history import checkpoints, moments
 from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
-from tallybook.projections.surfaces.history.index import register_of
+from tallybook.projections.surfaces.history.index import index_of
 from tallybook.projections.surfaces.history.reading import batches, open_log
 from tallybook.projections.undo import fold_history
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.audit import Story
     from tallybook.projections.entry_history.status import EntryStatuses
-    from tallybook.projections.surfaces.history.index import Register
+    from tallybook.projections.surfaces.history.index import Index
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -51,9 +51,9 @@ def story_of(
         SeveralPointsError: The words fit several.
     """
     moment = moments.meant(project, when)
-    state, register = _standing_at(project, moment)
+    state, index = _standing_at(project, moment)
     history = moment.history if moment is not None else lambda: batches(project)
-    tell = _teller(history, words, register)
+    tell = _teller(history, words, index)
     story = tell(state.seq)
     if not (story.trail or story.ignored):
         matching_name = find_name(words, state.book.used)
@@ -61,28 +61,28 @@ def story_of(
         if len(names) > 1:
             raise SeveralPointsError(words, entry_rows(state, names))
         if names:
-            tell = _teller(history, names[0], register)
+            tell = _teller(history, names[0], index)
             story = tell(state.seq)
     return story, state, tell
 
 
-def _standing_at(project: Project, moment: Moment | None) -> tuple[EntryStatuses, Register | None]:
-    """Return how every name stood at a moment, and the register of that history where there is one."""
+def _standing_at(project: Project, moment: Moment | None) -> tuple[EntryStatuses, Index | None]:
+    """Return the status of every name as of a moment, and the index of that history where there is one."""
     if moment is not None and moment.commit:
         return fold_history(STATUS_VIEW, moment.history, moment.seq), None
     log = open_log(project)
-    return checkpoints.folded(STANDING_FORM, log, None if moment is None else moment.seq), register_of(log)
+    return checkpoints.folded(STANDING_FORM, log, None if moment is None else moment.seq), index_of(log)
 
 
-def _teller(history: Callable[[], Iterator[Batch]], name: str, register: Register | None) -> Callable[[int], Story]:
+def _teller(history: Callable[[], Iterator[Batch]], name: str, index: Index | None) -> Callable[[int], Story]:
     """Return what tells the story of an entry up to a moment, from what speaks of it where that is known."""
     view = audit_view(name)
 
     def tell(until: int) -> Story:
-        if register is not None:
+        if index is not None:
             # What is not as it was is told by whoever reads everything.
             with suppress(DamagedLedgerError):
-                return fold_history(view, lambda: register.speaking_of({name}), until)
+                return fold_history(view, lambda: index.about({name}), until)
         return fold_history(view, history, until)
 
     return tell

@@ -1,8 +1,7 @@
-"""The register of a long ledger: which batches speak of an entry or a session, and when each stretch was recorded.
+"""The index of a long ledger: which batches concern an entry or a session, and when each part was recorded.
 
-It is kept as ``stretch`` has it, a file in the cache's ``register/`` for each stretch, bound to the
-ledger by its sequence number and chain value, and grows by what is new. What is missing, stale, foreign or damaged
-costs time and changes no answer; only that what is not asked for is not read, so damage there is ``verify``'s to find.
+It is a row of segments, each a rebuildable file named after the event number at which it begins; it grows with the
+ledger. Batches that nobody asks for are not read, so damage in them is found by ``verify``.
 """
 
 from __future__ import annotations
@@ -20,9 +19,10 @@ from tallybook.ledger.line import START, Position, head_field
 from tallybook.ledger.reading.random_access import read_batches_at
 from tallybook.ledger.storage import redaction
 from tallybook.projections.playbook.view import CHANGES
-from tallybook.projections.surfaces.history import checkpoints
-from tallybook.projections.surfaces.history import index_segment as stretches
-from tallybook.projections.surfaces.history.index_segment import MERGES, REDACTIONS, UNDOINGS, Stretch
+from tallybook.projections.surfaces.history import index_segment as keys
+from tallybook.projections.surfaces.history import rebuildable_file as files
+from tallybook.projections.surfaces.history.index_segment import MERGES, REDACTIONS, UNDOINGS, Segment
+from tallybook.projections.surfaces.history.rebuildable_file import FileKind, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -32,68 +32,67 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
 
-_FOLDER: Final = "register"
-_SOURCES: Final = (
-    "tallybook.ledger.encoding.header",
-    "tallybook.ledger.line",
-    "tallybook.projections.surfaces.history.index_segment",
+_FILES: Final = FileKind(
+    "register", ("tallybook.ledger.encoding.codec", "tallybook.projections.surfaces.history.index_segment")
 )
 
 
 @attrs.frozen
-class Register:
-    """What a ledger speaks of, from its first event to its last.
+class Index:
+    """Which batches of a ledger concern what.
 
     Attributes:
         log: The ledger.
-        stretches: Its stretches, one behind the other.
+        segments: The segments in order; together they cover the whole ledger.
     """
 
     log: JsonlLog
-    stretches: tuple[Stretch, ...]
+    segments: tuple[Segment, ...]
 
-    def with_keys(self, keys: Collection[str]) -> Iterator[RawBatch]:
-        """Yield the batches that have one of these keys, in order; raises as ``picked`` does."""
-        found = {place for stretch in self.stretches for key in keys for place in stretch.where(key)}
-        return read_batches_at(self.log.path, sorted(found))
+    def with_keys(self, wanted: Collection[str]) -> Iterator[RawBatch]:
+        """Yield the batches that have one of these keys, in order; raises as ``read_batches_at`` does."""
+        return read_batches_at(self.log.path, self._offsets(wanted))
 
-    def with_beginning(self, key: str) -> Iterator[RawBatch]:
-        """Yield the batches that have a key that begins so; raises as ``speaking_of`` does."""
-        found = {place for stretch in self.stretches for place in stretch.where_begins(key)}
-        return self._explained(read_batches_at(self.log.path, sorted(found)))
+    def _offsets(self, wanted: Collection[str]) -> list[int]:
+        return sorted({offset for segment in self.segments for key in wanted for offset in segment.find(key)})
 
-    def speaking_of(self, names: Collection[str]) -> Iterator[Batch]:
-        """Yield what decides about these entries: a fold of it comes to what the whole of history makes of them.
+    def with_prefix(self, prefix: str) -> Iterator[RawBatch]:
+        """Yield the batches that have a key with a prefix; raises as ``about`` does."""
+        offsets = {offset for segment in self.segments for offset in segment.find_prefix(prefix)}
+        return self._explained(read_batches_at(self.log.path, sorted(offsets)))
 
-        That is what names one of them or of those that one was ever merged with, every undoing and redaction, and
-        behind each of these batches what there is up to the update that closes it, for that drops what is due.
+    def about(self, names: Collection[str]) -> Iterator[Batch]:
+        """Yield the batches that decide the history of entries: folding them gives what all of history gives.
+
+        These are the batches that name one of the entries, or an entry that was ever merged with one, every undoing
+        and redaction, and after each of them the batches up to the update that prunes what is due.
 
         Raises:
-            DamagedLedgerError: A batch is not as it was, or a text is gone and nobody is known to have redacted it.
+            DamagedLedgerError: A batch was changed, or a text is missing and no redaction explains it.
         """
         undone = self._undone()
         kin = self._kin(names)
-        keys = {*map(stretches.entry, kin), UNDOINGS, REDACTIONS}
-        places = sorted({place for stretch in self.stretches for key in keys for place in stretch.where(key)})
-        behind = 0
-        chosen = (place for place in places if place >= behind)
-        for batch in decode(self._explained(read_batches_at(self.log.path, chosen))):
+        read_up_to = 0
+        offsets = self._offsets({*map(keys.entry, kin), UNDOINGS, REDACTIONS})
+        # A batch that was read on the way to an update is not read twice.
+        unread = (offset for offset in offsets if offset >= read_up_to)
+        for batch in decode(self._explained(read_batches_at(self.log.path, unread))):
             yield batch
-            behind = batch.end
+            read_up_to = batch.end
             if _leaves_open(batch, kin, undone):
-                for closing in self._up_to_a_closing(batch, kin, undone):
-                    yield closing
-                    behind = closing.end
+                for following in self._up_to_update(batch, kin, undone):
+                    yield following
+                    read_up_to = following.end
 
-    def _up_to_a_closing(self, batch: Batch, names: Collection[str], undone: Undone) -> Iterator[Batch]:
-        """Yield what follows on a batch, up to one behind which none of these entries can be due."""
-        for closing in decode(self.log.read(Position(batch.last, batch.chain, batch.end))):
-            yield closing
-            if _leaves_open(closing, names, undone) is False:
+    def _up_to_update(self, batch: Batch, names: Collection[str], undone: Undone) -> Iterator[Batch]:
+        """Yield the batches after one, up to an update after which none of these entries can be due."""
+        for following in decode(self.log.read(Position(batch.last, batch.chain, batch.end))):
+            yield following
+            if _leaves_open(following, names, undone) is False:
                 return
 
     def _kin(self, names: Collection[str]) -> set[str]:
-        """Return entries with all those that ever went into one of them, or that one of them went into."""
+        """Return entries with every entry that was ever merged with one of them, directly or not."""
         merges = [
             {event.name, *event.merged}
             for batch in decode(self.with_keys({MERGES}))
@@ -107,54 +106,54 @@ class Register:
         return kin
 
     def _undone(self) -> Undone:
-        """Return what was ever taken back, whether or not that was taken back in turn."""
-        told = [
+        """Return what was ever undone, also where that undoing was undone later."""
+        undoings = [
             event
             for batch in decode(self.with_keys({UNDOINGS}))
             for event in batch.events
             if isinstance(event, EventsVoided)
         ]
-        ids = frozenset(id_ for event in told for id_ in event.ids)
-        return Undone(ids, frozenset(event.session for event in told if event.session))
+        ids = frozenset(id_ for event in undoings for id_ in event.ids)
+        return Undone(ids, frozenset(event.session for event in undoings if event.session))
 
     def _explained(self, batches: Iterator[RawBatch]) -> Iterator[RawBatch]:
-        """Yield batches whose texts stand, or were redacted."""
-        known: set[str] | None = None
+        """Yield batches; every text that is missing in them was redacted."""
+        redacted: set[str] | None = None
         for batch in batches:
-            if lost := redaction.find_erased(batch):
-                if known is None:
-                    known = {id_ for one in self.with_keys({REDACTIONS}) for id_ in redaction.redacted_ids(one)}
-                if problems := redaction.find_unexplained(lost, known, self.log.path.name):
+            if missing := redaction.find_erased(batch):
+                if redacted is None:
+                    redacted = {id_ for one in self.with_keys({REDACTIONS}) for id_ in redaction.redacted_ids(one)}
+                if problems := redaction.find_unexplained(missing, redacted, self.log.path.name):
                     raise DamagedLedgerError(problems)
             yield batch
 
 
 @attrs.frozen
 class Undone:
-    """What was ever taken back.
+    """What was ever undone.
 
     Attributes:
-        ids: Events.
-        sessions: Sessions, of which every event was.
+        ids: Ids of events.
+        sessions: Sessions of which every event was undone.
     """
 
     ids: frozenset[str]
     sessions: frozenset[str]
 
     def may_touch(self, batch: Batch) -> bool:
-        """Return False where nothing in a batch was ever taken back."""
+        """Return False where nothing in a batch was ever undone."""
         return (bool(self.ids) and batch.may_contain_ids(self.ids)) or any(map(batch.may_contain_text, self.sessions))
 
 
 class Passage(NamedTuple):
-    """Events that follow one another, all recorded by a time or all behind it.
+    """Consecutive events, all recorded up to a time or all after it.
 
     Attributes:
-        last: Sequence number of the last.
-        events: How many there are, 1 or more.
-        first_at: When the first was recorded.
-        last_at: When the last was.
-        is_later: Whether all of them were recorded behind that time.
+        last: Number of the last event.
+        events: How many events there are, 1 or more.
+        first_at: When the first one was recorded.
+        last_at: When the last one was recorded.
+        is_later: Whether all of them were recorded after that time.
     """
 
     last: int
@@ -165,105 +164,104 @@ class Passage(NamedTuple):
 
 
 def passages(log: Log, at: str) -> Iterator[Passage]:
-    """Yield all of a ledger in passages; of a long one only the stretches are read in which a time may lie."""
-    found = register_of(log)
-    for one in (None,) if found is None else found.stretches:
-        if one is None:
+    """Yield a whole ledger in passages; of a long one only the segments are read in which a time may lie."""
+    index = index_of(log)
+    for segment in (None,) if index is None else index.segments:
+        if segment is None:
             yield from (_passage(batch, at) for batch in log.read())
-        elif one.least > at or one.greatest <= at:
-            if one.events:
-                yield Passage(one.end.seq, one.events, one.first_at, one.last_at, one.least > at)
+        elif segment.earliest > at or segment.latest <= at:
+            if segment.events:
+                is_later = segment.earliest > at
+                yield Passage(segment.end.seq, segment.events, segment.first_at, segment.last_at, is_later)
         else:
-            within = takewhile(partial(_is_within, one), log.read(one.begin))
+            within = takewhile(partial(_is_within, segment), log.read(segment.begin))
             yield from (_passage(batch, at) for batch in within)
 
 
-def _is_within(stretch: Stretch, batch: RawBatch) -> bool:
-    return batch.last <= stretch.end.seq
+def _is_within(segment: Segment, batch: RawBatch) -> bool:
+    return batch.last <= segment.end.seq
 
 
 def _passage(batch: RawBatch, at: str) -> Passage:
-    # One append has one time.
+    # All events of a batch have one time.
     recorded = head_field(batch.data, b"at")
     return Passage(batch.last, batch.last - batch.first + 1, recorded, recorded, recorded > at)
 
 
 def _leaves_open(batch: Batch, names: Collection[str], undone: Undone) -> bool | None:
-    """Say whether one of these entries may be due behind a batch, None where the batch decides nothing about that.
+    """Return whether one of these entries may be due after a batch, None where the batch does not decide that.
 
-    An update drops what is due, unless it is undone; then another one does, further on.
+    An update prunes what is due, unless it is undone: then a later update does.
     """
-    stands = not undone.may_touch(batch)
+    counts = not undone.may_touch(batch)
     for event in reversed(batch.events):
-        if isinstance(event, PlaybookUpdated) and stands:
+        if isinstance(event, PlaybookUpdated) and counts:
             return False
-        if type(event) in CHANGES and type(event) in stretches.ABOUT:
-            said = {event.name, *getattr(event, "merged", ())}  # type: ignore[union-attr]
-            if not said.isdisjoint(names):
+        if type(event) in CHANGES and type(event) in keys.ABOUT:
+            concerned = {event.name, *getattr(event, "merged", ())}  # type: ignore[union-attr]
+            if not concerned.isdisjoint(names):
                 return True
     return None
 
 
-def register_of(log: Log) -> Register | None:
-    """Return the register of a ledger, grown by what is new; None where nothing is kept of it.
+def index_of(log: Log) -> Index | None:
+    """Return the index of a ledger, grown by what is new; None where no files are stored of the ledger.
 
     Raises:
         TallybookError: The ledger is damaged or cannot be read.
     """
-    if not checkpoints.is_kept_of(log):
+    reading = Reading.of(log)
+    if reading is None or reading.is_redacting:
         return None
-    # What was said before this is read is done or owed; what is owed is looked for behind it.
-    seen = log.head()
-    if seen == START or redaction.read_pending(log.folder) is not None:
-        return None
-    kept = _kept(log)
-    while kept and not _fits(log, kept[-1]):
-        kept.pop()
-    return Register(log, (*kept, *_new(log, seen, kept[-1].end if kept else START)))
+    segments = _stored(reading.log)
+    while segments and not _fits(reading.log, segments[-1]):
+        segments.pop()
+    return Index(reading.log, (*segments, *_new(reading, segments[-1].end if segments else START)))
 
 
-def _kept(log: JsonlLog) -> list[Stretch]:
-    """Return the stretches that are kept, from the beginning on, each where the one before it ends."""
-    kept: list[Stretch] = []
-    end, code = START, checkpoints.code_of(*_SOURCES)
-    while True:
+def _stored(log: JsonlLog) -> list[Segment]:
+    """Return the stored segments from the beginning on, each where the one before it ends."""
+    segments: list[Segment] = []
+    end = START
+    while (content := _FILES.read(log, str(end.seq))) is not None:
         try:
-            one = stretches.unpacked(checkpoints.got(log, _FOLDER, str(end.seq)) or b"", code)
-        except checkpoints.FAULTS:
-            return kept
-        if one is None or one.begin != end or one.end.seq <= end.seq:
-            return kept
-        kept.append(one)
-        end = one.end
+            segment = Segment.load(*content)
+        except files.FAULTS:
+            break
+        if segment.begin != end or segment.end.seq <= end.seq:
+            break
+        segments.append(segment)
+        end = segment.end
+    return segments
 
 
-def _fits(log: JsonlLog, last: Stretch) -> bool:
-    """Say whether a stretch ends where this ledger goes on."""
+def _fits(log: JsonlLog, last: Segment) -> bool:
+    """Return whether a segment ends at a batch of this ledger."""
     try:
-        found = next(read_batches_at(log.path, [last.before.offset]))
+        batch = next(read_batches_at(log.path, [last.before.offset]))
     except (OSError, DamagedLedgerError):
         return False
-    return (found.last, found.chain, found.end) == last.end[:3]
+    return (batch.last, batch.chain, batch.end) == last.end[:3]
 
 
-def _new(log: JsonlLog, seen: Position, end: Position) -> Iterator[Stretch]:
-    """Yield the stretches behind a place, and keep those that are long enough."""
-    may_keep, one = True, Stretch.behind(end)
-    for batch in decode(log.read(end)):
-        one.hear(batch)
-        if one.end.offset - one.begin.offset >= checkpoints.APART_BYTES:
-            one.tell()
-            may_keep = may_keep and _keep(log, seen, one)
-            yield one
-            one = Stretch.behind(one.end)
-    one.tell()
-    yield one
+def _new(reading: Reading, end: Position) -> Iterator[Segment]:
+    """Yield the segments after a position, and store those that are long enough."""
+    may_store, segment = True, Segment.after(end)
+    for batch in decode(reading.log.read(end)):
+        segment.add(batch)
+        if segment.end.offset - segment.begin.offset >= files.APART_BYTES:
+            segment.close()
+            may_store = may_store and _store(reading, segment)
+            yield segment
+            segment = Segment.after(segment.end)
+    segment.close()
+    yield segment
 
 
-def _keep(log: JsonlLog, seen: Position, one: Stretch) -> bool:
-    """Keep a stretch; False where no more can be kept."""
+def _store(reading: Reading, segment: Segment) -> bool:
+    """Store a segment; return False where no more can be stored."""
     try:
-        data = stretches.packed(one, checkpoints.code_of(*_SOURCES))
-        return checkpoints.put(log, seen, one.end.seq, (_FOLDER, str(one.begin.seq)), data)
-    except checkpoints.FAULTS:
+        content = _FILES.encode(segment.header, segment.body)
+        return _FILES.write(reading, segment.end.seq, str(segment.begin.seq), content)
+    except files.FAULTS:
         return False

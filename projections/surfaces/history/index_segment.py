@@ -1,12 +1,11 @@
-"""What a stretch of the ledger speaks of: the places where it names an entry or a session, and when it was recorded.
+"""A segment of the index: which batches of a part of the ledger concern which entry or session, and its times.
 
-It may name a place too many, and never one too few: whoever asks reads what stands there. Pure.
+A segment may list a batch too many and never one too few: the caller reads each batch that is listed. Pure.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-import json
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -26,12 +25,12 @@ MERGES: Final = "merges"
 UNDOINGS: Final = "undoings"
 REDACTIONS: Final = "redactions"
 _ALSO: Final[dict[type[Any], str]] = {PointMerged: MERGES, EventsVoided: UNDOINGS, EventRedacted: REDACTIONS}
-"""Kind of event → the key under which all of it is found."""
+"""Class of event → the key that lists every batch with such an event."""
 
 ABOUT: Final = frozenset(
     kind for kind, _ in EVENT_TYPES.values() if kind in {*CHANGES, PointNoted} and "name" in attrs.fields_dict(kind)
 )
-"""Kinds that say something of an entry that they name."""
+"""Classes of events that change or describe an entry that they name."""
 
 
 @lru_cache(maxsize=16_384)
@@ -46,44 +45,44 @@ def session(name: str) -> str:
     return f"session {dumps(name)}"
 
 
-def sessions(beginning: str) -> str:
-    """Return how the keys of all sessions begin whose ids begin so."""
-    return session(beginning)[:-1]
+def session_prefix(prefix: str) -> str:
+    """Return the common beginning of the keys of all sessions whose ids have a prefix."""
+    return session(prefix)[:-1]
 
 
-def names(batch: Batch) -> set[str]:
-    """Return the entries of which a batch says something that counts, or is told of them."""
-    found = set()
+def entries_in(batch: Batch) -> set[str]:
+    """Return the entries that a batch changes or describes."""
+    names = set()
     for event in batch.events:
         if type(event) in ABOUT:
-            found.add(event.name)  # type: ignore[union-attr]
+            names.add(event.name)  # type: ignore[union-attr]
             if isinstance(event, PointMerged):
-                found.update(event.merged)
-    return found
+                names.update(event.merged)
+    return names
 
 
-def _keys(batch: Batch, by: Collection[bytes]) -> set[str]:
-    found = set(map(entry, names(batch)))
-    found.update(_ALSO[kind] for kind in map(type, batch.events) if kind in _ALSO)
-    found.update(session(name) for name in map(parse_session, by) if name is not None)
-    return found
+def _keys(batch: Batch, raters: Collection[bytes]) -> set[str]:
+    keys = set(map(entry, entries_in(batch)))
+    keys.update(_ALSO[kind] for kind in map(type, batch.events) if kind in _ALSO)
+    keys.update(session(name) for name in map(parse_session, raters) if name is not None)
+    return keys
 
 
 @attrs.define
-class Stretch:
-    """Batches that follow one another, and what they speak of.
+class Segment:
+    """Consecutive batches, and the keys that each of them has.
 
     Attributes:
-        begin: The place before the first.
-        before: The place before the last, which is read again: it proves that this is the ledger.
-        end: The place behind the last.
-        first_at: When the first was recorded, empty where there is none.
-        last_at: When the last was.
-        least: The earliest time of them all.
-        greatest: The latest.
-        told: Key → the batches that may be meant, each by its distance from the beginning in bytes, divided by blanks:
-            as text, a line each, behind a line feed. Empty until it is told.
-        places: The same while it grows.
+        begin: The position before the first batch.
+        before: The position before the last batch, which is read again: it proves that the ledger is the same.
+        end: The position after the last batch.
+        first_at: When the first batch was recorded, empty where there is none.
+        last_at: When the last batch was recorded.
+        earliest: The earliest time of all batches.
+        latest: The latest time of all batches.
+        table: A line for each key, after a line feed: the key, a tab, and the batches that have it, as offsets from
+            the beginning of the segment. Text is searched faster than it would be parsed. Empty until ``close``.
+        offsets: The same by key, while the segment grows.
     """
 
     begin: Position = START
@@ -91,73 +90,71 @@ class Stretch:
     end: Position = START
     first_at: str = ""
     last_at: str = ""
-    least: str = ""
-    greatest: str = ""
-    told: bytes = b""
-    places: dict[str, list[str]] = attrs.field(factory=dict)
+    earliest: str = ""
+    latest: str = ""
+    table: bytes = b""
+    offsets: dict[str, list[str]] = attrs.field(factory=dict)
 
     @classmethod
-    def behind(cls, mark: Position) -> Stretch:
-        """Return one that begins at a place."""
-        return cls(mark, mark, mark)
+    def after(cls, position: Position) -> Segment:
+        """Return an empty segment that begins at a position."""
+        return cls(position, position, position)
+
+    @classmethod
+    def load(cls, header: Any, body: bytes) -> Segment:
+        """Return the segment of a file.
+
+        Raises:
+            ValueError, TypeError: The header is not one of a segment.
+        """
+        (begin, before, end), (first_at, last_at, earliest, latest) = header
+        return cls(
+            Position(*begin), Position(*before), Position(*end), first_at, last_at, earliest, latest, b"\n" + body
+        )
+
+    @property
+    def header(self) -> Any:
+        """Return what a file says before the table."""
+        times = (self.first_at, self.last_at, self.earliest, self.latest)
+        return [(self.begin[:3], self.before[:3], self.end[:3]), times]
+
+    @property
+    def body(self) -> bytes:
+        """Return the table as a file has it."""
+        return self.table[1:]
 
     @property
     def events(self) -> int:
-        """Return how many events there are in it."""
+        """Return how many events the segment has."""
         return self.end.seq - self.begin.seq
 
-    def hear(self, batch: Batch) -> None:
-        """Take in the next batch."""
-        at, by = batch.unverified_authors
-        place = str(batch.begin - self.begin.offset)
-        for key in _keys(batch, by):
-            self.places.setdefault(key, []).append(place)
+    def add(self, batch: Batch) -> None:
+        """Add the next batch."""
+        at, raters = batch.unverified_authors
+        offset = str(batch.begin - self.begin.offset)
+        for key in _keys(batch, raters):
+            self.offsets.setdefault(key, []).append(offset)
         if not self.first_at:
-            self.first_at = self.least = self.greatest = at
-        self.least, self.greatest, self.last_at = min(self.least, at), max(self.greatest, at), at
+            self.first_at = self.earliest = self.latest = at
+        self.earliest, self.latest, self.last_at = min(self.earliest, at), max(self.latest, at), at
         self.before, self.end = self.end, Position(batch.last, batch.chain, batch.end)
 
-    def tell(self) -> None:
-        """Put what it speaks of into the form in which it is kept, and grow no further."""
-        lines = (f"\n{key}\t{' '.join(places)}" for key, places in self.places.items())
-        self.told = ("".join(lines) + "\n").encode("utf-8", "replace")
-        self.places.clear()
+    def close(self) -> None:
+        """Write the table; no batch is added after this."""
+        lines = (f"\n{key}\t{' '.join(offsets)}" for key, offsets in self.offsets.items())
+        self.table = ("".join(lines) + "\n").encode("utf-8", "replace")
+        self.offsets.clear()
 
-    def where(self, key: str) -> Iterator[int]:
+    def find(self, key: str) -> Iterator[int]:
         """Yield the offset of each batch that has a key."""
-        yield from self._where(key.encode("utf-8", "replace") + b"\t")
+        yield from self.find_prefix(f"{key}\t")
 
-    def where_begins(self, key: str) -> Iterator[int]:
-        """Yield the offset of each batch that has a key that begins so, key by key."""
-        yield from self._where(key.encode("utf-8", "replace"))
-
-    def _where(self, beginning: bytes) -> Iterator[int]:
-        line = self.told.find(b"\n" + beginning)
+    def find_prefix(self, prefix: str) -> Iterator[int]:
+        """Yield the offset of each batch that has a key with a prefix, key by key."""
+        beginning = b"\n" + prefix.encode("utf-8", "replace")
+        line = self.table.find(beginning)
         while line >= 0:
-            end = self.told.find(b"\n", line + 1)
-            places = self.told[self.told.find(b"\t", line) + 1 : end]
-            yield from (self.begin.offset + int(place) for place in places.split())
-            line = self.told.find(b"\n" + beginning, end)
-
-
-def packed(stretch: Stretch, code: str) -> bytes:
-    """Return a stretch that was told as bytes, with what names the code that made it."""
-    marks = (stretch.begin[:3], stretch.before[:3], stretch.end[:3])
-    times = (stretch.first_at, stretch.last_at, stretch.least, stretch.greatest)
-    return dumps([code, marks, times]).encode() + stretch.told
-
-
-def unpacked(data: bytes, code: str) -> Stretch | None:
-    """Return the stretch of such bytes, None where other code made it.
-
-    Raises:
-        ValueError, TypeError: They are none.
-    """
-    head, _, told = data.partition(b"\n")
-    made_by, (begin, before, end), times = json.loads(head)
-    if made_by != code:
-        return None
-    first_at, last_at, least, greatest = times
-    return Stretch(
-        Position(*begin), Position(*before), Position(*end), first_at, last_at, least, greatest, b"\n" + told
-    )
+            end = self.table.find(b"\n", line + 1)
+            offsets = self.table[self.table.find(b"\t", line) + 1 : end]
+            yield from (self.begin.offset + int(offset) for offset in offsets.split())
+            line = self.table.find(beginning, end)

@@ -1,7 +1,7 @@
 """WHEN on the command line: which moment of history somebody means, and what to say of how it was found.
 
 A moment is a sequence number: what stood behind that event. What else names one (a time, an age, a session, a commit)
-is looked up in the register of a long log, or in its bytes; nothing is decoded that does not decide.
+is looked up in the index of a long log, or in its bytes; nothing is decoded that does not decide.
 """
 
 from __future__ import annotations
@@ -299,14 +299,14 @@ def _nearest(log: Log, beginning: str) -> str:
 
 def _spans_of(log: Log, beginning: str) -> dict[str, Span]:
     """Return the sessions of a ledger whose id begins with something, as ``_spans``."""
-    from tallybook.projections.surfaces.history.index import register_of
-    from tallybook.projections.surfaces.history.index_segment import sessions
+    from tallybook.projections.surfaces.history.index import index_of
+    from tallybook.projections.surfaces.history.index_segment import session_prefix
 
-    found = register_of(log)
+    found = index_of(log)
     if found is not None:
         # What is not as it was is told by whoever reads everything.
         with suppress(DamagedLedgerError):
-            return _spans(found.with_beginning(sessions(beginning)), beginning)
+            return _spans(found.with_prefix(session_prefix(beginning)), beginning)
     return _spans(log.read(), beginning)
 
 

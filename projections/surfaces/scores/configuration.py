@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+import attrs
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
@@ -15,6 +18,8 @@ from tallybook.projections.surfaces.scores.strict_yaml import parsed
 from tallybook.projections.surfaces.workspace.worktree import read_small
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -76,6 +81,17 @@ def default() -> dict[str, Any]:
     """Return the packaged default, as YAML gives it."""
     document: dict[str, Any] = parsed(PACKAGED.read_bytes())
     return document
+
+
+def as_json(config: Config, fields: Collection[str] = ()) -> str:
+    """Return a configuration, or some fields of it, as JSON that is the same in every process."""
+    values = attrs.asdict(config, value_serializer=_in_order)
+    return json.dumps({name: values[name] for name in fields or values}, default=str)
+
+
+def _in_order(_owner: Any, _field: Any, value: Any) -> Any:
+    # The order of a set is another one in every process.
+    return sorted(value) if isinstance(value, frozenset) else value
 
 
 def _own(path: Path) -> Any:

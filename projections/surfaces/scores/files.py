@@ -21,7 +21,7 @@ from tallybook.projections.scores.reports import score_files
 from tallybook.projections.scores.session_inputs import session_of
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.scores.configuration import PLACE
+from tallybook.projections.surfaces.scores.configuration import PLACE, as_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -163,16 +163,7 @@ def _former(project: Project, paths: Sequence[str]) -> Iterator[Path]:
 
 
 def _made_by(state: Scores) -> str:
-    told = [
-        _FORMAT,
-        disk.boot_id(),
-        attrs.asdict(state.config, value_serializer=lambda _, _field, value: _ordered(value)),
-    ]
-    return sha256(json.dumps(told, default=str).encode()).hexdigest()
-
-
-def _ordered(value: Any) -> Any:
-    return sorted(value) if isinstance(value, frozenset) else value
+    return sha256(json.dumps([_FORMAT, disk.boot_id(), as_json(state.config)]).encode()).hexdigest()
 
 
 def _stamp(cache: str | None) -> _Stamp | None:

@@ -1,7 +1,7 @@
-"""Where everything gets its scores from: the one function that folds them out of a project's ledger.
+"""The scores of a project, folded out of its ledger. Every command that needs scores calls ``state_of``.
 
-The cache saves it most of the way. Whatever is wrong there changes how long it takes, and never the answer; only that
-what lies before the cache's place is not read again, so damage there is ``verify``'s to find.
+The cache saves most of the folding. Whatever is wrong with it costs time and changes no answer. What lies before the
+position of the cache is not read again: damage there is found by ``verify``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.scores.playbook_health import ADVICE, is_measured
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.scores.cache.sessions import UnfitError
+from tallybook.projections.surfaces.scores.cache.sessions import DamagedCacheError
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 
 
 @attrs.define
-class _Question:
-    """Whose scores are asked for.
+class _Reading:
+    """One reading of a ledger for its scores.
 
     Attributes:
-        project: Whose ledger.
-        config: What scores are made of.
+        project: The project.
+        config: The configuration of its scores.
         log: The ledger.
-        moment: The moment asked for; None for the end.
-        before: The place before the batch that was read last.
-        last: The place behind it.
+        moment: The moment that is asked for; None for the end.
+        before: The position before the batch that was read last.
+        last: The position after it.
     """
 
     project: Project
@@ -65,28 +65,39 @@ class _Question:
         """Return the last event that is asked for, None for all of them."""
         return None if self.moment is None else self.moment.seq
 
-    def history(self) -> Iterator[Batch]:
-        """Yield history from the beginning."""
+    def all_batches(self) -> Iterator[Batch]:
+        """Yield the batches from the beginning."""
         self.before = self.last = START
         return decode(self._noted(self.log.read() if self.moment is None else self.moment.read()))
 
-    def behind(self, mark: Position) -> Iterator[Batch]:
-        """Yield history behind a place."""
-        self.before = self.last = mark
-        return decode(self._noted(self.log.read(mark)))
+    def batches_after(self, position: Position) -> Iterator[Batch]:
+        """Yield the batches after a position."""
+        self.before = self.last = position
+        return decode(self._noted(self.log.read(position)))
 
     def _noted(self, batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
-        for raw in batches:
-            self.before, self.last = self.last, Position(raw.last, raw.chain, raw.end)
-            yield raw
+        for batch in batches:
+            self.before, self.last = self.last, Position(batch.last, batch.chain, batch.end)
+            yield batch
+
+    def cache_folder(self) -> Path:
+        """Return the folder of the cache.
+
+        Raises:
+            CannotWriteError: This user has none for this ledger.
+        """
+        folder = caches.find_folder(self.project.ledger)
+        if folder is None:
+            raise CannotWriteError("cache", "there is no folder for it")
+        return Path(folder)
 
 
 def state_of(project: Project, config: Config, when: str | Moment | None = None) -> Scores:
-    """Return the scores of a project, counted, now or as they stood.
+    """Return the scores of a project, counted, now or as of a moment.
 
     Args:
-        project: Whose ledger.
-        config: What scores are made of.
+        project: The project.
+        config: The configuration of its scores.
         when: The moment; None for the end of the ledger.
 
     Raises:
@@ -94,199 +105,177 @@ def state_of(project: Project, config: Config, when: str | Moment | None = None)
     """
     from tallybook.projections.surfaces.history import moments
 
-    moment = moments.find(project, when) if isinstance(when, str) else when
-    question = _Question(project, config, open_log(project), moment)
+    reading = _Reading(project, config, open_log(project), moments.meant(project, when))
     try:
         from tallybook.projections.surfaces.scores.cache import store
     except ImportError:
         # Some Pythons are built without SQLite.
-        return _plain(question, question.until)
-    for way in _ways(question):
+        return _in_memory(reading, reading.until)
+    for way in _ways(reading):
         with suppress(*store.FAULTS):
-            return way(question)
-    return _plain(question, question.until)
+            return way(reading)
+    return _in_memory(reading, reading.until)
 
 
-def _ways(question: _Question) -> tuple[Callable[[_Question], Scores], ...]:
-    """Return the ways to an answer, the quickest first; each fails without a trace, and the next is taken."""
-    if not question.log.exists() or (question.moment is not None and question.moment.commit):
-        return (_spilled,)
-    # A moment is asked for once and never again, and the cache is of the end.
-    return (_seen, _spilled) if question.moment is not None else (_stored, _seen, _spilled)
+def _ways(reading: _Reading) -> tuple[Callable[[_Reading], Scores], ...]:
+    """Return the ways to the scores, the fastest first; where one fails, the next is tried."""
+    if not reading.log.exists() or (reading.moment is not None and reading.moment.commit):
+        return (_without_cache,)
+    # The cache holds the end of the ledger. A moment may lie after it, but is not worth storing.
+    return (_from_cache, _without_cache) if reading.moment is not None else (_stored, _from_cache, _without_cache)
 
 
-def _plain(question: _Question, until: int | None) -> Scores:
-    """Fold in memory."""
-    return fold_history(scores_view(question.config), question.history, until).count()
+def _in_memory(reading: _Reading, until: int | None) -> Scores:
+    return fold_history(scores_view(reading.config), reading.all_batches, until).count()
 
 
-def _spilled(question: _Question) -> Scores:
-    """Fold in a file without a name, which goes with the state, so that sessions need no memory."""
+def _without_cache(reading: _Reading) -> Scores:
+    """Fold all of history into a temporary database, so that many sessions take little memory."""
     from tallybook.projections.surfaces.scores.cache import store
 
-    database = store.begun(None)
-    return _kept(question, database, lambda: _built(question, database))
+    database = store.create_temporary()
+    return _guarded(reading, database, lambda: _fold_all(reading, database))
 
 
-def _seen(question: _Question) -> Scores:
-    """Go on from the cache, and leave it as it is.
+def _from_cache(reading: _Reading) -> Scores:
+    """Go on from the cache and leave it as it is.
 
     Raises:
-        UnfitError: There is none that this ledger goes on from, or it lies behind the moment.
+        DamagedCacheError: It is missing or damaged, is not of this ledger, or lies after the moment.
     """
     from tallybook.projections.surfaces.scores.cache import store
 
-    database = store.opened(_folder(question))
-    return _kept(question, database, lambda: _caught_up(question, database, writable=False))
+    database = store.connect(reading.cache_folder(), writable=False)
+    return _guarded(reading, database, lambda: _catch_up(reading, database, writable=False))
 
 
-def _stored(question: _Question) -> Scores:
-    """Go on from the cache, or from the beginning, and store what that comes to."""
+def _stored(reading: _Reading) -> Scores:
+    """Go on from the cache, or from the beginning, and store the result."""
     from tallybook.projections.surfaces.scores.cache import store
 
-    folder = _folder(question)
-    caches.make_folder(folder, question.project.ledger)
-    with store.writing(folder):
+    folder = reading.cache_folder()
+    caches.make_folder(folder, reading.project.ledger)
+    with store.lock(folder):
         try:
-            database = store.opened_to_write(folder)
-            return _kept(question, database, lambda: _caught_up(question, database, writable=True))
+            database = store.connect(folder, writable=True)
+            return _guarded(reading, database, lambda: _catch_up(reading, database, writable=True))
         except store.DAMAGE as error:
-            if store.will_pass(error):
+            if store.is_temporary(error):
                 raise
-        anew = store.begun(folder)
-        return _kept(question, anew, lambda: _saved(question, anew, _built(question, anew)))
+        fresh = store.create(folder)
+        return _guarded(reading, fresh, lambda: _save(reading, fresh, _fold_all(reading, fresh)))
 
 
-def _folder(question: _Question) -> Path:
-    """Return the folder of the cache.
-
-    Raises:
-        CannotWriteError: This user has none for this ledger.
-    """
-    folder = caches.find_folder(question.project.ledger)
-    if folder is None:
-        raise CannotWriteError("cache", "there is not a folder for it")
-    return Path(folder)
-
-
-def _kept(question: _Question, database: Connection, folded: Callable[[], Scores]) -> Scores:
-    """Return a state whose sessions stand in a database, which is closed when the state goes."""
+def _guarded(reading: _Reading, database: Connection, folded: Callable[[], Scores]) -> Scores:
+    """Return a state whose sessions are in a database; the database is closed when the state is dropped."""
     try:
         state = folded()
     except BaseException:
         database.close()
         raise
-    # A connection that is merely dropped is complained of.
     weakref.finalize(state.sessions, database.close)
     seq = state.seq
-    state.sessions = _Sure(state.sessions, lambda: _again(question, seq))
+    state.sessions = _GuardedSessions(state.sessions, lambda: _sessions_anew(reading, seq))
     return state
 
 
-def _built(question: _Question, database: Connection) -> Scores:
-    """Fold from the beginning."""
+def _fold_all(reading: _Reading, database: Connection) -> Scores:
     from tallybook.projections.surfaces.scores.cache import store
 
-    view = scores_view(question.config, partial(store.fresh, database, question.config))
-    return fold_history(view, question.history, question.until).count()
+    view = scores_view(reading.config, partial(store.start, database, reading.config))
+    return fold_history(view, reading.all_batches, reading.until).count()
 
 
-def _caught_up(question: _Question, database: Connection, *, writable: bool) -> Scores:
-    """Fold on from where a cache ends.
+def _catch_up(reading: _Reading, database: Connection, *, writable: bool) -> Scores:
+    """Fold from the end of the cache on.
 
     Raises:
-        UnfitError: It is none that this ledger goes on from.
+        DamagedCacheError: It is damaged, or this ledger does not go on from it.
     """
     from tallybook.projections.surfaces.scores.cache import store
 
-    state, before = store.load(database, question.config, writable=writable)
+    state, before = store.load(database, reading.config, writable=writable)
     seq, rewrites = state.seq, state.rewrites
-    if question.until is not None and seq > question.until:
-        raise UnfitError
+    if reading.until is not None and seq > reading.until:
+        raise DamagedCacheError
     try:
-        batches = question.behind(before)
-        # The last batch is read once more: it proves that this is the ledger, and says when that was.
+        batches = reading.batches_after(before)
+        # The last batch is read again: it proves that the ledger is the same, and has the time of the state.
         state.latest_batch = next(batches, None)
         if state.latest_batch is None or (state.latest_batch.last, state.latest_batch.chain) != (seq, state.chain):
-            raise UnfitError
-        state = fold(scores_view(question.config), _with_advice(question, state, batches), state, question.until)
+            raise DamagedCacheError
+        state = fold(scores_view(reading.config), _with_playbook(reading, state, batches), state, reading.until)
         state.count()
     except DamagedLedgerError as error:
-        # Whether it is, or the place lies in what was sealed since, is seen from the beginning.
-        raise UnfitError from error
+        # The ledger is damaged, or the position lies in a part that was sealed since. Folding all of history says.
+        raise DamagedCacheError from error
     if state.rewrites != rewrites:
-        raise UnfitError
-    if not writable:
-        return state
-    if state.seq == seq:
-        store.look_on(database)
-        return state
-    return _saved(question, database, state)
+        raise DamagedCacheError
+    return _save(reading, database, state) if writable and state.seq != seq else state
 
 
-def _with_advice(question: _Question, state: Scores, batches: Iterator[Batch]) -> Iterator[Batch]:
-    """Yield what comes behind a state that was kept, once it knows the playbook again where that is scored.
+def _with_playbook(reading: _Reading, state: Scores, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Yield the batches after a stored state; before the first one, give it the playbook where that is scored.
 
-    It is folded anew from the ledger: its texts must not stand where no redaction finds them.
+    The playbook is folded from the ledger: its texts must not be in a file in which no redaction finds them.
     """
     for number, batch in enumerate(batches):
-        if not number and is_measured(question.config):
-            state.advice = fold_history(ADVICE, lambda: decode(question.log.read()), state.seq)
+        if not number and is_measured(reading.config):
+            state.advice = fold_history(ADVICE, lambda: decode(reading.log.read()), state.seq)
         yield batch
 
 
-def _saved(question: _Question, database: Connection, state: Scores) -> Scores:
-    """Store a state, unless its end may yet be lost or it was read past."""
+def _save(reading: _Reading, database: Connection, state: Scores) -> Scores:
+    """Store a state, unless its end is not acknowledged yet, or more was read than is in it."""
     from tallybook.projections.surfaces.scores.cache import store
 
-    last = question.last
-    if state.seq and (last.seq, last.chain) == (state.seq, state.chain) and question.log.head().seq >= state.seq:
-        store.save(database, state, question.before)
-        store.commit(database)
+    last = reading.last
+    if state.seq and (last.seq, last.chain) == (state.seq, state.chain) and reading.log.head().seq >= state.seq:
+        store.save(database, state, reading.before)
     return state
 
 
-def _again(question: _Question, seq: int) -> Shelf:
-    """Return the sessions of a state that turned out to be damaged, and see to it that nobody meets it again."""
+def _sessions_anew(reading: _Reading, seq: int) -> Shelf:
+    """Delete a damaged cache and return the sessions folded from the ledger."""
     from tallybook.projections.surfaces.scores.cache import store
 
     with suppress(CannotWriteError):
-        store.discard(_folder(question))
-    sessions: Shelf = _plain(question, seq).sessions
+        store.discard(reading.cache_folder())
+    sessions: Shelf = _in_memory(reading, seq).sessions
     return sessions
 
 
-class _Sure:
-    """Sessions as they were kept, or, where that turns out to be damaged, as the ledger has them."""
+class _GuardedSessions:
+    """Stored sessions; once one turns out to be damaged, the sessions folded from the ledger."""
 
-    def __init__(self, kept: Shelf, again: Callable[[], Shelf]) -> None:
-        """Take what was kept, and what tells it again."""
-        self._kept = kept
-        self._again = again
+    def __init__(self, stored: Shelf, anew: Callable[[], Shelf]) -> None:
+        """Take the stored sessions, and the function that folds them from the ledger."""
+        self._sessions = stored
+        self._anew = anew
 
     def get(self, id_: str, /) -> Session | None:
         """Return a session, None where there is none of this id."""
         from tallybook.projections.surfaces.scores.cache import store
 
         try:
-            return self._kept.get(id_)
+            return self._sessions.get(id_)
         except store.FAULTS:
-            self._kept = self._again()
-            return self._kept.get(id_)
+            self._sessions = self._anew()
+            return self._sessions.get(id_)
 
     def __setitem__(self, id_: str, session: Session, /) -> None:
-        """Keep a session that was changed."""
-        self._kept[id_] = session
+        """Store a session that was changed."""
+        self._sessions[id_] = session
 
     def latest(self) -> Iterator[Session]:
         """Yield the sessions, the latest first."""
         from tallybook.projections.surfaces.scores.cache import store
 
-        given = 0
+        yielded = 0
         try:
-            for session in self._kept.latest():
+            for session in self._sessions.latest():
                 yield session
-                given += 1
+                yielded += 1
         except store.FAULTS:
-            self._kept = self._again()
-            yield from islice(self._kept.latest(), given, None)
+            self._sessions = self._anew()
+            yield from islice(self._sessions.latest(), yielded, None)

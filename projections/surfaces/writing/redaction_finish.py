@@ -15,7 +15,7 @@ from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
-from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.history import rebuildable_file
 from tallybook.projections.surfaces.workspace import cache_cleaning
 from tallybook.projections.surfaces.writing import overwrite_text
 
@@ -98,7 +98,7 @@ def _await_rendering(project: Project) -> None:
     """
     ledger = project.ledger
     cache = caches.find_folder(ledger)
-    stored = [path for path in (Path(cache, checkpoints.LOCK),) if path.exists()] if cache is not None else []
+    stored = [path for path in (Path(cache, rebuildable_file.LOCK),) if path.exists()] if cache is not None else []
     for path in (ledger / "render.lock", *stored):
         fd = disk.open_file(path, write=True, create=True)
         try:

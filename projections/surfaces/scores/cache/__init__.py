@@ -1,1 +1,1 @@
-"""The cache of scores: sessions and periods that need not be computed again."""
+"""The cache of scores: a database of sessions that need not be folded again."""

@@ -1,211 +1,211 @@
-"""Sessions in a database: each is found, or proven to be in none of its rows, by an index that is proven itself.
+"""Sessions in the database of the cache, each in a row with a checksum.
 
-A database notices few of the bytes that change under it. Here a row has its checksum in the index, a piece of the
-index has its own among the sums, and those are proven by whoever keeps them.
+A lookup in a damaged database may find no row although there is one, and the session would be counted as a new one.
+Therefore each row names the next id in order: an id is missing only if the row before it names a later one.
 """
 
 from __future__ import annotations
 
-from array import array
-from bisect import bisect_left
-from hashlib import blake2b
-from typing import TYPE_CHECKING, Any, Final
-from zlib import crc32
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import zlib
 
-from tallybook.projections.surfaces.scores.cache.rows import packed, unpacked
+import attrs
+import msgspec
+
+from tallybook.projections.scores.session_inputs import Counted, Said, Session, Share, Time, Value
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     import sqlite3
 
-    from tallybook.projections.scores.session_inputs import Session
-
 TABLES: Final = (
-    "CREATE TABLE sessions (no INTEGER PRIMARY KEY, day INTEGER, data BLOB)",
-    "CREATE INDEX by_day ON sessions (day)",
-    "CREATE TABLE pieces (no INTEGER PRIMARY KEY, data BLOB)",
+    "CREATE TABLE sessions (id BLOB PRIMARY KEY, next BLOB, at TEXT, data BLOB, sum INTEGER) WITHOUT ROWID",
+    "CREATE INDEX by_time ON sessions (at)",
 )
-PIECES: Final = 4096
-_HASH_BYTES: Final = 8
-_PIECE_SHIFT: Final = 64 - 12
-_LOW: Final = 0xFFFFFFFF
+_FIRST: Final = b""
+"""The id of the row before all sessions, and what the last row names as the next."""
+_COLUMNS: Final = "SELECT id, next, at, data, sum FROM sessions"
 
 
-class UnfitError(Exception):
-    """What stands in the cache is not what was put there, or is of something else."""
+class DamagedCacheError(Exception):
+    """The cache is damaged, or it is not a cache of this ledger, configuration and code."""
 
 
-def proven(value: Any, sum_: int, start: int = 0) -> bytes:
-    """Return bytes of the cache.
-
-    Raises:
-        UnfitError: They are no bytes, or do not fit their checksum.
-    """
-    if type(value) is not bytes or crc32(value, start) != sum_:
-        raise UnfitError
-    return value
+def checksum(data: bytes, *others: Any) -> int:
+    """Return the checksum of a row: of its data and its other columns, their types included."""
+    return zlib.crc32(data, zlib.crc32(repr(others).encode()))
 
 
-def _hash(id_: str) -> int:
-    return int.from_bytes(blake2b(id_.encode("utf-8", "surrogatepass"), digest_size=_HASH_BYTES).digest(), "big")
-
-
-def _day(session: Session) -> int:
-    """Return the day of a session in UTC as a number: 20260116."""
-    return int(session.at[:10].replace("-", ""))
-
-
-class Index:
-    """Where sessions stand: pieces of (hash of the id, number of the row, its checksum), 16 bytes a session.
+class _Row(NamedTuple):
+    """A row: a session and its neighbour.
 
     Attributes:
-        sums: Piece → how many entries it has, and its checksum.
+        id: Id of the session.
+        next: Id of the session after it in order.
+        at: When it was, as the session says.
+        data: The session, encoded.
     """
 
-    def __init__(self, database: sqlite3.Connection, sums: bytes | None = None) -> None:
-        """Open the index with these sums, or an empty one."""
-        self._database = database
-        self._pieces: dict[int, tuple[array[int], array[int]]] = {}
-        self._changed: set[int] = set()
-        self.sums = array("Q", bytes(_HASH_BYTES * PIECES) if sums is None else sums)
-        if len(self.sums) != PIECES:
-            raise UnfitError
+    id: bytes
+    next: bytes
+    at: str
+    data: bytes
 
-    def _piece(self, number: int) -> tuple[array[int], array[int]]:
-        """Return the hashes of a piece in order, and for each the row's number and checksum."""
-        piece = self._pieces.get(number)
-        if piece is None:
-            data, sum_ = b"", self.sums[number]
-            if sum_:
-                row = self._database.execute("SELECT data FROM pieces WHERE no = ?", (number,)).fetchone()
-                data = proven(row and row[0], sum_ & _LOW)
-            half = (sum_ >> 32) * _HASH_BYTES
-            if len(data) != 2 * half:
-                raise UnfitError
-            piece = self._pieces[number] = (array("Q", data[:half]), array("Q", data[half:]))
-        return piece
+    @classmethod
+    def of(cls, columns: Any) -> _Row:
+        """Return the row with these columns.
 
-    def find(self, hash_: int) -> Iterator[tuple[int, int]]:
-        """Yield number and checksum of each row with a hash: of one hardly ever, of several by chance."""
-        hashes, places = self._piece(hash_ >> _PIECE_SHIFT)
-        index = bisect_left(hashes, hash_)
-        while index < len(hashes) and hashes[index] == hash_:
-            yield places[index] >> 32, places[index] & _LOW
-            index += 1
+        Raises:
+            DamagedCacheError: There is none, or the checksum does not fit.
+        """
+        if columns is None or type(columns[3]) is not bytes:
+            raise DamagedCacheError
+        row = cls(*columns[:-1])
+        if row.checksum != columns[-1]:
+            raise DamagedCacheError
+        return row
 
-    def put(self, hash_: int, number: int, sum_: int) -> None:
-        """Enter a row, or its new checksum."""
-        hashes, places = self._piece(hash_ >> _PIECE_SHIFT)
-        index = bisect_left(hashes, hash_)
-        while index < len(hashes) and hashes[index] == hash_ and places[index] >> 32 != number:
-            index += 1
-        if index < len(hashes) and hashes[index] == hash_:
-            places[index] = number << 32 | sum_
-        else:
-            hashes.insert(index, hash_)
-            places.insert(index, number << 32 | sum_)
-        self._changed.add(hash_ >> _PIECE_SHIFT)
-
-    def save(self) -> None:
-        """Write the pieces that were changed."""
-        for number in sorted(self._changed):
-            hashes, places = self._pieces[number]
-            data = hashes.tobytes() + places.tobytes()
-            self._database.execute("INSERT OR REPLACE INTO pieces VALUES (?, ?)", (number, data))
-            self.sums[number] = len(hashes) << 32 | crc32(data)
-        self._changed.clear()
+    @property
+    def checksum(self) -> int:
+        """Return its checksum."""
+        return checksum(self.data, self.id, self.next, self.at)
 
 
-class Shelf:
-    """Sessions in a database, or over one that must stay as it is.
+class SessionTable:
+    """Sessions in a database.
 
     Attributes:
-        index: Where they stand.
-        days: Day in UTC, 20260116 → how many of them lie there, and their checksums, one upon the other.
+        counts: Day in UTC, such as 2026-01-16 → how many sessions it has: none of them may be missing.
     """
 
-    def __init__(
-        self, database: sqlite3.Connection, index: Index, days: dict[int, tuple[int, int]], *, writable: bool
-    ) -> None:
-        """Open the shelf; where it is not writable, what changes stays in memory."""
+    def __init__(self, database: sqlite3.Connection, counts: dict[str, int], *, writable: bool) -> None:
+        """Open the table. Where it is not writable, changed sessions stay in memory."""
         self._database = database
         self._writable = writable
         self._changed: dict[str, Session] = {}
-        self._rows = sum(number for number, _ in days.values())
-        self.index = index
-        self.days = days
+        self.counts = counts
+
+    @classmethod
+    def create(cls, database: sqlite3.Connection) -> SessionTable:
+        """Create an empty table."""
+        for statement in TABLES:
+            database.execute(statement)
+        table = cls(database, {}, writable=True)
+        table._write(_Row(_FIRST, _FIRST, "", b""))
+        return table
 
     def get(self, id_: str, /) -> Session | None:
         """Return a session, None where there is none of this id.
 
         Raises:
-            UnfitError: The cache is damaged.
+            DamagedCacheError: The table is damaged.
         """
         changed = self._changed.get(id_)
         if changed is not None:
             return changed
-        found = self._find(id_, _hash(id_))
-        return None if found is None else found[2]
-
-    def _find(self, id_: str, hash_: int) -> tuple[int, int, Session] | None:
-        """Return a session behind the number of its row and its checksum."""
-        for number, sum_ in self.index.find(hash_):
-            row = self._database.execute("SELECT data, day FROM sessions WHERE no = ?", (number,)).fetchone()
-            if row is None or type(row[1]) is not int:
-                raise UnfitError
-            session = unpacked(proven(row[0], sum_, row[1]))
-            if session.id == id_:
-                return number, sum_, session
-        return None
+        row = self._at_or_before(_key(id_))
+        return _decode(row.data) if row.id == _key(id_) != _FIRST else None
 
     def __setitem__(self, id_: str, session: Session, /) -> None:
-        """Keep a session that was changed."""
+        """Store a session that was changed."""
         if not self._writable:
             self._changed[id_] = session
             return
-        hash_, data, day = _hash(id_), packed(session), _day(session)
-        found = self._find(id_, hash_)
-        if found is None:
-            self._rows += 1
-            number = self._rows
+        key = _key(id_)
+        row = self._at_or_before(key)
+        if row.id == key:
+            self._count(row.at, -1)
         else:
-            number, before, old = found
-            self._count(_day(old), before, -1)
-        sum_ = crc32(data, day)
-        self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?)", (number, day, data))
-        self.index.put(hash_, number, sum_)
-        self._count(day, sum_, 1)
+            self._write(row._replace(next=key))
+        self._write(_Row(key, row.next, session.at, _encode(session)))
+        self._count(session.at, 1)
 
-    def _count(self, day: int, sum_: int, sign: int) -> None:
-        number, sums = self.days.get(day, (0, 0))
-        self.days[day] = (number + sign, sums ^ sum_)
-        if not number + sign:
-            del self.days[day]
+    def _at_or_before(self, key: bytes) -> _Row:
+        """Return the row of an id; where there is none, the row before it.
+
+        Raises:
+            DamagedCacheError: The table is damaged.
+        """
+        found = self._database.execute(f"{_COLUMNS} WHERE id <= ? ORDER BY id DESC LIMIT 1", (key,))
+        row = _Row.of(found.fetchone())
+        if row.id > key or (row.id != key and row.next != _FIRST and row.next <= key):
+            raise DamagedCacheError
+        return row
+
+    def _write(self, row: _Row) -> None:
+        self._database.execute("INSERT OR REPLACE INTO sessions VALUES (?, ?, ?, ?, ?)", (*row, row.checksum))
+
+    def _count(self, at: str, number: int) -> None:
+        day = _day(at)
+        self.counts[day] = self.counts.get(day, 0) + number
+        if not self.counts[day]:
+            del self.counts[day]
 
     def latest(self) -> Iterator[Session]:
         """Yield the sessions, the latest first; of several at one time, the one with the greater id.
 
         Raises:
-            UnfitError: The cache is damaged.
+            DamagedCacheError: The table is damaged.
         """
-        changed: dict[int, list[Session]] = {}
-        for session in self._changed.values():
-            changed.setdefault(_day(session), []).append(session)
-        for day in sorted({*self.days, *changed}, reverse=True):
-            kept = [session for session in self._of(day) if session.id not in self._changed]
-            yield from sorted(
-                (*kept, *changed.get(day, ())), key=lambda session: (session.at, session.id), reverse=True
-            )
+        changed = {_key(id_): session for id_, session in self._changed.items()}
+        days = {*self.counts, *(_day(session.at) for session in changed.values())}
+        for day in sorted(days, reverse=True):
+            rows = self._of_day(day)
+            of_day = [(row.at, row.id) for row in rows.values() if row.id not in changed]
+            of_day += [(session.at, key) for key, session in changed.items() if _day(session.at) == day]
+            for _, key in sorted(of_day, reverse=True):
+                yield changed[key] if key in changed else _decode(rows[key].data)
 
-    def _of(self, day: int) -> Iterator[Session]:
-        """Yield the sessions of a day once all of them are proven."""
-        rows = self._database.execute("SELECT data FROM sessions WHERE day = ?", (day,)).fetchall()
-        sums = 0
-        for (data,) in rows:
-            if type(data) is not bytes:
-                raise UnfitError
-            sums ^= crc32(data, day)
-        if (len(rows), sums) != self.days.get(day, (0, 0)):
-            raise UnfitError
-        for (data,) in rows:
-            yield unpacked(data)
+    def _of_day(self, day: str) -> dict[bytes, _Row]:
+        found = self._database.execute(f"{_COLUMNS} WHERE at >= ? AND at < ? || '~'", (day, day))
+        rows = {row.id: row for row in map(_Row.of, found)}
+        if len(rows) != self.counts.get(day, 0):
+            raise DamagedCacheError
+        return rows
+
+
+def _key(id_: str) -> bytes:
+    return id_.encode("utf-8", "surrogatepass")
+
+
+def _day(at: str) -> str:
+    return at[:10]
+
+
+def _encode(session: Session) -> bytes:
+    # Each value names its event. Compressed, that takes a third.
+    return zlib.compress(msgspec.json.encode(attrs.astuple(session, recurse=False), enc_hook=str), 1)
+
+
+def _decode(data: bytes) -> Session:
+    """Return the session of such bytes, equal to the last digit."""
+    id_, named, values, benchmarks, feedback, *rest = msgspec.json.decode(zlib.decompress(data))
+    first_at, last, judged, ended, released, seq, counted = rest
+    return Session(
+        id_,
+        named,
+        {component: {name: _value(*one) for name, one in by_name.items()} for component, by_name in values.items()},
+        _shares(benchmarks),
+        _shares(feedback),
+        first_at,
+        Time(*last),
+        Time(*judged),
+        Time(*ended),
+        released and (Said(*released[0]), released[1]),
+        seq,
+        counted and Counted(*counted),
+    )
+
+
+def _value(total: int | str, last: float, said: list[Any]) -> Value:
+    return Value(_number(total), last, Said(*said))
+
+
+def _shares(shares: Mapping[str, tuple[int | str, int]]) -> dict[str, Share]:
+    return {name: Share(_number(part), whole) for name, (part, whole) in shares.items()}
+
+
+def _number(value: int | str) -> int | Fraction:
+    # JSON has no fractions; they are written as text.
+    return value if isinstance(value, int) else Fraction(value)
