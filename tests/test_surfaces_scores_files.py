@@ -17,7 +17,7 @@ from tallybook.ledger.events import PointAdded, SessionEnded
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores.session_inputs import KINDS
 from tallybook.projections.surfaces.scores import configuration, files
-from tallybook.projections.surfaces.scores.cli.score import SCORED, ever_scored
+from tallybook.projections.surfaces.scores.rebuild import SCORED, has_scores
 from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -114,9 +114,9 @@ def test_what_a_replay_looks_for_is_what_is_scored(project: Path) -> None:
     """Each kind alone, and no other, brings the scores into it."""
     assert set(KINDS) == set(SCORED)
     say(project, None, (PointAdded("kpt_001", '"kind":"session.ended"'),))
-    assert not ever_scored(Project(project))
+    assert not has_scores(Project(project))
     say(project, "s1", (SessionEnded(""),))
-    assert ever_scored(Project(project))
+    assert has_scores(Project(project))
 
 
 def test_a_playbook_that_is_scored_has_files_by_its_own_events(project: Path, run: Run) -> None:

@@ -25,7 +25,6 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.cli import score_answers
-from tallybook.projections.surfaces.scores.cli.score import CURRENT
 from tallybook.projections.surfaces.scores.files import bring_up_to_date, rebuild
 from tallybook.projections.surfaces.scores.render import box
 from tallybook.projections.surfaces.scores.render.markdown import markdown
@@ -346,7 +345,7 @@ def test_without_any_score_nothing_fails(
 def test_the_latest_session_is_the_one_that_has_a_score() -> None:
     """One that ended later and brought nothing is passed over."""
     state = folded(config(), ("s1", AT, plain(80), ""), ("s2", noon("2026-02-01"), {}, ""))
-    found = score_answers.find_session(state, CURRENT)
+    found = score_answers.find_session(state, None)
     assert found is not None
     assert "s1" == found.id
 

@@ -112,20 +112,20 @@ def _unverified(project: Project, when: str | None) -> commands.Then:
 
 def _check(project: Project, *, as_json: bool) -> None:
     """Compare playbook.json and the score files with the ledger."""
-    from tallybook.projections.surfaces.scores.cli import score
+    from tallybook.projections.surfaces.scores import rebuild
 
     commands.check(project)
-    score.check(project)
+    rebuild.check(project)
     _print_result(project, "is what the ledger says", as_json=as_json)
 
 
 def _rebuild(project: Project, *, as_json: bool) -> None:
     """Write playbook.json and the score files."""
-    from tallybook.projections.surfaces.scores.cli import score
+    from tallybook.projections.surfaces.scores import rebuild
 
     commands.replay(project)
     # The score files come before the answer, so that no error follows an answer that says all is well.
-    notes = list(score.rebuilt(project))
+    notes = list(rebuild.rebuild(project))
     if os.path.lexists(project.playbook):
         _print_result(project, "written", as_json=as_json)
     else:

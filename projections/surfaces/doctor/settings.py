@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.scores.cli.score import OWN
+from tallybook.projections.surfaces.scores.rebuild import CONFIGURATION
 from tallybook.projections.surfaces.workspace import settings, worktree
 from tallybook.projections.surfaces.workspace.project import CLAUDE, Project
 
@@ -107,7 +107,7 @@ def check_scores(context: Context) -> Iterator[Finding]:
 
     A configuration with a mistake scores nothing until it is corrected.
     """
-    if not any(os.path.lexists(context.project.root / path) for path in (OWN, _DEFAULT_FOLDER)):
+    if not any(os.path.lexists(context.project.root / path) for path in (CONFIGURATION, _DEFAULT_FOLDER)):
         yield Finding(OK, "the packaged configuration is used")
         return
     # PyYAML takes a while to import, so projects without a configuration skip it.

@@ -107,10 +107,9 @@ class Segment:
         Raises:
             ValueError, TypeError: The header is not one of a segment.
         """
-        (begin, before, end), (first_at, last_at, earliest, latest) = header
-        return cls(
-            Position(*begin), Position(*before), Position(*end), first_at, last_at, earliest, latest, b"\n" + body
-        )
+        positions, (first_at, last_at, earliest, latest) = header
+        begin, before, end = (Position(*position) for position in positions)
+        return cls(begin, before, end, first_at, last_at, earliest, latest, b"\n" + body)
 
     @property
     def header(self) -> Any:

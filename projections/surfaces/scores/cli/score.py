@@ -9,34 +9,26 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 import click
 
-from tallybook.ledger.errors import BadInputError, TallybookError
-from tallybook.ledger.events import KIND_OF, BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, SessionEnded
-from tallybook.ledger.storage import disk
+from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import output as answers
 from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
 from tallybook.projections.surfaces.console.output import answer, note
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.scores.rebuild import refresh
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.scores.files import Written
     from tallybook.projections.surfaces.scores.render.page import Page
     from tallybook.projections.surfaces.workspace.project import Project
 
-SCORED: Final = (MetricsRecorded, BenchmarkRecorded, FeedbackRecorded, SessionEnded)
-"""What is scored, by itself: a replay without any of it loads nothing of the scores."""
-
-OWN: Final = ".claude/config/scoring-config.yaml"
-CURRENT: Final = "\0current"
-"""What stands for the current session: no id can be this."""
-
-OVERALL: Final = "session.overall"
-DATED: Final = "\0dated"
-_NAMED: Final = 5
+_CURRENT: Final = "\0current"
+"""What `--session` alone stands for; no session has this id."""
+_DATED: Final = "\0dated"
+"""What `--export` alone stands for; no file has this name."""
+_OVERALL: Final = "session.overall"
 _PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
 _WITHOUT: Final = {
     "feed": ("blame", "component", "detail", "export"),
@@ -74,92 +66,21 @@ def _configured(project: Project, *, as_json: bool) -> None:
     answer(document) if as_json else answers.say(text.removesuffix("\n"))
 
 
-def bring_up_to_date(project: Project, state: Scores) -> None:
-    """Write the score files where they are not up to date; what stands in the way is told, and stops nobody."""
-    from tallybook.projections.surfaces.scores import files
-
-    try:
-        for line in told(files.bring_up_to_date(project, state)):
-            note(line)
-    except BadInputError:
-        raise
-    except (TallybookError, OSError) as error:
-        # Whoever only asks records nothing, and need not try again.
-        why = disk.reason(error) if isinstance(error, OSError) else str(error).partition("; nothing was recorded")[0]
-        note(f"the score files are not up to date: {why}")
-
-
-def ever_scored(project: Project) -> bool:
-    """Say whether anything that is scored may have been recorded, without reading the ledger a second time."""
-    log = open_log(project)
-    return any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
-
-
-def rebuilt(project: Project) -> Iterator[str]:
-    """Write every score file anew, and yield what a person should hear of that, a line each.
-
-    Raises:
-        TallybookError: The configuration cannot be taken, or a file not be written.
-    """
-    # Only by a configuration of its own is anything else scored.
-    if not (ever_scored(project) or (project.root / OWN).exists()):
-        return
-    from tallybook.projections.surfaces.console.terminal import plural
-    from tallybook.projections.surfaces.scores import configuration, files
-    from tallybook.projections.surfaces.scores.score_state import state_of
-
-    done = files.rebuild(project, state_of(project, configuration.load(project)))
-    if done.written or done.deleted:
-        yield f"{done.folder}: {done.written} score file{plural(done.written)} written, {done.deleted} deleted"
-    yield from told(done)
-
-
-def check(project: Project) -> None:
-    """Compare the score files with what they are to be.
-
-    Raises:
-        DriftError: Some are missing, or say something else.
-    """
-    if not (ever_scored(project) or (project.root / OWN).exists()):
-        return
-    from tallybook.projections.surfaces.console.terminal import plural
-    from tallybook.projections.surfaces.scores import configuration, files
-    from tallybook.projections.surfaces.scores.score_state import state_of
-
-    state = state_of(project, configuration.load(project))
-    found = files.differing(project, state)
-    if found:
-        more = f", and {len(found) - 1} more such file{plural(len(found) - 1)}" if len(found) > 1 else ""
-        raise commands.DriftError(
-            files.folder_of(project, state.config.path) / found[0], f"is missing or not what the ledger says{more}"
-        )
-
-
-def told(done: Written) -> Iterator[str]:
-    """Yield what a person should hear of the score files, a line each."""
-    for place in done.foreign[:_NAMED]:
-        yield f"{done.folder / place} is not a score file of Tallybook's, and stays as it is"
-    if len(done.foreign) > _NAMED:
-        yield f"{len(done.foreign) - _NAMED} more such files"
-    for former in done.former:
-        yield f"{former}: score files of an earlier storage.path stay as they are; delete them if nothing reads them"
-
-
 @click.command(epilog="Example: tallybook score --component ac06 --detail")
 @click.option(
-    "--session", metavar="[ID]", is_flag=False, flag_value=CURRENT, help="Show a session; without ID, the current one."
+    "--session", metavar="[ID]", is_flag=False, flag_value=_CURRENT, help="Show a session; without ID, the current one."
 )
 @click.option("--daily", is_flag=True, help="Show the latest day with data.")
 @click.option("--weekly", is_flag=True, help="Show the trend of 7 days.")
 @click.option("--monthly", is_flag=True, help="Show the trend of 30 days.")
 @click.option("--component", metavar="ID", help="Show one component, such as ac06.")
 @click.option("--detail", is_flag=True, help="Show the inputs of each score.")
-@click.option("--export", metavar="[FILE]", is_flag=False, flag_value=DATED, help="Write the answer as Markdown.")
+@click.option("--export", metavar="[FILE]", is_flag=False, flag_value=_DATED, help="Write the answer as Markdown.")
 @click.option(
     "--blame",
     metavar="[WHAT]",
     is_flag=False,
-    flag_value=OVERALL,
+    flag_value=_OVERALL,
     help="Show what changed before a score dropped.",
 )
 @click.option("--feed", is_flag=True, help="Print the data of a dashboard as JSON.")
@@ -188,7 +109,8 @@ def score(project: Project, /, **options: Any) -> None:
     when = find_moment(project, options["when"])
     state = state_of(project, config, when)
     if when is None:
-        bring_up_to_date(project, state)
+        for line in refresh(project, state):
+            note(line)
     for line in commands.spool_notes(project):
         note(line)
     if when is None and (low := summary.logged(state)):
@@ -199,8 +121,9 @@ def score(project: Project, /, **options: Any) -> None:
     if options["blame"] is not None:
         _blame(project, state, when, options)
         return
+    session = None if options["session"] == _CURRENT else options["session"]
     found, page = score_answers.look(
-        score_answers.Asked(project, state, when, options["detail"], component, options["session"]), period
+        score_answers.Asked(project, state, when, options["detail"], component, session), period
     )
     if options["export"] is not None:
         _export(project, options, _dated(page, when, state), state)
@@ -229,7 +152,7 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
 
     given = options["blame"]
     dated = given == drop_report.LAST or given[:1].isdecimal()
-    score = options["component"] or (OVERALL if dated else given)
+    score = options["component"] or (_OVERALL if dated else given)
     period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
     answered = drop_report.blame(project, state, drop_report.Asked(score, period, given if dated else None), when)
     if options["as_json"]:
@@ -248,6 +171,6 @@ def _export(project: Project, options: Mapping[str, Any], page: Page, state: Sco
         sys.stdout.buffer.write(data)
         return
     dated = f"scores-{max(state.days, default='none')}.md"
-    output = Path(dated if options["export"] == DATED else options["export"])
+    output = Path(dated if options["export"] == _DATED else options["export"])
     commands.write_beside(project, output, lambda: data)
     answer({"path": str(output), "result": "written"}) if options["as_json"] else answers.say(f"{output} written")

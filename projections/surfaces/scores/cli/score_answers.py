@@ -12,7 +12,6 @@ from tallybook.projections.scores.configuration.model import component_id
 from tallybook.projections.scores.reports import evidence, score_files
 from tallybook.projections.scores.reports import summary as scoring
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.scores.cli.score import CURRENT
 from tallybook.projections.surfaces.scores.render import page
 from tallybook.projections.surfaces.scores.render.daily_page import daily_page
 from tallybook.projections.undo import fold_history
@@ -43,7 +42,7 @@ class Asked:
         when: The moment; None for now.
         detail: Whether details are wanted.
         component: The component that alone is asked about; None for all.
-        session: The session; CURRENT for the current one, None where none is named.
+        session: The id of the session, or its beginning; None for the current one.
     """
 
     project: Project
@@ -60,7 +59,7 @@ def _summary(asked: Asked) -> Answer:
 
 
 def _session(asked: Asked) -> Answer:
-    session = find_session(asked.state, asked.session or CURRENT)
+    session = find_session(asked.state, asked.session)
     config = asked.state.config
     if session is None:
         return None, page.nothing_page(asked.state)
@@ -82,20 +81,21 @@ def _coverage(session: Session) -> dict[str, float]:
     )
 
 
-def find_session(state: Scores, wanted: str) -> Session | None:
+def find_session(state: Scores, wanted: str | None) -> Session | None:
     """Return the session of an id or of the beginning of one, or the current one; None where nothing is scored yet.
 
     Args:
         state: What was scored, counted.
-        wanted: The id; CURRENT for the one that the agent's variable names, or without it the latest that has a score.
+        wanted: The id, or its beginning; None for the one that the agent's variable names, or else for the latest
+            session that has a score.
 
     Raises:
         NothingToDoError: Nothing was scored of it.
         BadInputError: Several begin so.
     """
-    if wanted == CURRENT and not os.environ.get(VARIABLE):
+    if wanted is None and not os.environ.get(VARIABLE):
         return _latest(state)
-    id_ = os.environ[VARIABLE] if wanted == CURRENT else wanted
+    id_ = os.environ[VARIABLE] if wanted is None else wanted
     found: list[Session] = [state.sessions.get(id_)] if state.sessions.get(id_) is not None else []
     found = found or [one for one in state.sessions.latest() if id_ and one.id.startswith(id_) and one.counted]
     if len(found) > 1:
@@ -105,7 +105,7 @@ def find_session(state: Scores, wanted: str) -> Session | None:
     if not found or found[0].counted is None:
         # Of the current one that would be what was asked just now.
         hint = "`tallybook score --session` shows the latest that has a score"
-        hint = f"${VARIABLE} names it; `tallybook score` shows how all stands" if wanted == CURRENT else hint
+        hint = f"${VARIABLE} names it; `tallybook score` shows how all stands" if wanted is None else hint
         raise NothingToDoError(f"session {id_}", "has no scored event", hint)
     return found[0]
 

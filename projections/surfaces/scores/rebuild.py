@@ -1,0 +1,103 @@
+"""Rebuilding the score files from the ledger, and comparing them with it. Light to load: every replay imports it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from tallybook.ledger.errors import BadInputError, TallybookError
+from tallybook.ledger.events import KIND_OF, BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, SessionEnded
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallybook.projections.scores.view import Scores
+    from tallybook.projections.surfaces.scores.files import Written
+    from tallybook.projections.surfaces.workspace.project import Project
+
+SCORED: Final = (MetricsRecorded, BenchmarkRecorded, FeedbackRecorded, SessionEnded)
+"""Events that are scored by every configuration."""
+CONFIGURATION: Final = ".claude/config/scoring-config.yaml"
+"""A project's own configuration; with one, events of the playbook may be scored, too."""
+_FOREIGN_SHOWN: Final = 5
+
+
+def has_scores(project: Project) -> bool:
+    """Return whether anything may be scored, without decoding the ledger and without loading the scores."""
+    log = open_log(project)
+    recorded = any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
+    return recorded or (project.root / CONFIGURATION).exists()
+
+
+def rebuild(project: Project) -> Iterator[str]:
+    """Write every score file that differs from the ledger, and yield what to report, a line each.
+
+    Raises:
+        TallybookError: The configuration is invalid, or a file cannot be written.
+    """
+    if not has_scores(project):
+        return
+    from tallybook.projections.surfaces.console.terminal import plural
+    from tallybook.projections.surfaces.scores import files
+
+    done = files.rebuild(project, _state(project))
+    if done.written or done.deleted:
+        yield f"{done.folder}: {done.written} score file{plural(done.written)} written, {done.deleted} deleted"
+    yield from _remarks(done)
+
+
+def check(project: Project) -> None:
+    """Compare the score files with the ledger.
+
+    Raises:
+        DriftError: Some are missing, or differ.
+    """
+    if not has_scores(project):
+        return
+    from tallybook.projections.surfaces.console.terminal import plural
+    from tallybook.projections.surfaces.scores import files
+
+    state = _state(project)
+    places = files.differing(project, state)
+    if places:
+        more = f", and {len(places) - 1} more such file{plural(len(places) - 1)}" if len(places) > 1 else ""
+        folder = files.folder_of(project, state.config.path)
+        raise commands.DriftError(folder / places[0], f"is missing or not what the ledger says{more}")
+
+
+def refresh(project: Project, state: Scores) -> Iterator[str]:
+    """Write the score files that are out of date, and yield what to report, a line each.
+
+    A file that cannot be written is reported and is not an error: the caller asked for scores, not for files.
+
+    Raises:
+        BadInputError: The configuration names a folder that cannot be used.
+    """
+    from tallybook.projections.surfaces.scores import files
+
+    try:
+        yield from _remarks(files.bring_up_to_date(project, state))
+    except BadInputError:
+        raise
+    except (TallybookError, OSError) as error:
+        # Nothing was to be recorded, so that part of the message would only confuse.
+        why = disk.reason(error) if isinstance(error, OSError) else str(error).partition("; nothing was recorded")[0]
+        yield f"the score files are not up to date: {why}"
+
+
+def _state(project: Project) -> Scores:
+    from tallybook.projections.surfaces.scores import configuration
+    from tallybook.projections.surfaces.scores.score_state import state_of
+
+    return state_of(project, configuration.load(project))
+
+
+def _remarks(done: Written) -> Iterator[str]:
+    for place in done.foreign[:_FOREIGN_SHOWN]:
+        yield f"{done.folder / place} is not a score file of Tallybook's and was left as it is"
+    if len(done.foreign) > _FOREIGN_SHOWN:
+        yield f"{len(done.foreign) - _FOREIGN_SHOWN} more such files"
+    for former in done.former:
+        yield f"{former}: score files of an earlier storage.path stay as they are; delete them if nothing reads them"
