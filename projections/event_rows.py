@@ -1,4 +1,4 @@
-"""Events as rows: what `log` answers, as JSON-ready values and as one line for people. Pure."""
+"""Events as the rows that `log` prints: JSON-ready values, and one line for people. Pure."""
 
 from __future__ import annotations
 
@@ -56,20 +56,20 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Author, Batch, EventRecord
 
 QUOTE_CHARS: Final = 60
-"""Characters of a text that a summary quotes, the mark of the cut included."""
+"""Most characters of a text in a summary, including the ellipsis of a cut text."""
 
 
 @attrs.frozen
-class Wanted:
-    """Which events are asked for: those that every field lets through.
+class EventFilter:
+    """A filter of events: an event passes if it matches every field.
 
     Attributes:
-        name: They concern this entry; None for whatever they concern.
-        session: They come from this session; None for any.
-        rater: They come from this rater; None for any.
-        kinds: They are of one of these kinds, ``point.rated``, or of the family ``point.*``; none for all.
-        since: They come behind this sequence number.
-        until: They come up to this sequence number, and with it; None to the end.
+        name: The entry that it concerns; None for any.
+        session: Its session; None for any.
+        rater: Its rater; None for any.
+        kinds: Kinds, ``point.rated``, or families of kinds, ``point.*``, of which it has one; empty for any.
+        since: Its number is above this one.
+        until: Its number is at most this one; None for no bound.
     """
 
     name: str | None = None
@@ -80,7 +80,7 @@ class Wanted:
     until: int | None = None
 
     def takes(self, record: EventRecord) -> bool:
-        """Say whether an event is asked for."""
+        """Say whether an event passes."""
         return (
             record.seq > self.since
             and (self.until is None or record.seq <= self.until)
@@ -92,13 +92,13 @@ class Wanted:
 
 
 def is_of_kind(kind: str, wanted: str) -> bool:
-    """Say whether a kind is the one that is asked for, or of the family: ``point.*``."""
+    """Say whether a kind equals the pattern, or is of its family: ``point.*``."""
     return kind == wanted or (wanted.endswith(".*") and kind.startswith(wanted[:-1]))
 
 
-def chosen(batch: Batch, wanted: Wanted) -> Iterator[EventRecord]:
-    """Yield the events of a batch that are asked for, in order."""
-    # Heads are decoded only where there is something to show of the batch.
+def select_events(batch: Batch, wanted: EventFilter) -> Iterator[EventRecord]:
+    """Yield the events of a batch that pass a filter, in order."""
+    # Line heads are decoded only where an event may pass, as that is slow.
     if wanted.name is None or any(about(event, wanted.name) for event in batch.events):
         yield from filter(wanted.takes, batch.records)
 
@@ -108,15 +108,15 @@ def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, 
 
     Args:
         record: The event.
-        undone_by: Sequence number of what made it void, None where it stands.
+        undone_by: Number of the event that undid it, None where it is not undone.
         seqs: As for ``summary``.
     """
-    told = {"seq": record.seq, "at": record.at, "by": by_json(record.by), "summary": summary(record.event, seqs)}
-    return told | {"undone_by": undone_by}
+    result = {"seq": record.seq, "at": record.at, "by": by_json(record.by), "summary": summary(record.event, seqs)}
+    return result | {"undone_by": undone_by}
 
 
 def about(event: Event, name: str) -> bool:
-    """Say whether an event concerns an entry: it is about that name, places it in an order or merges it."""
+    """Say whether an event concerns an entry: by its name, in an order or in a merge."""
     if isinstance(event, UnknownEvent):
         body = json.loads(event.body) if name in event.body else None
         return isinstance(body, dict) and body.get("name") == name
@@ -132,19 +132,19 @@ def row(record: EventRecord) -> dict[str, Any]:
     """
     event = record.event
     kind, version = kind_of(event)
-    told: dict[str, Any] = {"seq": record.seq, "id": record.id, "at": record.at}
+    result: dict[str, Any] = {"seq": record.seq, "id": record.id, "at": record.at}
     if record.when is not None:
-        told["when"] = record.when
-    told |= {"kind": kind, "v": version, "part": list(record.part), "by": by_json(record.by)}
+        result["when"] = record.when
+    result |= {"kind": kind, "v": version, "part": list(record.part), "by": by_json(record.by)}
     if record.key is not None:
-        told["key"] = record.key
+        result["key"] = record.key
     if isinstance(event, UnknownEvent):
-        told["body"] = json.loads(event.body)
-        return told if event.free is None else told | {"free": json.loads(event.free)}
-    told["body"] = _fields(event, free=False)
+        result["body"] = json.loads(event.body)
+        return result if event.free is None else result | {"free": json.loads(event.free)}
+    result["body"] = _fields(event, free=False)
     if free := _fields(event, free=True):
-        told["free"] = free if any(text is not None for text in free.values()) else None
-    return told
+        result["free"] = free if any(text is not None for text in free.values()) else None
+    return result
 
 
 def kind_of(event: Event) -> tuple[str, int]:
@@ -156,7 +156,7 @@ def kind_of(event: Event) -> tuple[str, int]:
 
 
 def by_json(by: Author) -> dict[str, Any]:
-    """Return who says so, without what is not known."""
+    """Return the author of an event as JSON, without unknown fields."""
     return attrs.asdict(by, filter=lambda _, value: value is not None)
 
 
@@ -170,23 +170,23 @@ def _fields(event: Event, *, free: bool) -> dict[str, Any]:
 
 
 def summary(event: Event, seqs: Mapping[str, int] | None = None) -> str:
-    """Return one event as one line for people, without who and when.
+    """Return one event as one line for people, without author and time.
 
     Args:
         event: The event.
-        seqs: Id of an event → its sequence number, as far as known; an undo names its events by it.
+        seqs: Id of an event → its number, as far as known; the summary of an undo names its events by number.
     """
     if seqs and isinstance(event, EventsVoided):
-        return _one_line(_voided(event, seqs))
+        return _one_line(_summarise_undo(event, seqs))
     return _one_line(SUMMARIES[type(event)](event))
 
 
 def _one_line(text: str) -> str:
-    """Return a text with every stretch of white space, line breaks of all kinds included, as one space."""
+    """Return a text with every run of white space, all kinds of line breaks included, as one space."""
     return " ".join(text.split())
 
 
-def _quoted(text: str | None) -> str:
+def _quote(text: str | None) -> str:
     """Return the beginning of a text in quotes."""
     if text is None:
         return "[redacted]"
@@ -198,32 +198,33 @@ def _counts(event: PointSeeded | PointEdited) -> str:
     return f"{event.helpful} helpful, {event.harmful} harmful"
 
 
-def _updated(event: PlaybookUpdated) -> str:
-    counts = {"added": event.added, "rated": event.rated, "ignored": event.ignored}
-    told = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-    return f"update closed: {told or 'nothing new'}"
+def _summarise_update(event: PlaybookUpdated) -> str:
+    counts = [f"{event.added} added"] if event.added else []
+    counts += [_count(event.rated, "rating", "ratings")] if event.rated else []
+    counts += [f"{event.ignored} ignored"] if event.ignored else []
+    return f"update: {', '.join(counts) or 'nothing new'}"
 
 
-def _edited(event: PlaybookEdited) -> str:
-    return "edit closed" if event.base is None else f"edit closed, of the playbook at event {event.base}"
+def _summarise_edit(event: PlaybookEdited) -> str:
+    return "manual edit" if event.base is None else f"manual edit of the playbook as of event {event.base}"
 
 
-def _idle(rating: str) -> str:
-    """Return the mark of a rating that is not one of RATINGS, empty for one that is."""
+def _ignored_remark(rating: str) -> str:
+    """Return a remark on a rating that is not one of RATINGS, empty for one that is."""
     return "" if rating in RATINGS else f" (counts nothing: a rating is {', '.join(RATINGS[:-1])} or {RATINGS[-1]})"
 
 
-def _curated(what: str) -> Callable[[Any], str]:
-    """Return what tells a decision about an entry, with its reason where one was given."""
-    return lambda e: f"{e.name} {what}{_why(e.reason)}"
+def _summarise_decision(verb: str) -> Callable[[Any], str]:
+    """Return a function that summarises a decision about an entry, with its reason if any."""
+    return lambda e: f"{e.name} {verb}{_why(e.reason)}"
 
 
 def _why(reason: str | None) -> str:
-    return "" if reason == "" else f": {_quoted(reason)}"
+    return "" if reason == "" else f": {_quote(reason)}"
 
 
-def _number(number: int, one: str, more: str) -> str:
-    return f"{number} {one if number == 1 else more}"
+def _count(number: int, singular: str, plural: str) -> str:
+    return f"{number} {singular if number == 1 else plural}"
 
 
 def _left_out(number: int) -> str:
@@ -235,63 +236,63 @@ def _tokens(event: ReflectionCompleted | ReflectionFailed) -> str:
 
 
 def _metrics(event: MetricsRecorded) -> str:
-    said = ", ".join(f"{name} {json.dumps(value)}" for name, value in event.metrics.items())
-    return f"{event.component or 'no component'} measured: {said or 'nothing'}" + (
+    values = ", ".join(f"{name} {json.dumps(value)}" for name, value in event.metrics.items())
+    return f"{event.component or 'no component'} measured: {values or 'nothing'}" + (
         event.source and f" ({event.source})"
     )
 
 
 def _feedback(event: FeedbackRecorded) -> str:
-    return f"{event.component or 'session'} judged {event.verdict or f'{event.score:g}'}{_why(event.note)}"
+    return f"feedback on {event.component or 'session'}: {event.verdict or f'{event.score:g}'}{_why(event.note)}"
 
 
-def _voided(event: EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
-    """Say what is undone: a session, or which events as far as their numbers are known, else how many."""
-    known = [] if seqs is None else sorted(seqs[one] for one in event.ids if one in seqs)
+def _summarise_undo(event: EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
+    """Summarise an undo: its session, or its events by number where known, else how many they are."""
+    known_seqs = [] if seqs is None else sorted(seqs[id_] for id_ in event.ids if id_ in seqs)
     if event.session is not None:
-        what = f"session {event.session}"
-    elif known and len(known) == len(event.ids):
-        what = f"{'event' if len(known) == 1 else 'events'} {_ranges(known)}"
+        verb = f"session {event.session}"
+    elif known_seqs and len(known_seqs) == len(event.ids):
+        verb = f"{'event' if len(known_seqs) == 1 else 'events'} {_ranges(known_seqs)}"
     else:
-        what = f"event {event.ids[0]}" if len(event.ids) == 1 else f"{len(event.ids)} events"
-    return f"{what} undone{_why(event.reason)}"
+        verb = f"event {event.ids[0]}" if len(event.ids) == 1 else f"{len(event.ids)} events"
+    return f"{verb} undone{_why(event.reason)}"
 
 
 def _ranges(seqs: Sequence[int]) -> str:
-    """Return rising numbers with those that follow on each other as one: ``4 to 6, 9``."""
-    told: list[list[int]] = []
+    """Return rising numbers with consecutive ones as a range: ``4 to 6, 9``."""
+    result: list[list[int]] = []
     for seq in seqs:
-        if told and seq == told[-1][-1] + 1:
-            told[-1].append(seq)
+        if result and seq == result[-1][-1] + 1:
+            result[-1].append(seq)
         else:
-            told.append([seq])
-    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in told)
+            result.append([seq])
+    return ", ".join(f"{run[0]} to {run[-1]}" if len(run) > 1 else str(run[0]) for run in result)
 
 
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
-    PlaybookAdopted: lambda e: f"legacy playbook taken in: {e.entries} entries",
-    PointSeeded: lambda e: f"seeded {e.name} {_quoted(e.text)} at {_counts(e)}",
+    PlaybookAdopted: lambda e: f"legacy playbook imported: {e.entries} entries",
+    PointSeeded: lambda e: f"seeded {e.name} {_quote(e.text)} at {_counts(e)}",
     ItemSkipped: lambda e: f"item {e.index} skipped: {e.reason}",
-    PointAdded: lambda e: f"learned {e.name} {_quoted(e.text)}",
-    PointRated: lambda e: f"{e.name} rated {e.rating}" + _idle(e.rating),
-    PlaybookUpdated: _updated,
-    PointEdited: lambda e: f"edited {e.name} {_quoted(e.text)} to {_counts(e)}",
+    PointAdded: lambda e: f"learned {e.name} {_quote(e.text)}",
+    PointRated: lambda e: f"{e.name} rated {e.rating}" + _ignored_remark(e.rating),
+    PlaybookUpdated: _summarise_update,
+    PointEdited: lambda e: f"edited {e.name} {_quote(e.text)} to {_counts(e)}",
     PointRemoved: lambda e: f"removed {e.name}",
     PlaybookOrdered: lambda e: f"ordered {', '.join(e.names)}",
-    PlaybookEdited: _edited,
-    PointNoted: lambda e: f"{e.name} noted: {_quoted(e.note)}",
-    PointReworded: lambda e: f"{e.name} reworded {_quoted(e.text)}{_why(e.reason)}",
-    PointRetired: _curated("retired"),
-    PointRestored: _curated("restored"),
-    PointPinned: _curated("pinned"),
-    PointUnpinned: _curated("unpinned"),
+    PlaybookEdited: _summarise_edit,
+    PointNoted: lambda e: f"{e.name} noted: {_quote(e.note)}",
+    PointReworded: lambda e: f"{e.name} reworded {_quote(e.text)}{_why(e.reason)}",
+    PointRetired: _summarise_decision("retired"),
+    PointRestored: _summarise_decision("restored"),
+    PointPinned: _summarise_decision("pinned"),
+    PointUnpinned: _summarise_decision("unpinned"),
     PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
-    EventsVoided: _voided,
-    PlaybookInjected: lambda e: f"told of {_number(len(e.names), 'entry', 'entries')}" + _left_out(e.left_out),
+    EventsVoided: _summarise_undo,
+    PlaybookInjected: lambda e: f"{_count(len(e.names), 'entry', 'entries')} injected" + _left_out(e.left_out),
     PointCited: lambda e: f"{e.name} cited in {'a message' if e.where == 'message' else e.where}",
-    ReflectionRequested: lambda e: f"reflection asked for by {e.trigger}, up to byte {e.end:,} of the transcript",
-    ReflectionStarted: lambda e: f"reflection begun by {e.rater}, expected to cost {e.tokens:,} tokens",
+    ReflectionRequested: lambda e: f"reflection requested by {e.trigger}, up to byte {e.end:,} of the transcript",
+    ReflectionStarted: lambda e: f"reflection started by {e.rater}, expected cost {e.tokens:,} tokens",
     TranscriptRead: lambda e: f"{e.file or 'transcript'} read from byte {e.begin:,} to {e.end:,}",
     ReflectionCompleted: lambda e: f"reflection done by {e.rater} for {_tokens(e)}",
     ReflectionFailed: lambda e: f"reflection by {e.rater} failed, {e.cause}, for {_tokens(e)}{_why(e.reason)}",
@@ -303,8 +304,8 @@ SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     BaselineSet: lambda e: f"baseline of {e.score} set to {e.value:g}{_why(e.reason)}",
     SessionEnded: lambda e: "session ended" + (e.version and f", version {e.version}"),
     TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
-    EventRedacted: lambda e: f"text of event {e.id} redacted: {_quoted(e.reason)}",
+    EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
     LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
     UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",
 }
-"""Class of event → how its line reads; what has no row is told by its kind and fields."""
+"""Class of an event → the function that summarises it."""

@@ -51,12 +51,12 @@ from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.event_rows import (
     QUOTE_CHARS,
     SUMMARIES,
-    Wanted,
+    EventFilter,
     about,
     brief,
-    chosen,
     is_of_kind,
     row,
+    select_events,
     summary,
 )
 
@@ -187,9 +187,9 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
             PointRated("kpt_003", "superb"),
             "kpt_003 rated superb (counts nothing: a rating is helpful, harmful or neutral)",
         ),
-        (PlaybookUpdated(2, 3, 0), "update closed: 2 added, 3 rated"),
-        (PlaybookUpdated(0, 1, 4), "update closed: 1 rated, 4 ignored"),
-        (PlaybookUpdated(0, 0, 0), "update closed: nothing new"),
+        (PlaybookUpdated(2, 3, 0), "update: 2 added, 3 ratings"),
+        (PlaybookUpdated(0, 1, 4), "update: 1 rating, 4 ignored"),
+        (PlaybookUpdated(0, 0, 0), "update: nothing new"),
         (PointAdded("kpt_004", "Write\n tests"), 'learned kpt_004 "Write tests"'),
         (PointNoted("kpt_004", None), "kpt_004 noted: [redacted]"),
         (PointReworded("kpt_004", "shorter", "Test"), 'kpt_004 reworded "Test": "shorter"'),
@@ -201,15 +201,15 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (EventsVoided((), "5f1c", "misread"), 'session 5f1c undone: "misread"'),
         (EventsVoided(("019a", "019b"), None, ""), "2 events undone"),
         (EventsVoided(("019a",), None, None), "event 019a undone: [redacted]"),
-        (PlaybookInjected(("kpt_001",), 0), "told of 1 entry"),
-        (PlaybookInjected(("kpt_001", "kpt_004"), 3), "told of 2 entries, 3 left out"),
+        (PlaybookInjected(("kpt_001",), 0), "1 entry injected"),
+        (PlaybookInjected(("kpt_001", "kpt_004"), 3), "2 entries injected, 3 left out"),
         (PointCited("kpt_001", "message"), "kpt_001 cited in a message"),
         (PointCited("kpt_001", "Bash"), "kpt_001 cited in Bash"),
         (
             ReflectionRequested(81920, "SessionEnd", "t.jsonl"),
-            "reflection asked for by SessionEnd, up to byte 81,920 of the transcript",
+            "reflection requested by SessionEnd, up to byte 81,920 of the transcript",
         ),
-        (ReflectionStarted("claude", 21000), "reflection begun by claude, expected to cost 21,000 tokens"),
+        (ReflectionStarted("claude", 21000), "reflection started by claude, expected cost 21,000 tokens"),
         (TranscriptRead("", 0, 8190, 8192, "", "none"), "transcript read from byte 0 to 8,190"),
         (TranscriptRead("agent-a1", 5, 8190, 8192, "", "none"), "agent-a1 read from byte 5 to 8,190"),
         (ReflectionCompleted("claude", 20500, 310), "reflection done by claude for 20,810 tokens"),
@@ -225,8 +225,8 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (MetricsRecorded("ac01", Numbers({}), ""), "ac01 measured: nothing"),
         (BenchmarkRecorded("ac06", "small", 41, 50), "ac06 benchmark small: 41 of 50 passed"),
         (BenchmarkRecorded("ac06", "", 0, 1), "ac06 benchmark: 0 of 1 passed"),
-        (FeedbackRecorded("ac09", 100, "helpful", ""), "ac09 judged helpful"),
-        (FeedbackRecorded("", 82.5, "", "slow"), 'session judged 82.5: "slow"'),
+        (FeedbackRecorded("ac09", 100, "helpful", ""), "feedback on ac09: helpful"),
+        (FeedbackRecorded("", 82.5, "", "slow"), 'feedback on session: 82.5: "slow"'),
         (BaselineSet("ac06", 82, ""), "baseline of ac06 set to 82"),
         (SessionEnded(""), "session ended"),
         (SessionEnded("2.0.0"), "session ended, version 2.0.0"),
@@ -235,8 +235,8 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (PointAdded("kpt_004", None), "learned kpt_004 [redacted]"),
         (PointSeeded("kpt_001", 3, 1, "odd", "Use types", ""), 'seeded kpt_001 "Use types" at 3 helpful, 1 harmful'),
         (PointEdited("kpt_001", 0, 2, "Use types"), 'edited kpt_001 "Use types" to 0 helpful, 2 harmful'),
-        (PlaybookEdited(7, None, ""), "edit closed, of the playbook at event 7"),
-        (PlaybookEdited(None, None, ""), "edit closed"),
+        (PlaybookEdited(7, None, ""), "manual edit of the playbook as of event 7"),
+        (PlaybookEdited(None, None, ""), "manual edit"),
         (UnknownEvent("point.pinned", 2, "{}"), "point.pinned: a kind (v2) that this Tallybook does not know"),
     ],
 )
@@ -297,28 +297,31 @@ def test_events_are_chosen_by_name_without_decoding_other_batches() -> None:
 
     other = Batch(9, "", [PointRated("kpt_002", "helpful")], refuse)
     mixed = make_batch(recorded(PointRated("kpt_002", "helpful")), recorded(PointRated("kpt_001", "harmful")))
-    assert [] == list(chosen(other, Wanted("kpt_001")))
-    assert [PointRated("kpt_001", "harmful")] == [one.event for one in chosen(mixed, Wanted("kpt_001"))]
+    assert [] == list(select_events(other, EventFilter("kpt_001")))
+    assert [PointRated("kpt_001", "harmful")] == [one.event for one in select_events(mixed, EventFilter("kpt_001"))]
 
 
 @pytest.mark.parametrize(
     ("wanted", "expected"),
     [
-        (Wanted(), True),
-        (Wanted(name="kpt_001", session="s1", rater="reflector", kinds=("point.rated",), since=811, until=812), True),
-        (Wanted(name="kpt_002"), False),
-        (Wanted(session="s"), False),
-        (Wanted(rater="human"), False),
-        (Wanted(kinds=("point.added", "point.*")), True),
-        (Wanted(kinds=("point.added",)), False),
-        (Wanted(since=812), False),
-        (Wanted(until=811), False),
+        (EventFilter(), True),
+        (
+            EventFilter(name="kpt_001", session="s1", rater="reflector", kinds=("point.rated",), since=811, until=812),
+            True,
+        ),
+        (EventFilter(name="kpt_002"), False),
+        (EventFilter(session="s"), False),
+        (EventFilter(rater="human"), False),
+        (EventFilter(kinds=("point.added", "point.*")), True),
+        (EventFilter(kinds=("point.added",)), False),
+        (EventFilter(since=812), False),
+        (EventFilter(until=811), False),
     ],
 )
-def test_an_event_is_chosen_if_every_filter_lets_it_through(wanted: Wanted, expected: bool) -> None:
+def test_an_event_is_chosen_if_every_filter_lets_it_through(wanted: EventFilter, expected: bool) -> None:
     """Filters are combined; of several kinds one is enough."""
     batch = make_batch(recorded(PointRated("kpt_001", "helpful")))
-    assert expected == bool(list(chosen(batch, wanted)))
+    assert expected == bool(list(select_events(batch, wanted)))
 
 
 @pytest.mark.parametrize(

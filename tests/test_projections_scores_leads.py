@@ -263,7 +263,7 @@ def test_a_lead_says_what_log_says_and_names_who_went() -> None:
     assert 'learned kpt_007 "Text 7."' == rows_[0]["summary"]
     assert f'pruned kpt_001 "Text 1.{" more" * 10}…"' == rows_[1]["summary"]
     names = "kpt_002, kpt_003, kpt_004, kpt_005, kpt_006 and 1 more"
-    assert f"told of 6 entries; newly {names}" == rows_[2]["summary"]
+    assert f"6 entries injected; newly {names}" == rows_[2]["summary"]
     by = {"rater": "agent", "session": "t"}
     expected = {"seq": 12, "id": "id-12", "at": "2026-01-06T02:00:00.000000Z", "by": by, "change": "pruned"}
     assert expected == {key: rows_[1][key] for key in expected}

@@ -87,7 +87,7 @@ def test_why_tells_people_a_story_in_a_few_lines(capsys: pytest.CaptureFixture[s
             "kpt_001 pruned Use type hints Learned",
             "by the rule harmful >= 3 AND harmful > helpful, with 0 helpful and 3 harmful.",
             'human learned kpt_001 "Use type hints"',
-            "human update closed: 3 rated",
+            "human update: 3 ratings",
             "kpt_003 kept, same words as kpt_001: use TYPE hints!",
         )
     ]

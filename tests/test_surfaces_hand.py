@@ -98,7 +98,7 @@ def test_each_verb_answers_in_json(run: Run) -> None:
 
 def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
     """Each event by its number, for people and in JSON."""
-    lines = "undone: event 8, kpt_002 rated helpful\nundone: event 9, update closed: 1 rated\n"
+    lines = "undone: event 8, kpt_002 rated helpful\nundone: event 9, update: 1 rating\n"
     assert (0, f"{lines}to bring this back, run: tallybook undo 10\n", "") == run("undo", "--reason", "misread")
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
     answer = json.loads(run("undo", "6", "--json").out)
@@ -182,7 +182,7 @@ def test_a_session_is_undone_by_the_beginning_of_its_id(here: Project, run: Run)
 def test_what_a_hand_changed_is_the_last_thing_that_happened(here: Project) -> None:
     """An edit that no command has taken in yet is recorded, and then taken back."""
     edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})
-    assert ["edited kpt_001", "edit closed, o"] == [what[:14] for _, what in curation.undo(here, *NOBODY).events]
+    assert ["edited kpt_001", "manual edit of"] == [what[:14] for _, what in curation.undo(here, *NOBODY).events]
     assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
 
 

@@ -31,7 +31,7 @@ def test_an_unknown_rating_is_marked_in_the_log(run: Run) -> None:
         "kpt_001 rated superb (counts nothing: a rating is helpful, harmful or neutral)",
         "kpt_001 rated neutral",
     ] == [line.partition("reflector  ")[2] for line in lines[:2]]
-    assert "update closed: 1 rated, 1 ignored" == lines[2].partition("reflector  ")[2]
+    assert "update: 1 rating, 1 ignored" == lines[2].partition("reflector  ")[2]
     rows = [json.loads(line) for line in run("log", "--kind", "point.rated", "--json").out.splitlines()]
     assert [False, None] == [row.get("counts") for row in rows]
 

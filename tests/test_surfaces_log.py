@@ -18,7 +18,7 @@ from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import UnknownPointError
 from tallybook.ledger.events import PointAdded, PointRated
-from tallybook.projections.event_rows import Wanted
+from tallybook.projections.event_rows import EventFilter
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading
@@ -91,10 +91,10 @@ def test_what_is_listed_is_what_every_filter_lets_through(  # noqa: PLR0913, PLR
 ) -> None:
     """Choosing batches by their bytes leaves out nothing that a look at every single event would find."""
     made = log_of(batches)
-    wanted = Wanted(name, session, rater, tuple(kinds), *bounds)
+    wanted = EventFilter(name, session, rater, tuple(kinds), *bounds)
     every = [one for batch in decode(made.read()) for one in batch.records]
     expected = [one for one in every if wanted.takes(one)]
-    known = name is None or any(Wanted(name).takes(one) for one in every)
+    known = name is None or any(EventFilter(name).takes(one) for one in every)
     if known:
         assert expected == list(listing.events(made, wanted))
     else:
@@ -118,12 +118,12 @@ def test_what_cannot_match_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> No
 
     monkeypatch.setattr(listing, "decode", noting)
     for wanted, expected in (
-        (Wanted("kpt_002"), [3]),
-        (Wanted(session="s2"), [3, 4]),
-        (Wanted(session="s2", rater="agent"), [4]),
-        (Wanted(kinds=("point.added",)), [2]),
-        (Wanted(since=2, until=3), [3]),
-        (Wanted(), [1, 2, 3, 4]),
+        (EventFilter("kpt_002"), [3]),
+        (EventFilter(session="s2"), [3, 4]),
+        (EventFilter(session="s2", rater="agent"), [4]),
+        (EventFilter(kinds=("point.added",)), [2]),
+        (EventFilter(since=2, until=3), [3]),
+        (EventFilter(), [1, 2, 3, 4]),
     ):
         decoded.clear()
         list(listing.events(made, wanted))
@@ -186,7 +186,7 @@ def test_a_person_sees_what_was_undone(here: Project, run: Run) -> None:
     assert [
         "kpt_001 rated harmful (undone by event 9)",
         "kpt_002 rated helpful (undone by event 10)",
-        "update closed: 2 rated (undone by event 10)",
+        "update: 2 ratings (undone by event 10)",
         'event 6 undone: "misread"',
         "session s-one undone",
     ] == [line.split("  ")[-1] for line in lines]
@@ -221,7 +221,7 @@ def test_a_log_that_grows_is_read_on(here: Project) -> None:
         commands.rate(here, "kpt_002", "helpful", HUMAN)
         return len(told) < 3
 
-    for _, records in listing.stretches(made, Wanted("kpt_002"), wait):
+    for _, records in listing.stretches(made, EventFilter("kpt_002"), wait):
         told.append([one.seq for one in records])
     assert [[4, 7], [9], [11]] == told
 
@@ -235,7 +235,7 @@ def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
         commands.add(place, "one", HUMAN)
         return not seen
 
-    for _, records in listing.stretches(reading.open_log(place), Wanted("kpt_001"), wait):
+    for _, records in listing.stretches(reading.open_log(place), EventFilter("kpt_001"), wait):
         seen += records
     assert [2] == [one.seq for one in seen]
 
@@ -246,7 +246,7 @@ def test_what_has_an_end_is_not_followed(here: Project) -> None:
     def wait() -> bool:
         raise AssertionError
 
-    stretches = listing.stretches(reading.open_log(here), Wanted(until=3), wait)
+    stretches = listing.stretches(reading.open_log(here), EventFilter(until=3), wait)
     assert [[1, 2, 3]] == [[one.seq for one in records] for _, records in stretches]
 
 

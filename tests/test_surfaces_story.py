@@ -85,9 +85,9 @@ def test_its_uses_are_told_by_their_number_and_the_last(told: int, cited: int, e
 @WIDTHS
 def test_the_events_that_decided_are_quoted_as_the_log_has_them(width: int) -> None:
     """Number, time, who and what, a line each that is never cut, below the sentences."""
-    text = printed(PRUNED, {"deciding": [BRIEF, BRIEF | {"seq": 9, "summary": "update closed: " + "x" * 100}]}, width)
+    text = printed(PRUNED, {"deciding": [BRIEF, BRIEF | {"seq": 9, "summary": "update: " + "x" * 100}]}, width)
     line = '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"\n'
-    assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17 UTC  reflector  update closed: {'x' * 100}\n")
+    assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17 UTC  reflector  update: {'x' * 100}\n")
 
 
 def test_of_many_that_decided_the_first_and_the_last_are_quoted() -> None:

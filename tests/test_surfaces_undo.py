@@ -71,7 +71,7 @@ def test_undo_passes_over_injections_citations_and_reflection_records(here: Proj
     append(here, ReflectionRequested(100, "SessionEnd", "t.jsonl"))
     append(here, ReflectionCompleted("claude", 10, 20))
     commands.record(here, extraction(), {"rater": "reflector", "session": "s1"})
-    undone = "undone: event 6, kpt_002 rated harmful\nundone: event 7, update closed: 1 rated\n"
+    undone = "undone: event 6, kpt_002 rated harmful\nundone: event 7, update: 1 rating\n"
     assert (0, f"{undone}to bring this back, run: tallybook undo 13\n", "") == run("undo")
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0)} == shown(here)
 
@@ -84,7 +84,7 @@ def test_undo_takes_an_empty_update_that_pruned(here: Project, run: Run) -> None
     commands.replay(here)
     commands.record(here, extraction(), {"rater": "reflector", "session": "s1"})
     assert {"kpt_002": (0, 1)} == shown(here)
-    assert "undone: event 10, update closed" in run("undo").out
+    assert "undone: event 10, update" in run("undo").out
     assert {"kpt_001": (0, 9), "kpt_002": (0, 1)} == shown(here)
 
 

@@ -183,7 +183,7 @@ def test_bisect_answers_in_a_stable_shape(here: Project, ask: Callable[..., Any]
     told = ask("bisect", "pruned(kpt_002) and count < 2")
     assert ["condition", "moment", "event", "before", "after", "began"] == list(told)
     assert ["seq", "at", "kind", "by", "summary"] == list(told["event"])
-    assert (12, 12, "update closed: 2 rated") == (told["moment"], told["event"]["seq"], told["event"]["summary"])
+    assert (12, 12, "update: 2 ratings") == (told["moment"], told["event"]["seq"], told["event"]["summary"])
     assert {"rater": "reflector", "session": "s2"} == told["event"]["by"]
     assert ({"pruned(kpt_002)": False, "count": 2}, {"pruned(kpt_002)": True, "count": 1}) == (
         told["before"],

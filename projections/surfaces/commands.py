@@ -302,7 +302,7 @@ def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     from tallybook.projections import event_rows
     from tallybook.projections.surfaces.history import events
 
-    return map(event_rows.row, events.events(reading.open_log(project), event_rows.Wanted(name)))
+    return map(event_rows.row, events.events(reading.open_log(project), event_rows.EventFilter(name)))
 
 
 def spool_notes(project: Project) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ import click
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
-from tallybook.projections.event_rows import Wanted, is_of_kind
+from tallybook.projections.event_rows import EventFilter, is_of_kind
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, note
 from tallybook.projections.surfaces.console.progress import METER
@@ -39,7 +39,7 @@ FOLLOW_S: Final = 0.5
 """Seconds between two looks at a ledger that is followed."""
 
 
-def wanted_of(project: Project, options: Mapping[str, Any]) -> Wanted:
+def wanted_of(project: Project, options: Mapping[str, Any]) -> EventFilter:
     """Return what the options of the command ask for.
 
     Raises:
@@ -52,7 +52,7 @@ def wanted_of(project: Project, options: Mapping[str, Any]) -> Wanted:
     until = _bound(project, "--until", options["until"])
     if since is not None and until is not None and since >= until:
         note(f"--until {options['until']} is not after --since {options['since']}: no event is between them")
-    return Wanted(options["name"], session, options["rater"], options["kinds"], since or 0, until)
+    return EventFilter(options["name"], session, options["rater"], options["kinds"], since or 0, until)
 
 
 def _bound(project: Project, option: str, when: str | None) -> int | None:
@@ -115,7 +115,7 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
         names = ", ".join(raters(ledger)) or "none yet"
         note(f"--rater {wanted.rater}: no event is of this rater; raters in this ledger: {names}")
     limit = options["limit"]
-    if limit is not None and wanted == Wanted(since=wanted.since):
+    if limit is not None and wanted == EventFilter(since=wanted.since):
         wanted = attrs.evolve(wanted, since=max(wanted.since, ledger.head().seq - limit))
     paged = sys.stdout.isatty() and not (follow or as_json)
     # There is no other end to following than this.

@@ -15,7 +15,7 @@ from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, START, head_field
 from tallybook.ledger.names import find_name
-from tallybook.projections.event_rows import Wanted, brief, chosen, row
+from tallybook.projections.event_rows import EventFilter, brief, row, select_events
 from tallybook.projections.surfaces.history.reading import current
 from tallybook.projections.undo import UndoneIds, find_undone
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # What a batch's bytes tell
 
 
-def _needles(wanted: Wanted) -> list[tuple[bytes, ...]]:
+def _needles(wanted: EventFilter) -> list[tuple[bytes, ...]]:
     """Return what the bytes of a batch hold if an event of it is asked for: one of each."""
     needles: list[tuple[bytes, ...]] = [
         (_by(field, value),)
@@ -56,7 +56,7 @@ def _quoted(value: str) -> bytes:
     return dumps(value).encode("utf-8", "replace")
 
 
-def _may_match(batch: RawBatch, wanted: Wanted, needles: Iterable[tuple[bytes, ...]]) -> bool:
+def _may_match(batch: RawBatch, wanted: EventFilter, needles: Iterable[tuple[bytes, ...]]) -> bool:
     return batch.last > wanted.since and all(any(one in batch.data for one in some) for some in needles)
 
 
@@ -144,14 +144,14 @@ class _Place:
         self.mark = START
         self.found = False
 
-    def records(self, log: Log, wanted: Wanted) -> Iterator[EventRecord]:
+    def records(self, log: Log, wanted: EventFilter) -> Iterator[EventRecord]:
         """Yield the events behind the place that are asked for, up to the log's end by now."""
         for batch in decode(self._batches(log, wanted)):
-            for record in chosen(batch, wanted):
+            for record in select_events(batch, wanted):
                 self.found = True
                 yield record
 
-    def _batches(self, log: Log, wanted: Wanted) -> Iterator[RawBatch]:
+    def _batches(self, log: Log, wanted: EventFilter) -> Iterator[RawBatch]:
         needles = _needles(wanted)
         last = None
         for batch in log.read(self.mark):
@@ -165,7 +165,7 @@ class _Place:
 
 
 def stretches(
-    log: Log, wanted: Wanted, wait: Callable[[], bool] | None = None
+    log: Log, wanted: EventFilter, wait: Callable[[], bool] | None = None
 ) -> Iterator[tuple[Position, Iterator[EventRecord]]]:
     """Yield the events that are asked for, newest last, each stretch with the place behind which it begins.
 
@@ -186,7 +186,7 @@ def stretches(
         raise UnknownPointError(wanted.name, find_name(wanted.name, current(log).used))
 
 
-def events(log: Log, wanted: Wanted) -> Iterator[EventRecord]:
+def events(log: Log, wanted: EventFilter) -> Iterator[EventRecord]:
     """Yield the events of a log that are asked for, in one stretch, as ``stretches``."""
     for _, records in stretches(log, wanted):
         yield from records
@@ -194,4 +194,4 @@ def events(log: Log, wanted: Wanted) -> Iterator[EventRecord]:
 
 def _is_told_of(log: Log, name: str) -> bool:
     """Say whether any event concerns an entry."""
-    return any(True for _ in _Place().records(log, Wanted(name)))
+    return any(True for _ in _Place().records(log, EventFilter(name)))

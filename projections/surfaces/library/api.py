@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from tallybook.ledger.errors import UnknownPointError
 from tallybook.ledger.events import KeyPoint as Entry
 from tallybook.ledger.records import Author
-from tallybook.projections.event_rows import Wanted, by_json
+from tallybook.projections.event_rows import EventFilter, by_json
 from tallybook.projections.fold import State
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events, reading
@@ -143,7 +143,7 @@ class Ledger:
         Raises:
             UnknownPointError: No event is about the entry.
         """
-        wanted = Wanted(name, session, kinds=tuple(kinds), since=since, until=until)
+        wanted = EventFilter(name, session, kinds=tuple(kinds), since=since, until=until)
         return events.events(reading.open_log(self.project), wanted)
 
     def fold(self, view: View[S], *, at: int | str | None = None) -> S:
