@@ -190,3 +190,21 @@ def test_a_hook_does_not_spool_what_can_never_be_recorded(begun: Project, monkey
     with held(begun), pytest.raises(BadInputError, match="batch: would need more than 100 bytes"):
         ledger_access.append(begun, [fact], HUMAN, "cited:s1")
     assert [] == spooled(begun)
+
+
+@pytest.mark.parametrize("odd", [float("nan"), b"bytes", "\ud800"], ids=["nan", "bytes", "surrogate"])
+def test_what_is_no_json_in_an_update_of_a_program_is_ignored_also_while_it_waits(begun: Project, odd: object) -> None:
+    """The rest of the update is spooled and counts, as it does where the ledger is free."""
+    extraction = {
+        "new_key_points": ["Name things", odd],
+        "evaluations": [{"name": "kpt_001", "rating": "helpful"}, {"name": "kpt_001", "rating": odd}],
+    }
+    playbook = compat.load_playbook()
+    compat.update_playbook_data(playbook, extraction)
+    with held(begun):
+        compat.save_playbook(playbook)
+    assert 1 == len(spooled(begun))
+    commands.replay(begun)
+    assert [("Use type hints", 1), ("Name things", 0)] == [
+        (kp["text"], kp["helpful"]) for kp in commands.show(begun)["key_points"]
+    ]

@@ -74,12 +74,20 @@ class LoadedPlaybook(dict[str, Any]):
         self.known |= set(names.values())
         known = self.known - put_here
         fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
-        add_rating = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
-        said = copy.deepcopy({"new_key_points": fresh, "evaluations": add_rating})
+        ratings = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
+        said = {"new_key_points": [*map(_json_or_none, fresh)], "evaluations": [*map(_json_or_none, ratings)]}
         self.base = apply_extraction(self.base, said, self.decided, 0, names)[0]
         self.high_water = max([self.high_water, *(parse_number(name) or 0 for name in names.values())])
         # Its own key, so that an update that was spooled and is saved again counts once.
         self.updates.append((said, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
+
+
+def _json_or_none(item: Any) -> Any:
+    """Return a copy of an item; None where it is not JSON, so that it can wait in the spool and is ignored as well."""
+    try:
+        return json.loads(json.dumps(item, allow_nan=False, ensure_ascii=False).encode())
+    except (ValueError, TypeError, RecursionError):
+        return None
 
 
 def _top(document: Mapping[str, Any]) -> dict[str, Any]:
