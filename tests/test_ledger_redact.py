@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 from random import Random
 import re
 import sys
@@ -26,7 +27,6 @@ from test_ledger_log import BY
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
