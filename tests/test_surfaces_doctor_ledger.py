@@ -254,7 +254,7 @@ def test_a_playbook_that_is_not_the_replay_is_noted(here: Project) -> None:
     """A hand's change and a missing file are worth a note; both are made good by the command that the hint names."""
     here.playbook.write_bytes(here.playbook.read_bytes().replace(b"Use type", b"Use good type"))
     (found,) = [one for one in checks.run_checks(here) if one.check == "playbook.json"]
-    assert ("note", True) == (found.level, found.fix.startswith("`tallybook replay` writes it again"))
+    assert ("note", True) == (found.level, found.fix.startswith("run `tallybook replay`"))
     here.playbook.unlink()
     assert [("note", f"{here.playbook}: is missing")] == findings_of(here, "playbook.json")
     commands.replay(here)

@@ -74,7 +74,7 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     """With how many more there are, and writes none; what is nobody's of ours, and what is off, is no drift."""
     record_example(project)
     done = run("replay", "--check")
-    drift = "is missing or not what the ledger says, and 4 more such files; `tallybook replay` writes it again"
+    drift = "is missing or not what the ledger says, and 4 more such files; run `tallybook replay`"
     assert (1, "", {}) == (done.code, done.out, there(project))
     assert f"tallybook: {project / SCORES / 'sessions' / f'{EXAMPLE}.json'}: {drift}" in done.err
     run("replay")
@@ -95,7 +95,7 @@ def test_a_replay_of_what_was_measured_alone_begins_no_playbook(project: Path, r
     (project / ".claude/playbook.json").unlink(missing_ok=True)
     done = run("replay", "--json")
     assert {"path": str(project / ".claude/playbook.json"), "result": "not begun"} == json.loads(done.out)
-    assert run("replay").out.endswith("playbook.json not begun, the ledger says nothing of a playbook\n")
+    assert run("replay").out.endswith("playbook.json not begun: the ledger has no event of a playbook\n")
     assert (False, True) == ((project / ".claude/playbook.json").exists(), bool(there(project)))
     run("add", "Quote ids.")
     assert (project / ".claude/playbook.json").exists()
@@ -209,9 +209,9 @@ def test_a_foreign_file_stays_and_is_named(project: Path, run: Run) -> None:
     assert list(others.items()) == [(name, (folder / name).read_bytes()) for name in others]
     (folder.parent / "notes.txt").write_bytes(b"x")
     told = run("replay").err
-    assert f"{folder.parent / 'notes.txt'} is not a score file of Tallybook's, and stays as it is" in told
+    assert f"{folder.parent / 'notes.txt'} is not a score file of Tallybook's and was left as it is" in told
     assert "notes.txt is not a score file of Tallybook" in run("doctor").out
-    assert f"{folder / 'copy.json'} is not a score file of Tallybook's, and stays as it is" in told
+    assert f"{folder / 'copy.json'} is not a score file of Tallybook's and was left as it is" in told
 
 
 def test_what_is_no_file_in_the_place_of_one_stays(project: Path) -> None:

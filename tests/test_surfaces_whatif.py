@@ -152,12 +152,12 @@ def test_no_output_takes_the_place_of_what_is_ours(here: Project, run: Callable[
             "several sessions have an id that begins with it: 's1', 's2'; give more",
         ),
         (["--without", "session:s2", "--at", "8"], EXIT_NO, "leaves out no event up to that moment"),
-        (["--without", "99"], EXIT_NO, "--without 99: leaves out nothing"),
+        (["--without", "99"], EXIT_NO, "--without 99: leaves out no event up to that moment"),
         (["--without", "12", "--at", "8"], EXIT_NO, "leaves out no event up to that moment"),
-        (["--without", "s1"], EXIT_BAD_INPUT, "give session:ID, rater:NAME, or the sequence number"),
+        (["--without", "s1"], EXIT_BAD_INPUT, "use session:ID, rater:NAME or an event number"),
         (["--without", "session:"], EXIT_BAD_INPUT, "is not something to leave out"),
         (["--without", "9" * 30], EXIT_BAD_INPUT, "is not something to leave out"),
-        (["--half-life", "soon"], EXIT_BAD_INPUT, "is not an age; give one such as 90d"),
+        (["--half-life", "soon"], EXIT_BAD_INPUT, "is not an age; use an age such as 90d"),
         (["--half-life", "0d"], EXIT_BAD_INPUT, "is not an age"),
         (["--floor", "0"], EXIT_BAD_INPUT, "0 is not in the range"),
         (["--policy", "kind"], EXIT_BAD_INPUT, "'kind' is not one of"),
@@ -230,16 +230,16 @@ def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
     assert [
         "  kpt_002.harmful is 2, was 0",
         "  kpt_002.helpful is 0",
-        "`tallybook show --at 9` is the first moment that shows it",
+        "the first playbook that shows it: tallybook show --at 9",
     ] == lines[1:]
     last = run("bisect", 'kpt_001.text contains "TYPES"', "--last").out.splitlines()
     assert last[0].startswith("became true last at event 2, ")
     assert '  kpt_001.text is "use types", was nothing' == last[1]
-    assert ["it never became true", "  exists(kpt_001) is true", "  count is 1"] == run(
+    assert ["it did not become true", "  exists(kpt_001) is true", "  count is 1"] == run(
         "bisect", "not exists(kpt_001) and count == 1"
     ).out.splitlines()
     assert (
-        "it held where the search began, and never became true behind that\n  count is 1\n"
+        "it was already true at the start and did not become true again\n  count is 1\n"
         == run("bisect", "count < 9").out
     )
 
@@ -252,7 +252,7 @@ def test_bisect_tells_people_in_sentences(run: Callable[..., Answer]) -> None:
         (["("] * 1, EXIT_BAD_INPUT, "CONDITION, character 2: "),
         (["(" * 100_000], EXIT_BAD_INPUT, "100,000 characters, more than 2,000"),
         (["\udce9\x1b[31m"], EXIT_BAD_INPUT, "has no meaning here"),
-        (["count > 1", "--from", "9", "--to", "3"], EXIT_BAD_INPUT, "--to 3: lies before --from 9"),
+        (["count > 1", "--from", "9", "--to", "3"], EXIT_BAD_INPUT, "--to 3: is before --from 9"),
         (["count > 1", "--from", "999"], EXIT_BAD_INPUT, "999"),
         ([], EXIT_BAD_INPUT, "Missing argument 'CONDITION'"),
     ],

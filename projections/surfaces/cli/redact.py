@@ -116,7 +116,7 @@ def _lines(done: RedactionResult, result: str) -> Iterator[str]:
     for path in done.erased.files:
         yield f"{result}: {path}"
     for line in done.erased.stands:
-        yield f"not redacted: {line}"
+        yield f"still stands: {line}"
     for seq in done.bodies:
         yield f"not redacted: event {seq} holds it in a name, a rating or its provenance, which the chain covers"
     for path in done.erased.foreign:

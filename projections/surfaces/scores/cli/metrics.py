@@ -53,7 +53,7 @@ def defaults(session: str | None, component: str | None) -> Defaults:
     provenance_of({"session": session})
     if component is not None and (not (name := lenient.read_name(component)) or name.startswith(lenient.DIGEST_PREFIX)):
         most = lenient.MAX_NAME_CHARS
-        raise BadInputError("--component", f"expected 1 to {most} printable characters", "nothing was recorded")
+        raise BadInputError("--component", f"needs 1 to {most} printable characters", "nothing was recorded")
     return Defaults(session or "", component or "")
 
 
