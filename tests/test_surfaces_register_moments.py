@@ -126,7 +126,7 @@ def test_a_moment_reads_what_can_decide(log: JsonlLog, monkeypatch: pytest.Monke
             yield batch
 
     end = log.head().offset
-    monkeypatch.setattr(register, "picked", noted)
+    monkeypatch.setattr(register, "read_batches_at", noted)
     monkeypatch.setattr(JsonlLog, "read", lambda _log, after: iter(()) if after.offset == end else None)
     assert (10, []) == (moments.resolve(log, times[3], log.now()), seen[1:])
     assert (10, [11]) == (moments.resolve(log, "session:s3", log.now()), seen[2:])
