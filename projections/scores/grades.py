@@ -1,6 +1,6 @@
-"""What a score is worth: its grade, and whom it alerts. "Score Thresholds" of the document.
+"""Grades and alerts of scores. Source: "Score Thresholds" of the scoring framework.
 
-The tables come from the configuration; nothing here knows a grade, a level or a threshold by itself.
+The tables come from the configuration; no grade, level or threshold is fixed here.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.configuration.model import Grade, Level
 
 LOG: Final = "log"
-"""What a level notifies that `score` and `gate` name on standard error."""
+"""Channel: `score` and `gate` print the alert to standard error."""
 DASHBOARD: Final = "dashboard"
-"""What a level notifies that stands in the feed of a dashboard."""
+"""Channel: the alert is in the feed of the dashboard."""
 USER: Final = "user"
-"""What a level notifies that stands at the top of the summary."""
+"""Channel: the alert is at the top of the summary."""
 BLOCK: Final = "block evolution"
-"""What a level notifies that closes every gate."""
+"""Channel: the alert closes every gate."""
 
 
 def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
@@ -38,7 +38,7 @@ def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
 
 
 def is_enough(score_id: str, measured: int, least: float) -> bool:
-    """Say whether enough of a score was measured to show it to people and to open a gate; only the overall can lack.
+    """Say whether enough of a score was measured to show it and to open a gate; only the overall score can lack that.
 
     Args:
         score_id: Which score, ``ac06`` or ``session.overall``.
@@ -56,8 +56,8 @@ class Alert:
         score_id: Which score, ``ac06`` or ``session.overall``.
         level: Name of the worst level that it reaches.
         value: The score, 0 to 100.
-        below: What it should not have fallen below.
-        notify: What that level notifies, behind what the milder ones do: whatever is critical is logged too.
+        below: The bound of that level.
+        notify: The channels of the milder levels and of that level, in this order.
     """
 
     score_id: str
@@ -68,7 +68,7 @@ class Alert:
 
 
 def alert_of(score_id: str, value: float | None, levels: Iterable[Level]) -> Alert | None:
-    """Return the alert of a score; None for no data, and for a score that is high enough.
+    """Return the alert of a score; None for no data and for a score above all levels.
 
     Args:
         score_id: Which score.
@@ -84,7 +84,7 @@ def alert_of(score_id: str, value: float | None, levels: Iterable[Level]) -> Ale
 
 
 def alerts(scores: Mapping[str, float | None], levels: Sequence[Level], who: str) -> tuple[Alert, ...]:
-    """Return the alerts of all scores that somebody is notified of, in their order.
+    """Return the alerts of all scores for one channel, in the order of the scores.
 
     Args:
         scores: Score id → score, None for no data.
@@ -96,5 +96,5 @@ def alerts(scores: Mapping[str, float | None], levels: Sequence[Level], who: str
 
 
 def number(value: float) -> str:
-    """Return a score or a bound as sentences name it: at most two decimals, and none that say nothing."""
+    """Format a score or a bound for a sentence: at most two decimals, without trailing zeros."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,4 +1,4 @@
-"""From what was measured to points, 0 to 100: the forms that a metric can have, and how points are averaged. Pure.
+"""Points, 0 to 100, of a metric by its form, and the rounding and averaging of points. Pure.
 
 Source: "Scoring Algorithms" of the scoring framework.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.configuration.model import Metric
 
 FULL: Final = 100.0
-# Sums of weights such as 0.35 miss a tie by less than this, and no score that is made of whole points by more.
+# Rounding errors of sums of weights such as 0.35 are smaller than this, and real distances to a tie are larger.
 _TIE: Final = 1e-9
 
 
@@ -36,7 +36,7 @@ def half_up(points: float) -> int:
 
 
 def truncated(points: float) -> int:
-    """Return points as a whole number, what is behind the point cut off."""
+    """Return points as a whole number, rounded down."""
     return floor(points + _TIE)
 
 
@@ -56,7 +56,7 @@ def weighted(parts: Iterable[tuple[float, float]]) -> float | None:
 
 
 def points(metric: Metric, measured: Mapping[str, float]) -> float | None:
-    """Return what a metric comes to, None where that was not measured.
+    """Return the points of a metric, None where it was not measured.
 
     Args:
         metric: The metric.
@@ -93,12 +93,12 @@ def _boolean(metric: Metric, measured: Mapping[str, float]) -> float | None:
 
 
 def _pair(metric: Metric) -> tuple[str, str]:
-    """Return the names of the part and the whole as which a metric may come."""
+    """Return the names of the part and the whole by which a metric may be sent instead of a share."""
     return f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}"
 
 
 def share(measured: Mapping[str, float], part: str, whole: str, factor: float = 1.0) -> float | None:
-    """Return part / whole times a factor; None where either was not measured, or the whole is not above 0."""
+    """Return part / whole times a factor; None where one was not measured or the whole is not above 0."""
     value, of = measured.get(part), measured.get(whole)
     return None if value is None or of is None or of <= 0 else value / of * factor
 

@@ -37,11 +37,11 @@ PERIODS: Final[dict[str, tuple[str, Callable[[str], str]]]] = {
     "weekly": ("week", week_of),
     "monthly": ("month", month_of),
 }
-"""Folder of the score files → the key that names the period in them, and what gives it of a day."""
+"""Folder of the score files → the key of the period in them, and the function from a day to the period."""
 
 
 def grouped(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[str, Tally]:
-    """Return the periods that days fall into, in order."""
+    """Return the periods of days, in order, with the tallies of their days added up."""
     groups: dict[str, list[Tally]] = {}
     for day in sorted(days):
         groups.setdefault(name_of(day), []).append(days[day])
@@ -58,8 +58,8 @@ def aggregate(tally: Tally, config: Config) -> dict[str, Any]:
     """Return the scores of a period in the format of the score files.
 
     Returns:
-        ``{sessions_count, component_averages, session_averages, session_ranges}``: the averages of the composites
-        stand alone, as the specification has them, and their least and greatest beside them.
+        ``{sessions_count, component_averages, session_averages, session_ranges}``: the averages of the composites are
+        plain numbers, as in the specification, so their least and greatest have a key of their own.
     """
     components = {name: one for name in config.components if (one := tally.range(name)) is not None}
     names = (*config.sessions, OVERALL)

@@ -1,4 +1,4 @@
-"""From what was measured in a session to its scores: of each component, of the composites, and overall. Pure.
+"""Scoring a session: from its measurements to the scores of components, composites and the session. Pure.
 
 Source: "Score Types" and "Scoring Algorithms" of the scoring framework. Composites are cut to whole points, and the
 overall score is made of those, as its example has it: 92, 88, 85, 95, 78, 82, 75, 90, 94 → 93, 86, 81, 94, and 87.
@@ -28,10 +28,10 @@ class Part:
     """A part of a component's score.
 
     Attributes:
-        name: The metric; ``benchmarks`` or ``feedback`` for those.
-        points: What it is worth, 0 to 100; None for no data.
-        weight: Its weight as the configuration has it.
-        measured: Whether it was measured; what stands in for what was not has points, too.
+        name: The metric, or ``benchmarks`` or ``feedback``.
+        points: Its points, 0 to 100; None for no data.
+        weight: Its configured weight.
+        measured: Whether it was measured; a configured substitute (``missing``) has points without that.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Score:
     Attributes:
         value: 0 to 100.
         coverage: The share of its metrics' weight that was measured, 0 to 1.
-        parts: What it is made of, those without data as well.
+        parts: Its parts, those without data as well.
     """
 
     value: int
@@ -67,7 +67,7 @@ def component_score(component: Component, session: Session, config: Config) -> S
 
 
 def parts_of(component: Component, session: Session, config: Config) -> tuple[Part, ...]:
-    """Return what a component's score in a session is made of, those without data as well."""
+    """Return the parts of a component's score in a session, those without data as well."""
     return (*_metrics(component, session), *_beside(component, session, config))
 
 
@@ -82,7 +82,7 @@ def _metrics(component: Component, session: Session) -> list[Part]:
 
 
 def _beside(component: Component, session: Session, config: Config) -> Iterator[Part]:
-    """Yield what benchmarks and feedback add; their weights are beside metrics that weigh 1 together."""
+    """Yield the parts for benchmarks and feedback; their weights compare with 1 for all metrics together."""
     total = sum(metric.weight for metric in component.metrics)
     if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmark_weight:
         yield Part(BENCHMARKS, benchmarks.quotient * FULL, config.benchmark_weight * total, measured=True)
@@ -91,16 +91,16 @@ def _beside(component: Component, session: Session, config: Config) -> Iterator[
 
 
 def scores(session: Session, config: Config) -> dict[str, int]:
-    """Return score id → score of a session, without those of which there is no data, in the configuration's order."""
+    """Return score id → score of a session in the configuration's order, without scores that have no data."""
     return covered(session, config)[0]
 
 
 def covered(session: Session, config: Config) -> tuple[dict[str, int], dict[str, float]]:
     """Return the scores of a session, and of each the share of its weight that was measured, 0 to 1.
 
-    A benchmark that names no session is none as a whole, and has no composites.
+    A benchmark without a session has a component score only, and no composites.
     """
-    # Most sessions have something of a few components alone.
+    # Most sessions measure only a few components.
     present = session.components
     found = {
         name: score
@@ -118,7 +118,7 @@ def covered(session: Session, config: Config) -> tuple[dict[str, int], dict[str,
 
 
 def _shares(components: Mapping[str, float], config: Config) -> dict[str, float]:
-    """Return how much of each composite was measured, and of them all: what has no data counts as 0 here."""
+    """Return the measured share of each composite and of the overall score; no data counts as 0 here."""
     made = {
         name: sum(components.get(part, 0.0) for part in parts) / len(parts)
         for name, parts in config.sessions.items()
@@ -129,11 +129,11 @@ def _shares(components: Mapping[str, float], config: Config) -> dict[str, float]
 
 
 def composites(components: Mapping[str, int], config: Config, feedback: float | None = None) -> dict[str, int]:
-    """Return the composites of components' scores, and the overall score, without those of which there is no data.
+    """Return the composites and the overall score of components' scores, without those that have no data.
 
     Args:
         components: Component → score.
-        config: What they are made of, and what they weigh.
+        config: Their parts and weights.
         feedback: What people gave the session itself, 0 to 100, None where nobody did. It joins what was measured: one
             word alone is not a score.
     """

@@ -1,4 +1,4 @@
-"""What was measured of a session, whatever is made of it: folded from events, in whatever order they came. Pure.
+"""The measurements of a session, folded from its events in any order. Pure.
 
 Nothing here asks the configuration, so another one needs no other inputs.
 """
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.configuration.model import Component
 
 RUN: Final = "benchmark-"
-"""What the session of a benchmark that names none is called, with the id of its event behind it."""
+"""Prefix of the session id of a benchmark without a session; the id of its event follows."""
 
 
 class Said(NamedTuple):
-    """When something was said: of two, the greater one later, in whatever order they are heard.
+    """A position in time that orders events the same way however they arrive: the greater is the later.
 
     Attributes:
         at: When it happened.
-        recorded: When it was recorded; of what happened at one time, the last one to be recorded is last.
-        place: Its place in its batch, from 1.
+        recorded: When it was recorded, which orders events that happened at one time.
+        place: Its position in its batch, from 1.
         id: The event's id.
     """
 
@@ -40,11 +40,11 @@ class Said(NamedTuple):
 
 
 class Time(NamedTuple):
-    """When something was, as one of its events has it: of two the greater one is the later, of those that know best.
+    """A time of the session: an event that names its own time beats one that does not, then the later one wins.
 
     Attributes:
-        named: Whether the event says when that was; else it was recorded then, which may be days later.
-        at: When; empty before anything was.
+        named: Whether the event names its time; otherwise this is when it was recorded, perhaps days later.
+        at: The time; empty before any event.
     """
 
     named: bool = False
@@ -55,12 +55,12 @@ NEVER: Final = Time()
 
 
 class Value(NamedTuple):
-    """What was measured under one name.
+    """The measurements under one name.
 
     Attributes:
         total: The sum of all values, exactly; true counts 1.
-        last: The value that was measured last.
-        said: When that was, and by which event.
+        last: The last value.
+        said: When, and by which event, the last value was measured.
     """
 
     total: int | Fraction
@@ -68,13 +68,13 @@ class Value(NamedTuple):
     said: Said
 
     def plus(self, other: Value) -> Value:
-        """Return what both come to, in whatever order."""
+        """Combine two values; the order does not matter."""
         later = max(self, other, key=lambda value: value.said)
         return Value(self.total + other.total, later.last, later.said)
 
 
 class Share(NamedTuple):
-    """A sum of something, and of what it is a part of: passed and total cases, or points and how many judged.
+    """A sum of parts and a sum of wholes: passed and total cases, or points and number of feedbacks.
 
     Attributes:
         part: The first sum.
@@ -90,18 +90,18 @@ class Share(NamedTuple):
 
     @property
     def quotient(self) -> float:
-        """Return part / whole of what has a whole."""
+        """Return part / whole; the whole is above 0."""
         return float(self.part / self.whole)
 
 
 class Counted(NamedTuple):
-    """What a session counts for in the periods that it lies in, so that it can be taken out again.
+    """What a session has added to the tallies of its periods, so that it can be subtracted again.
 
     Attributes:
         day: Its day, ``2026-01-16``.
         version: Its version, empty where unknown.
         scores: Score id → score, 0 to 100.
-        lacking: Score id → percent of its weight that was not measured, 1 to 100, where that is any.
+        lacking: Score id → percent of its weight that was not measured, 1 to 100; no item for 0.
     """
 
     day: str
@@ -112,21 +112,21 @@ class Counted(NamedTuple):
 
 @attrs.define
 class Session:
-    """What was measured in a session.
+    """The measurements of one session.
 
     Attributes:
         id: Its id.
-        named: Whether any of this names it; a benchmark that names none is a session of its own.
-        values: Component → name → what was measured.
-        benchmarks: Component → cases passed, of how many.
-        feedback: Component, or empty for the session itself → sum of points, and how many judged.
-        first_at: When the first of this happened.
-        last: When the last did, but for people's feedback, which may come days later.
-        judged: When the last of that did.
-        ended: When it ended last.
-        released: The version, as the last one of its ends that names one has it, and when that was said; None before.
-        seq: The last event of it, by number.
-        counted: What it counts for; None before it was counted.
+        named: Whether an event names it; a benchmark without a session is a session of its own.
+        values: Component → name → measurements.
+        benchmarks: Component → passed and total cases.
+        feedback: Component, or empty for the session itself → sum of points and number of feedbacks.
+        first_at: Time of the first event.
+        last: Time of the last event other than people's feedback, which may come days later.
+        judged: Time of the last feedback.
+        ended: Time of the last end of the session.
+        released: The version in the last end that names one, with the time of that end; None without one.
+        seq: Number of its last event.
+        counted: What it added to its periods; None before it was counted.
     """
 
     id: str
@@ -144,7 +144,7 @@ class Session:
 
     @property
     def at(self) -> str:
-        """Return when it was: when it ended, else when the last of it was measured, else when it was judged.
+        """Return the time of the session: its end, else its last measurement, else its last feedback.
 
         An end or a measurement that names its time goes before one that does not: an end that is sent days later would
         move an old session to that day.
@@ -159,7 +159,7 @@ class Session:
 
     @property
     def components(self) -> dict[str, None]:
-        """Return the components of which anything was measured."""
+        """Return the components with measurements."""
         return dict.fromkeys([*self.values, *self.benchmarks, *filter(None, self.feedback)])
 
     def measured(self, component: Component) -> dict[str, float]:
@@ -168,7 +168,7 @@ class Session:
         return {name: float(one.total) if component.adds_up(name) else one.last for name, one in found.items()}
 
     def hear(self, record: EventRecord) -> None:
-        """Take in an event of this session."""
+        """Add an event of this session."""
         said = Said(happened(record), record.at, record.part[0], record.id)
         time = Time(record.when is not None, said.at)
         self.first_at = min(self.first_at or said.at, said.at)
@@ -184,7 +184,7 @@ class Session:
 
 
 def session_of(record: EventRecord) -> str:
-    """Return the session that an event counts for, empty for none.
+    """Return the session of an event, empty for none.
 
     A benchmark that names none is a session of its own, so that a run outside of any, as in CI, is the latest score of
     its component. What a person says is not: one word would be all that a score is made of.
@@ -195,9 +195,9 @@ def session_of(record: EventRecord) -> str:
 
 
 def happened(record: EventRecord) -> str:
-    """Return when something happened; what claims to come from the future happened when it was recorded.
+    """Return when an event happened; a time in the future counts as the time of recording.
 
-    One time far ahead would make everything else too old to be kept.
+    Otherwise one wrong clock would make all other sessions too old for retention.
     """
     return min(record.when or record.at, record.at)
 
@@ -231,7 +231,7 @@ def _feedback(session: Session, event: FeedbackRecorded, _said: Said) -> None:
 
 def _ended(session: Session, event: SessionEnded, said: Said) -> None:
     if event.version:
-        # One that names none does not take the name away.
+        # An end without a version keeps the version of an earlier end.
         session.released = max(session.released or (said, event.version), (said, event.version))
 
 
@@ -241,6 +241,6 @@ _HEAR: Final[dict[type[Any], Callable[[Session, Any, Said], None]]] = {
     FeedbackRecorded: _feedback,
     SessionEnded: _ended,
 }
-"""Kind → what it adds to its session."""
+"""Class of an event → how it adds to its session."""
 
 KINDS: Final = tuple(_HEAR)

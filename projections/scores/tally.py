@@ -1,4 +1,4 @@
-"""How many sessions had which score in a period: enough to average, and to take a session out again. Pure."""
+"""Counts of sessions by score in a period, which can be averaged and from which a session can be subtracted. Pure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Tally:
 
     Attributes:
         sessions: How many sessions have any score.
-        scores: Score id → score → how many sessions have it; a score of 0 to 100 each, so this never grows large.
-        lacking: Score id → the sum over them of the percent of its weight that was not measured, where that is any.
+        scores: Score id → score, 0 to 100 → number of sessions; so the size is bounded.
+        lacking: Score id → sum over the sessions of the unmeasured percent of its weight; no item for 0.
     """
 
     sessions: int = 0
@@ -42,7 +42,7 @@ class Tally:
     lacking: dict[str, int] = attrs.field(factory=dict)
 
     def add(self, scores: Mapping[str, int], lacking: Mapping[str, int], sign: int = 1) -> None:
-        """Count a session, or no more, with a sign of -1, one that was counted."""
+        """Add a session, or with a sign of -1 subtract one that was added."""
         self.sessions += sign
         for score, value in scores.items():
             counts = self.scores.setdefault(score, {})
@@ -66,12 +66,12 @@ class Tally:
         return Range((2 * total + number) // (2 * number), min(counts), max(counts))
 
     def measured(self, score: str) -> int:
-        """Return how much of the weight of a score that is there was measured: 0 to 100 percent, 100 only for all."""
+        """Return the measured percent of a score's weight, 0 to 100; 100 only if all was. The score must be present."""
         return percent(1 - self.lacking.get(score, 0) / sum(self.scores[score].values()) / FULL)
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
-    """Return several periods as one."""
+    """Add up the tallies of several periods."""
     whole = Tally()
     for tally in tallies:
         whole.sessions += tally.sessions

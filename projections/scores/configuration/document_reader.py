@@ -1,4 +1,4 @@
-"""Reading a nested document strictly: every key is known and has the type it should, or one line says which has not."""
+"""Strict reading of a nested document: an unknown key or a wrong type is an error that names the key."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _SHOWN_CHARS: Final = 80
 
 
 class DocumentError(ValueError):
-    """A key of a document cannot be what it is; the message names the key, and says what it can be."""
+    """A key of a document is unknown or has a wrong value; the message names the key and what is allowed."""
 
 
 @attrs.frozen
 class Reader:
-    """A place in a document, whose values are asked for by name and type.
+    """A mapping in a document, whose values are read by name and type.
 
     Attributes:
-        values: What stands there.
-        keys: The keys that lead there; none at the top.
+        values: The mapping.
+        keys: The path of keys that leads to it; empty at the top.
     """
 
     values: Mapping[str, Any]
@@ -34,10 +34,10 @@ class Reader:
 
     @classmethod
     def of(cls, value: object, *keys: str) -> Reader:
-        """Return a reader of what should be keys and values.
+        """Return a reader of a value that should be a mapping.
 
         Raises:
-            DocumentError: It is something else, or a key is no text.
+            DocumentError: It is not a mapping, or a key is not a text.
         """
         place = _path(keys) or "the file"
         if not isinstance(value, dict):
@@ -54,11 +54,11 @@ class Reader:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the keys, in their order, but for those whose value is false."""
+        """Return the keys in order, without those whose value is false."""
         return tuple(name for name, value in self.values.items() if value is not False)
 
     def fault(self, what: str, *keys: str) -> DocumentError:
-        """Return the error about a key, or about this place itself where none is given."""
+        """Return the error about a key, or about this mapping where no key is given."""
         return DocumentError(f"{_path((*self.keys, *keys))} {what}")
 
     def only(self, *names: str) -> Reader:
@@ -77,11 +77,11 @@ class Reader:
         return name in self.values
 
     def inner(self, name: str) -> Reader:
-        """Return a reader of what stands under a key."""
+        """Return a reader of the mapping under a key."""
         return Reader.of(self._get(name), *self.keys, name)
 
     def parts(self) -> Iterator[Reader]:
-        """Yield a reader of what stands under each key, but for those whose value is false."""
+        """Yield a reader of the mapping under each key, without those whose value is false."""
         for name in self.names:
             yield Reader.of(self.values[name], *self.keys, name)
 
@@ -136,7 +136,7 @@ def _bounds(least: float, most: float) -> str:
 
 
 def told(value: object) -> str:
-    """Return what something is, for a message of one line."""
+    """Describe a value for a one-line message."""
     if isinstance(value, dict):
         return "keys and values"
     if isinstance(value, bool):
@@ -145,7 +145,7 @@ def told(value: object) -> str:
 
 
 def _path(keys: tuple[str, ...]) -> str:
-    """Return keys joined by dots, those in quotes that would not be told apart, or would break the line."""
+    """Return keys joined by dots; keys with unusual characters are quoted, so that paths stay unambiguous."""
     return ".".join(_short(key if _PLAIN.fullmatch(key) else repr(key)) for key in keys)
 
 

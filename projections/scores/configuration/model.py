@@ -1,4 +1,4 @@
-"""What a score is made of: the configuration as values. The code knows no component by name; this says which there are.
+"""The configuration of the scores as values: components, metrics, grades, levels. No code names a component.
 
 The default is prompts/scoring-config.yaml; a project's own file is laid over it key by key.
 """
@@ -27,15 +27,15 @@ class Metric:
 
     Attributes:
         name: What it is called.
-        form: linear, inverse, ratio or boolean.
-        of: The value that is measured.
-        per: Of a ratio, what it is a share of; empty elsewhere.
-        counts: The part and the whole whose quotient stands for the value where that was not measured; empty for none.
+        form: linear, inverse, ratio or boolean ("Scoring Algorithms" of the scoring framework).
+        of: Name of the measured value.
+        per: Name of the whole of a ratio; empty elsewhere.
+        counts: Names of a part and a whole whose quotient replaces an unmeasured value; empty for none.
         worst: Of linear and inverse, the value that gives 0.
         best: The value that gives 100; greater than ``worst`` if linear, less if inverse.
-        empty: Points of a ratio of which the whole is 0; None for no data.
-        missing: Points where nothing was measured of this, and something of the component; None for no data.
-        rest: Whether what the ratio lacks to 100 counts.
+        empty: Points of a ratio whose whole is 0; None for no data.
+        missing: Points where this was not measured but the component was; None for no data.
+        rest: Whether 100 minus the ratio counts.
         weight: Its share of the component's score, above 0.
     """
 
@@ -53,7 +53,7 @@ class Metric:
 
 
 def _asked(component: Component) -> frozenset[str]:
-    """Return the names under which anything that counts in a component's score can come."""
+    """Return the names of all values that can count in a component's score."""
     found = set(component.counters)
     for metric in component.metrics:
         found |= {
@@ -71,11 +71,11 @@ class Component:
     """A part of the agent that is scored.
 
     Attributes:
-        id: What files and options call it: letters and digits, small.
-        name: What people call it.
-        metrics: What its score is made of, one or more.
-        counters: Names of values that add up over a session; of all others the last one holds.
-        asked: Names of the values that its metrics are made of, in whatever form they come, and the counters.
+        id: Its name in files and options: lower-case letters and digits.
+        name: Its name for people.
+        metrics: The metrics of its score, one or more.
+        counters: Names of values that add up over a session; of other values the last counts.
+        asked: Names of all values that its metrics read, in every form, and the counters.
     """
 
     id: str
@@ -85,7 +85,7 @@ class Component:
     asked: frozenset[str] = attrs.field(init=False, default=attrs.Factory(_asked, takes_self=True))
 
     def adds_up(self, value: str) -> bool:
-        """Say whether what was measured under a name adds up."""
+        """Say whether the values under a name add up over a session."""
         return value in self.counters or value.endswith((COUNT, TOTAL))
 
 
@@ -96,8 +96,8 @@ class Grade:
     Attributes:
         name: ``A``.
         least: The least score that has it, 0 to 100.
-        status: What it says of a score, ``Excellent``.
-        action: What is to be done, ``Maintain``.
+        status: Its meaning, ``Excellent``.
+        action: The advice, ``Maintain``.
     """
 
     name: str
@@ -112,8 +112,8 @@ class Level:
 
     Attributes:
         name: ``warning``.
-        below: A score below it alerts, 0 to 100; one that equals it does not.
-        notify: Who or what is told, ``("log", "dashboard")``; ``block evolution`` among them closes every gate.
+        below: Scores strictly below it alert, 0 to 100.
+        notify: Its channels, ``("log", "dashboard")``; ``block evolution`` closes every gate.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Level:
 
 @attrs.frozen
 class Sensitivity:
-    """From where on a drop is a regression.
+    """The thresholds of regressions.
 
     Attributes:
         drop: A score may be so many points below its baseline, and no more; 0 or more.
@@ -142,7 +142,7 @@ class Sensitivity:
 
 @attrs.frozen
 class Display:
-    """What the summary shows beside the scores.
+    """The options of the summary.
 
     Attributes:
         grades: Letters beside scores.
@@ -160,7 +160,7 @@ class Display:
 
 @attrs.frozen
 class Config:
-    """What scores are made of, and what becomes of them.
+    """The whole configuration.
 
     Attributes:
         enabled: Whether score files are written.
@@ -208,14 +208,14 @@ class Config:
 
 @lru_cache(maxsize=1024)
 def component_id(name: str) -> str:
-    """Return what a component's name comes to: ``AC-01``, ``ac01`` and ``score.ac01`` are one.
+    """Normalise a component's name: ``AC-01``, ``ac01`` and ``score.ac01`` are one.
 
-    A name without a letter or digit stays as it is, so that it is never the empty one.
+    A name without a letter or digit stays unchanged, so that it never becomes empty.
     """
     return "".join(filter(str.isalnum, name.casefold().removeprefix(_SCORE))) or name
 
 
 def score_id(name: str) -> str:
-    """Return which score a name means: ``score.session.overall`` is ``session.overall``, ``AC-06`` is ``ac06``."""
+    """Normalise a score's name: ``score.session.overall`` is ``session.overall``, ``AC-06`` is ``ac06``."""
     plain = name.removeprefix(_SCORE)
     return plain if plain.startswith(SESSION) else component_id(plain)

@@ -1,4 +1,4 @@
-"""From a document, as YAML gives it, to the configuration of the scores; what cannot be taken is named by its key."""
+"""Parsing the configuration of the scores from a YAML document; an error names the key that is wrong."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ FORMS: Final = ("linear", "inverse", "ratio", "boolean")
 
 
 def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with another one laid over it, key by key; what is false in it stays, for who leaves it out.
+    """Return a document overlaid with another, key by key; false values stay, and `read_config` leaves their keys out.
 
-    A metric that says its form is another metric, and takes nothing from the one that it stands for. Keys keep their
-    order, unless the other one has them all.
+    A metric with a ``form`` of its own replaces the default metric instead of being merged into it. Keys keep their
+    order, unless the other document has them all.
     """
     merged = {} if default.keys() <= own.keys() else dict(default)
     for key, value in own.items():
@@ -47,7 +47,7 @@ def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
 
 
 def read_config(document: Mapping[str, Any]) -> Config:
-    """Read a whole configuration, the default with a project's own laid over it.
+    """Parse a whole configuration, the default overlaid with a project's own.
 
     Raises:
         DocumentError: A key is not known, is missing, or cannot be what it is; weights do not sum to 1; thresholds
@@ -106,7 +106,7 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "display": ("show_grades", "show_trends", "show_recommendations", "min_coverage"),
     "components": (),
 }
-"""Key of the configuration → the keys in it, where they are fixed."""
+"""Key of the configuration → its inner keys, where those are fixed."""
 
 _USED: Final = {
     "linear": ("of", "counts", "worst", "best"),
@@ -114,16 +114,16 @@ _USED: Final = {
     "ratio": ("of", "per", "empty", "rest"),
     "boolean": ("of",),
 }
-"""Form of a metric → the keys that say something of it, beside ``form``, ``weight`` and ``missing``."""
+"""Form of a metric → its keys other than ``form``, ``weight`` and ``missing``."""
 
 
 def _parts(sessions: Reader, name: str, root: Reader) -> tuple[str, ...]:
-    """Return the components that a composite is the average of, without those that are left out."""
+    """Return the components of a composite, without disabled ones."""
     components = root.inner("components").values
     for part in sessions.texts(name):
         if part not in components:
             raise sessions.fault(f"names {told(part)}, which is not a component; use {', '.join(components)}", name)
-    # Off in one place is off everywhere, so that one key switches a component.
+    # A component disabled in one place is disabled everywhere, so that one key is enough.
     there = {part.name for part in root.inner("components").parts() if _enabled(part)}
     return tuple(part for part in sessions.texts(name) if part in there)
 
@@ -135,16 +135,16 @@ def _enabled(component: Reader) -> bool:
 def _zone(root: Reader) -> tzinfo:
     name = root.text("timezone")
     try:
-        # Known everywhere, also where nobody installed a table of time zones.
+        # UTC works without an installed time zone database.
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
         raise root.fault("is not a known time zone; use one such as Europe/Berlin", "timezone") from error
 
 
 def _path(storage: Reader) -> str:
-    """Return the folder of the score files, of which old ones are deleted: it lies within the project."""
+    """Return the folder of the score files; it must lie in the project, because old files in it are deleted."""
     path = storage.text("path")
-    # Read as Windows does, which knows both kinds of slashes.
+    # Windows paths know both kinds of slashes and drives, so this rejects what any system would.
     parsed = PureWindowsPath(path)
     if parsed.anchor or ".." in parsed.parts or not parsed.parts or "\0" in path:
         raise storage.fault(f"is a folder within the project, and not {told(path)}", "path")
@@ -224,7 +224,7 @@ def _levels(thresholds: Reader, notifications: Reader) -> tuple[Level, ...]:
 
 
 def _notified(notifications: Reader, level: str) -> tuple[str, ...]:
-    """Return who hears of a level; a word that is almost the right one must not leave the gates open."""
+    """Return the channels of a level; a misspelt one is an error, as it could leave gates open."""
     words = notifications.texts(level)
     for word in words:
         if word not in NOTIFIED:
@@ -244,7 +244,7 @@ def _regressions(part: Reader, trend_days: int) -> Sensitivity:
 
 
 def _check(config: Config, root: Reader) -> None:
-    """Refuse what does not fit together."""
+    """Raise DocumentError for values that contradict each other."""
     total = sum(config.session_weights.values())
     if abs(total - 1) > SUM_TOLERANCE:
         raise root.fault(f"sum to {total:.12g}, and have to sum to 1", "session_weights")
