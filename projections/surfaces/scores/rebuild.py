@@ -96,7 +96,7 @@ def _state(project: Project) -> Scores:
 
 def _remarks(done: Written) -> Iterator[str]:
     for place in done.foreign[:_FOREIGN_SHOWN]:
-        yield f"{done.folder / place} is not a score file of Tallybook's, and stays as it is"
+        yield f"{done.folder / place} is not a score file of Tallybook's and was left as it is"
     if len(done.foreign) > _FOREIGN_SHOWN:
         yield f"{len(done.foreign) - _FOREIGN_SHOWN} more such files"
     for former in done.former:
