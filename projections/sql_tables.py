@@ -1,4 +1,4 @@
-"""The ledger and its views as rows of tables, for a database to query. Pure: it opens none."""
+"""The ledger and its views as rows of tables for SQL queries. Pure: no database is opened here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from functools import lru_cache
 import json
 from typing import TYPE_CHECKING, Any, Final
 
+from tallybook.ledger.events import RATINGS
 from tallybook.ledger.records import EventRecord
 from tallybook.projections.entry_history.status import blame, graveyard
 from tallybook.projections.event_rows import kind_of, row
@@ -64,25 +65,28 @@ COLUMNS: Final[dict[str, dict[str, str]]] = {
 }
 """Table → its columns → their types. Times are UTC."""
 
+# Which ratings count is decided by the vocabulary of the ledger alone.
+_VALID: Final = "body->>'rating' IN ({})".format(", ".join(map(repr, RATINGS)))
+
 VIEWS: Final[dict[str, str]] = {
-    "ratings": """
+    "ratings": f"""
         SELECT seq, id, "at", "when", body->>'name' AS name, body->>'rating' AS rating, session, rater, agent, model,
-            void, body->>'rating' IN ('helpful', 'harmful', 'neutral') AS valid
-        FROM events WHERE kind = 'point.rated'""",
-    "sessions": """
+            void, {_VALID} AS valid
+        FROM events WHERE kind = 'point.rated'""",  # noqa: S608 - made of constants
+    "sessions": f"""
         SELECT session, min("at") AS first, max("at") AS last, count(*) AS events,
             count(*) FILTER (
-                kind = 'point.rated' AND NOT void AND body->>'rating' IN ('helpful', 'harmful', 'neutral')
+                kind = 'point.rated' AND NOT void AND {_VALID}
             ) AS ratings,
             count(*) FILTER (kind = 'point.added' AND NOT void) AS learned,
             count(*) FILTER (kind = 'point.cited') AS cited
-        FROM events WHERE session IS NOT NULL GROUP BY session ORDER BY first, session""",
+        FROM events WHERE session IS NOT NULL GROUP BY session ORDER BY first, session""",  # noqa: S608 - made of constants
 }
-"""Table that is drawn from another one → how."""
+"""SQL view → its query."""
 
 
 def events(batches: Iterable[Batch]) -> Iterator[Row]:
-    """Yield each event as a row; one that is void in these batches says so."""
+    """Yield each event as a row; ``void`` says whether it is undone in these batches."""
     for batch in batches:
         for record in batch.records:
             yield _event(record)
@@ -111,7 +115,7 @@ def _event(record: EventRecord) -> Row:
     }
 
 
-# Most events say what another said before them.
+# Most events repeat the content of an earlier one.
 @lru_cache(maxsize=4096)
 def _said(event: Any) -> tuple[str, str | None]:
     """Return body and free text of an event as JSON; no free text where it has none or was redacted."""
@@ -121,7 +125,7 @@ def _said(event: Any) -> tuple[str, str | None]:
 
 
 def points(state: EntryStatuses) -> Iterator[Row]:
-    """Yield each entry of the playbook, with the interval of its share of helpful ratings and who changed it last."""
+    """Yield each entry of the playbook with its interval and the event that last changed it."""
     for one in blame(state):
         low, high = interval(one["helpful"], one["harmful"])
         event = one.pop("event")
@@ -135,7 +139,7 @@ def points(state: EntryStatuses) -> Iterator[Row]:
 
 
 def graves(state: EntryStatuses) -> Iterator[Row]:
-    """Yield each entry that is gone, with what took it out."""
+    """Yield each entry that left the playbook, with the event that took it out."""
     for one in graveyard(state):
         event = one.pop("event")
         by = event["by"]

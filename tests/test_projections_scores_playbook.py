@@ -242,7 +242,7 @@ def test_one_key_switches_a_component_everywhere() -> None:
     ("own", "message"),
     [
         ({"enabled": "yes"}, "scoring.components.playbook.enabled is true or false, and not 'yes'"),
-        ({"enabeld": True}, "scoring.components.playbook.enabeld is no key that is known"),
+        ({"enabeld": True}, "scoring.components.playbook.enabeld is not a known key"),
         ({"counters": 3}, "scoring.components.playbook.counters is a list of names"),
     ],
 )

@@ -83,7 +83,10 @@ def test_a_check_names_a_score_file_that_is_missing_or_changed(project: Path, ru
     day.write_text("{}", encoding="utf-8")
     (project / SCORES / "daily" / "note.json").write_text("{}", encoding="utf-8")
     done = run("replay", "--check")
-    assert (1, True) == (done.code, f"{day}: is missing or not what the ledger says; run `tallybook replay`" in done.err)
+    assert (1, True) == (
+        done.code,
+        f"{day}: is missing or not what the ledger says; run `tallybook replay`" in done.err,
+    )
     assert "{}" == day.read_text(encoding="utf-8")
     configure(project, "scoring: {enabled: false}")
     assert 0 == run("replay", "--check").code

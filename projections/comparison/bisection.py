@@ -1,4 +1,4 @@
-"""When a condition on the playbook became true: one pass over history, as each moment of it showed the playbook."""
+"""Bisection: the moment at which a condition on the playbook became true, found in one pass over history."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Turn:
     """A moment at which a condition became true.
 
     Attributes:
-        moment: Sequence number of the moment: the condition holds behind this batch, and did not before it.
-        record: The event of the batch since which it holds.
-        before: What the condition's terms were before the batch, in their order.
-        after: What they are behind it.
+        moment: Number of the last event of the batch: the condition holds after it, and did not before it.
+        record: The event of the batch that made it true.
+        before: Values of the condition's terms before the batch, in their order.
+        after: Values after it.
     """
 
     moment: int
@@ -43,15 +43,15 @@ class Search(State):
 
     Attributes:
         condition: The condition.
-        book: The playbook as it stands.
-        values: What the condition's terms are.
+        book: The playbook so far.
+        values: The values of the condition's terms.
         holds: Whether the condition holds.
-        before: The terms behind the batch before this one.
-        held: Whether the condition held there.
-        told: How many events of this batch the playbook has heard.
-        place: Which of them, from 0, turned the condition true last.
+        before: The values after the previous batch.
+        held: Whether the condition held after the previous batch.
+        told: How many events of this batch have been applied to the playbook.
+        place: Index among them of the event that made the condition true last.
         turn: When it became true last, None where it did not.
-        began: Whether the condition held where the search began.
+        began: Whether the condition held at the start of the search.
     """
 
     condition: Condition = attrs.field(kw_only=True)
@@ -66,13 +66,13 @@ class Search(State):
     began: bool = False
 
     def begin(self, book: Playbook) -> None:
-        """Begin to search behind a moment."""
+        """Start the search after a moment."""
         self.book, self.values = book, self.condition.values(book)
         self.began = self.holds = self.held = self.condition.holds(self.values)
         self.before = self.values
 
     def look(self) -> None:
-        """Ask the condition of the playbook, if what it is about has changed."""
+        """Evaluate the condition again if one of its values changed."""
         values = self.condition.values(self.book)
         if values != self.values:
             self.values = values
@@ -81,13 +81,13 @@ class Search(State):
                 self.place = self.told
 
     def go_on(self, book: Playbook, undoing: EventRecord) -> None:
-        """Go on behind a batch that takes something back, with the playbook as it is from there."""
+        """Go on after a batch with an undo, with the playbook as of that batch."""
         self.book = book
         self.look()
         self.close(book.seq, lambda: undoing)
 
     def close(self, moment: int, deciding: Callable[[], EventRecord]) -> None:
-        """Note whether the condition became true within a batch."""
+        """Record the turn if the condition became true within a batch."""
         if self.holds and not self.held:
             self.turn = Turn(moment, deciding(), self.before, self.values)
         self.before, self.held = self.values, self.holds
@@ -100,7 +100,7 @@ def _hear(change: Callable[..., None], search: Search, event: Any, batch: Batch)
 
 
 def _hear_update(search: Search, event: PlaybookUpdated, batch: Batch) -> None:
-    # An update that drops nothing changes nothing.
+    # An update that prunes nothing changes nothing.
     if search.book.due:
         _hear(CHANGES[PlaybookUpdated], search, event, batch)
     else:
@@ -108,7 +108,7 @@ def _hear_update(search: Search, event: PlaybookUpdated, batch: Batch) -> None:
 
 
 def _hears_rating(names: frozenset[str]) -> Callable[..., None]:
-    """Return what hears the commonest event, of which few concern these entries."""
+    """Return the change for ratings, the most frequent event: the condition is evaluated only for its own entries."""
     change = CHANGES[PointRated]
 
     def hear(search: Search, event: PointRated, batch: Batch) -> None:
@@ -127,7 +127,7 @@ def _close(search: Search, batch: Batch) -> None:
 
 
 def _heard(batch: Batch) -> list[EventRecord]:
-    """Return the events of a batch that the playbook hears."""
+    """Return the events of a batch that the playbook view has a row for."""
     return [record for record in batch.records if type(record.event) in CHANGES]
 
 
@@ -145,15 +145,15 @@ def search(
     *,
     last: bool = False,
 ) -> Search:
-    """Find the first moment behind which a condition holds that did not hold before it.
+    """Find the first moment at which a condition holds that did not hold at the moment before.
 
-    Each moment shows what ``show --at`` shows of it, what was undone later included; so at an undoing the playbook is
-    folded anew, up to there.
+    Each moment is what ``show --at`` shows for it, so events undone later still count. At an undo the playbook is
+    therefore folded again up to there.
 
     Args:
         condition: The condition.
-        read: Gives history from the beginning.
-        stretch: The moments behind which the search begins and ends, None for the end of history.
+        read: Returns history from the beginning.
+        stretch: The moments after which the search starts and ends; None for the end of history.
         last: Whether to go on to the last such moment.
     """
     (begin, end), view = stretch, search_view(condition)
@@ -181,12 +181,12 @@ def _undoes(batch: Batch) -> bool:
 
 
 def turn_json(found: Search) -> dict[str, Any]:
-    """Return what was found, in a stable shape.
+    """Return the result of a search in its stable shape.
 
     Returns:
         ``{condition, moment, event, before, after, began}``: the moment and ``{seq, at, [when], kind, by, summary}`` of
-        the event, both None where the condition never became true; each term with what it was before that and is
-        behind it, or at the end; and whether the condition held where the search began.
+        the event, both None where the condition never became true; each term with its value before and after that
+        moment, or at the end; and whether the condition held at the start of the search.
     """
     turn = found.turn
     before, after = (found.before, found.values) if turn is None else (turn.before, turn.after)

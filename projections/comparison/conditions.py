@@ -1,4 +1,4 @@
-"""Conditions on the playbook, as `bisect` takes them: text in, a value that can be asked of any playbook out.
+"""Conditions on the playbook for `bisect`: the grammar, its parser, and conditions as values.
 
     condition  = all {"or" all}
     all        = one {"and" one}
@@ -8,9 +8,8 @@
     field      = name "." ("helpful" | "harmful" | "text")
     compared   = ">" | ">=" | "<" | "<=" | "==" | "!="
 
-A name is plain where it has letters, digits, ``_`` and ``-`` alone and begins with none of the last; any other stands
-in quotes, as a text does, and such a quote within it is doubled. Nothing of it is ever run: it is taken apart by hand,
-within bounds.
+A name needs no quotes if it has only letters, digits, ``_`` and ``-`` and does not begin with ``-``. Other names and
+texts are quoted; a quote inside is doubled. A condition is parsed by hand within bounds, and never evaluated as code.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
 
 MAX_CHARS: Final = 2000
 MAX_DEPTH: Final = 40
-"""How deep parentheses and ``not`` may be nested."""
+"""Most levels of nested parentheses and ``not``."""
 MAX_DIGITS: Final = 15
 _SHOWN_CHARS: Final = 20
 _NAMES: Final = ("word", "text", "number")
-"""Kinds of parts that may be a name."""
+"""Kinds of tokens that may be a name."""
 
 COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
@@ -43,7 +42,7 @@ COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-"""How two numbers are compared; the longer signs first."""
+"""Sign → comparison of two numbers; longer signs come first, so that the tokenizer prefers them."""
 
 STATUSES: Final[dict[str, Callable[[Playbook, str], bool]]] = {
     "exists": lambda book, name: name in book.points,
@@ -52,22 +51,22 @@ STATUSES: Final[dict[str, Callable[[Playbook, str], bool]]] = {
     "merged": lambda book, name: book.status_of(name) == "merged",
     "pinned": lambda book, name: name in book.pinned,
 }
-"""What can be asked of an entry → the answer."""
+"""Status → the test of an entry for it."""
 
 FIELDS: Final = ("helpful", "harmful", "text")
-"""What an entry has; one that is gone has what it had last, one that never was has nothing."""
+"""Fields of an entry; an entry that left has its last values, a name never used has none."""
 
 Values = tuple[Any, ...]
 
 
 @attrs.frozen
 class Term:
-    """Something that a condition asks of a playbook.
+    """A value that a condition reads from a playbook.
 
     Attributes:
-        told: How it is written.
-        value: Asks it: a number, a text, a truth, or None where there is nothing to ask.
-        name: The entry that it is about, None for the playbook itself.
+        told: Its text.
+        value: Returns its value: a number, a text, a boolean, or None for a name never used.
+        name: The entry that it reads, None for the playbook itself.
     """
 
     told: str
@@ -81,8 +80,8 @@ class Condition:
 
     Attributes:
         text: As it was given.
-        terms: What it asks, each once.
-        holds: Takes the answers, in the order of the terms, and says whether the condition holds.
+        terms: The values that it reads, each once.
+        holds: Takes the values of the terms in their order, and says whether the condition holds.
     """
 
     text: str
@@ -91,11 +90,11 @@ class Condition:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the entries that it is about."""
+        """Return the names of the entries that it reads."""
         return frozenset(term.name for term in self.terms if term.name is not None)
 
     def values(self, book: Playbook) -> Values:
-        """Return what a playbook answers to the terms."""
+        """Return the values of the terms in a playbook."""
         return tuple([term.value(book) for term in self.terms])
 
 
@@ -104,9 +103,9 @@ class Token:
     """A word, a number, a sign or a quoted text of a condition.
 
     Attributes:
-        kind: word, number, text, sign, or end behind the last.
-        said: The word, the digits, what stood between the quotes, or the sign.
-        place: Which character it begins with, from 1.
+        kind: word, number, text, sign, or end after the last.
+        said: The word, the digits, the text between the quotes, or the sign.
+        place: Position of its first character, from 1.
     """
 
     kind: str
@@ -119,10 +118,10 @@ def _refuse(place: int, what: str) -> BadInputError:
 
 
 def tokens(text: str) -> list[Token]:
-    """Return the parts of a condition, and the end.
+    """Return the tokens of a condition, and the end token.
 
     Raises:
-        BadInputError: It is too long, or holds what can be no part of one.
+        BadInputError: It is too long, or has a character that begins no token.
     """
     if len(text) > MAX_CHARS:
         raise _refuse(MAX_CHARS + 1, f"{len(text):,} characters, more than {MAX_CHARS:,}")
@@ -138,7 +137,7 @@ def tokens(text: str) -> list[Token]:
 
 
 def _token(text: str, begin: int) -> tuple[Token, int]:
-    """Return the part that begins at a place, and where it ends."""
+    """Return the token that begins at an index, and the index after it."""
     char = text[begin]
     if char in "\"'":
         return _in_quotes(text, begin)
@@ -165,12 +164,12 @@ def _in_quotes(text: str, begin: int) -> tuple[Token, int]:
 
 
 def _shown(said: str) -> str:
-    """Return a text in quotes, short, with nothing in it that moves a terminal."""
+    """Return a text in quotes, shortened, without control characters."""
     return repr(said if len(said) <= _SHOWN_CHARS else f"{said[:_SHOWN_CHARS]}...")
 
 
 class _Parser:
-    """Reads the parts of one condition from left to right, one function for each rule of the grammar."""
+    """A recursive descent parser of one condition, one method for each rule of the grammar."""
 
     def __init__(self, parts: Sequence[Token]) -> None:
         self.parts = parts
@@ -179,12 +178,12 @@ class _Parser:
         self.terms: dict[str, Term] = {}
 
     def see(self, *said: str) -> bool:
-        """Say whether the next part is one of these signs or words, in whatever case."""
+        """Say whether the next token is one of these signs or words, ignoring case."""
         part = self.parts[self.next]
         return part.kind in {"sign", "word"} and part.said.lower() in said
 
     def take(self) -> Token:
-        """Return the next part and go on to the one behind it."""
+        """Return the next token and advance."""
         part = self.parts[self.next]
         self.next += part.kind != "end"
         return part
@@ -301,7 +300,7 @@ class _Parser:
         return part.said
 
     def place(self, term: Term) -> int:
-        """Return the place of a term among all that are asked, where each stands once."""
+        """Return the index of a term among the distinct terms of the condition, adding it if it is new."""
         self.terms.setdefault(term.told, term)
         return list(self.terms).index(term.told)
 
@@ -315,13 +314,13 @@ def _name(name: str) -> str:
 
 
 def _had(book: Playbook, name: str, field: str) -> Any:
-    """Return what an entry has, or had when it went; None where there was none."""
+    """Return the current or last value of an entry's field; None for a name never used."""
     point = book.points.get(name) or book.gone.get(name)
     return None if point is None else getattr(point, field)
 
 
 def _compared(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Compare two numbers; with what was never there every comparison is false."""
+    """Compare two numbers; with the value of a name never used every comparison is false."""
     return left is not None and right is not None and compare(left, right)
 
 
@@ -331,10 +330,10 @@ def _contains(text: str | None, sought: str) -> bool:
 
 
 def parse(text: str) -> Condition:
-    """Return the condition that a text is.
+    """Parse a condition.
 
     Raises:
-        BadInputError: It is none; the message names the character where that shows.
+        BadInputError: The text is not a condition; the message names the position of the first mistake.
     """
     parser = _Parser(tokens(text))
     holds = parser.any_of()

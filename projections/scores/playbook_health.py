@@ -1,6 +1,6 @@
-"""The playbook as a component of the agent: what its own events measure of the session that they name. Pure.
+"""The playbook as a scored component: the measurements that its own events make of their session. Pure.
 
-No other module knows what is measured here; what it is worth is the configuration's to say.
+Only this module knows what is measured; the configuration decides how it scores.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ COMPONENT: Final = "playbook"
 
 @attrs.define
 class Advice(Playbook):
-    """The playbook, and by which names its advice went.
+    """The playbook, and the words of all its texts.
 
     Attributes:
-        words: Words of a text, as ``lineage.folded`` has them → the names that had it, in their order.
+        words: Words of a text, as ``lineage.normalize_words`` gives them → the names that had it, in order.
     """
 
     words: dict[str, dict[str, None]] = attrs.field(factory=dict)
 
     def was_pruned(self, text: str | None) -> bool:
-        """Say whether an entry with the words of a text was pruned and is still out."""
+        """Say whether an entry with the words of a text was pruned and did not come back."""
         return text is not None and any(name in self.pruned for name in self.words.get(normalize_words(text), ()))
 
 
@@ -54,7 +54,7 @@ def is_measured(config: Config) -> bool:
 
 
 def measures(advice: Advice, batch: Batch) -> tuple[int, dict[str, float]]:
-    """Let the playbook take in a batch, and return what that measures.
+    """Apply a batch to the playbook, and return the measurements.
 
     Returns:
         The place in the batch, from 0, of the last event that measures something, and name → value, an amount that
@@ -65,7 +65,7 @@ def measures(advice: Advice, batch: Batch) -> tuple[int, dict[str, float]]:
     for index, event in enumerate(batch.events):
         measure, change = _MEASURES.get(type(event)), CHANGES.get(type(event))
         if measure is not None:
-            # What stood before the event decides what it is: a rating of an entry, or of none.
+            # Measured before the change: whether the rated entry exists depends on the playbook before the event.
             for name, value in measure(advice, event).items():
                 found[name] = found.get(name, 0) + value
                 place = index
@@ -79,7 +79,7 @@ def measures(advice: Advice, batch: Batch) -> tuple[int, dict[str, float]]:
 
 
 def _know(advice: Advice, event: Any) -> None:
-    """Keep the words of a text that came to stand."""
+    """Record the words of a new text."""
     if isinstance(event, _TEXTS):
         point = advice.points.get(event.name)
         if point is not None and point.text != REDACTED:
@@ -101,7 +101,7 @@ def _learned(advice: Advice, event: PointAdded) -> dict[str, float]:
 
 
 def _updated(advice: Advice, _: PlaybookUpdated) -> dict[str, float]:
-    """Count what an update drops, which is what is due; all else as 0, where nothing before it brought any."""
+    """Measure the entries that an update prunes, and all other values as 0 in case nothing else measured them."""
     return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(advice.due)}
 
 
@@ -110,7 +110,7 @@ _RATINGS: Final[dict[str, dict[str, float]]] = {
     "harmful": {"ratings": 1, "judged": 1},
     "neutral": {"ratings": 1},
 }
-"""Rating → what it measures; any other counts nothing."""
+"""Rating → measurements; other ratings measure nothing. Neutral ratings show activity and no judgement."""
 
 _MEASURES: Final[dict[type[Any], Callable[[Advice, Any], dict[str, float]]]] = {
     PointRated: _rated,
@@ -119,14 +119,14 @@ _MEASURES: Final[dict[type[Any], Callable[[Advice, Any], dict[str, float]]]] = {
     PlaybookInjected: lambda _, event: {"told": len(event.names)},
     PointCited: lambda _advice, _event: {"cited": 1},
 }
-"""Kind → what an event of it measures, by the names that the configuration of the component uses."""
+"""Class of an event → its measurements, by the names that the configuration of the component uses."""
 
 KINDS: Final = tuple({**CHANGES, **_MEASURES})
-"""What has to be heard for it: all that changes the playbook, and what is told and cited of it."""
+"""Kinds that the component needs: all that change the playbook, injections and citations."""
 
 
 def _heard(_advice: Advice, _event: Any, _batch: Batch) -> None:
-    """Let the batch be taken in when it is whole."""
+    """Do nothing: the whole batch is applied afterwards."""
 
 
 def _take_in(advice: Advice, batch: Batch) -> None:
@@ -134,4 +134,4 @@ def _take_in(advice: Advice, batch: Batch) -> None:
 
 
 ADVICE: Final = View(Advice, dict.fromkeys(KINDS, _heard), _take_in)
-"""The playbook alone, for scores that were kept without it."""
+"""The view of this state alone, for cached scores that were stored without it."""

@@ -1,6 +1,6 @@
-"""The view of scores: what was measured of every session, and how many sessions had which score, by day and version.
+"""The scores view: the measurements of every session, and the tallies of scores by day and version.
 
-A late event changes its session, and with it the day that the session lies in, however long ago that was.
+A late event changes its session and the tally of that session's day, however long ago it was.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.configuration.model import Config
 
 FRESH: Final = 2_000
-"""Sessions that wait to be counted at most: most are heard several times before they are done, and not many at once."""
+"""Most changed sessions to hold before counting them. Few sessions run at once, and counting each event is slow."""
 
 
 UNSCORED_TYPE: Final = "telemetry of type "
-"""How what is kept of unknown telemetry is named among what is in no score."""
+"""Prefix of the reason under which unknown telemetry counts as unscored."""
 
 
 class Shelf(Protocol):
-    """Where sessions are kept: a dict in memory, or something that holds more."""
+    """A store of sessions: a dict in memory, or a larger store on disk."""
 
     def get(self, id_: str, /) -> Session | None:
-        """Return a session, None where there is none of this id."""
+        """Return the session of an id, None without one."""
 
     def __setitem__(self, id_: str, session: Session, /) -> None:
-        """Keep a session that was changed."""
+        """Store a changed session."""
 
     def latest(self) -> Iterator[Session]:
-        """Yield the sessions, the latest first; of several at one time, the one with the greater id."""
+        """Yield the sessions, the latest first; of several at one time the greater id first."""
 
 
 class Sessions(dict[str, Session]):
@@ -66,12 +66,12 @@ class Sessions(dict[str, Session]):
 
 @attrs.frozen
 class Baseline:
-    """What a score is held against, as it was set last.
+    """The baseline of a score, as set last.
 
     Attributes:
         value: From 0 to 100.
-        seq: The event that set it.
-        day: The day that it was set on.
+        seq: Number of the event that set it.
+        day: The day on which it was set.
     """
 
     value: float
@@ -81,19 +81,19 @@ class Baseline:
 
 @attrs.define
 class Scores(State):
-    """What was measured, and what it comes to.
+    """The measurements and tallies of all sessions.
 
     Attributes:
-        config: What scores are made of.
+        config: The configuration of the scores.
         sessions: By id: a Shelf.
         days: Day, ``2026-01-16`` in the configured zone → its sessions' scores.
         versions: Version → its sessions' scores; sessions without one are in none.
         baselines: Score id → the baseline set last.
-        fresh: Sessions that changed since they were counted last.
-        last_at: When the last of all this happened, empty before anything did.
-        unscored: What was measured and counts nothing → how many events: no session, no component, unknown component,
-            a name that no metric of its component asks for, or a type of telemetry that says nothing of a score.
-        rewrites: How often earlier events were redacted or voided, as in the playbook's view.
+        fresh: Sessions that changed since they were last counted.
+        last_at: Time of the latest event, empty before the first.
+        unscored: Reason why measurements count nothing → number of events: no session, no component, unknown
+            component, a name that no metric of its component reads, or an unknown type of telemetry.
+        rewrites: How often earlier events were redacted or undone, as in the playbook view.
         advice: The playbook, where the configuration scores it as a component; None where it does not.
     """
 
@@ -109,7 +109,7 @@ class Scores(State):
     advice: playbook_health.Advice | None = None
 
     def count(self) -> Scores:
-        """Count every session that changed, in the periods that it lies in now; return this state."""
+        """Move every changed session to the tallies of its periods; return this state."""
         for id_, session in self.fresh.items():
             fresh = _counted(session, self.config)
             if fresh != session.counted:
@@ -121,7 +121,7 @@ class Scores(State):
         return self
 
     def session(self, id_: str) -> Session | None:
-        """Return a session as it was heard so far, None where nothing was."""
+        """Return a session as measured so far, None without any event of it."""
         found: Session | None = self.fresh.get(id_) or self.sessions.get(id_)
         return found
 
@@ -137,7 +137,7 @@ def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sig
     tally = periods.get(name) or Tally()
     tally.add(counted.scores, counted.lacking, sign)
     if tally.sessions:
-        # Set even where it stood: whatever keeps the periods hears of every change.
+        # Assigned even if it is the same object: a store on disk must see every change.
         periods[name] = tally
     else:
         del periods[name]
@@ -159,12 +159,12 @@ def _day_in(at: str, zone: tzinfo) -> str:
     try:
         return datetime.fromisoformat(at).astimezone(zone).date().isoformat()
     except OverflowError:
-        # The first and the last day that there is have no neighbour.
+        # The first and last day of datetime cannot be moved to another zone.
         return at[:10]
 
 
-def _hear(state: Scores, record: EventRecord) -> None:
-    """Let the session of an event hear it."""
+def _add_to_session(state: Scores, record: EventRecord) -> None:
+    """Add an event to its session."""
     id_ = session_of(record)
     state.last_at = max(state.last_at, happened(record))
     for what in _unscored(state, record.event, id_):
@@ -176,7 +176,7 @@ def _hear(state: Scores, record: EventRecord) -> None:
 
 
 def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
-    """Yield why an event counts nothing, if it does not."""
+    """Yield the reasons why an event, or part of it, counts nothing."""
     if not session:
         yield "no session"
     elif getattr(event, "component", None) == "" and not isinstance(event, FeedbackRecorded):
@@ -186,12 +186,12 @@ def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
 
 
 def unknown_parts(config: Config, event: Any) -> Iterator[str]:
-    """Yield what an event names that the configuration does not score: its component, or metrics of that."""
+    """Yield the unknown parts of an event: its component, or metrics that its component does not read."""
     component = component_id(getattr(event, "component", None) or "")
     if component and component not in config.components:
         yield f"unknown component {component}"
     elif isinstance(event, MetricsRecorded) and component and not event.source:
-        # Telemetry brings more than is scored, and nobody has spelt that.
+        # Telemetry has many values that no metric reads, and they are not spelling mistakes.
         known = config.components[component]
         yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.asked)
 
@@ -216,7 +216,7 @@ def _rewrite(state: Scores, _: EventRecord) -> None:
 
 
 _TABLE: Final[dict[type[Any], Callable[[Scores, EventRecord], None]]] = {
-    **dict.fromkeys(KINDS, _hear),
+    **dict.fromkeys(KINDS, _add_to_session),
     BaselineSet: _set_baseline,
     TelemetryKept: _keep,
     EventRedacted: _rewrite,
@@ -224,8 +224,8 @@ _TABLE: Final[dict[type[Any], Callable[[Scores, EventRecord], None]]] = {
 }
 
 
-def _tell(state: Scores, batch: Batch) -> None:
-    """Tell a batch that has something for scores in it, event by event: who and when are decoded only now."""
+def _apply_batch(state: Scores, batch: Batch) -> None:
+    """Apply a batch that has scoring events; only then the heads of its lines are decoded."""
     for record in batch.records:
         change = _TABLE.get(type(record.event))
         if change is not None:
@@ -234,34 +234,38 @@ def _tell(state: Scores, batch: Batch) -> None:
         state.count()
 
 
-def _tell_all(state: Scores, batch: Batch) -> None:
-    """Tell a batch that may say something of the playbook as well: what that measures counts as if it had been sent."""
+def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
+    """Apply a batch that may have playbook events as well, whose measurements count as if they had been sent."""
     advice = state.advice or playbook_health.Advice()
     state.advice = advice
     place, numbers = playbook_health.measures(advice, batch)
-    # One append has one session; what people did outside of any was measured of none.
+    # A batch has one session; what people do outside of sessions is not measured.
     if numbers and batch.records[place].by.session:
         event = MetricsRecorded(playbook_health.COMPONENT, Numbers(numbers), "")
-        _hear(state, attrs.evolve(batch.records[place], event=event))
-    _tell(state, batch)
+        _add_to_session(state, attrs.evolve(batch.records[place], event=event))
+    _apply_batch(state, batch)
 
 
-def _heard(_state: Scores, _event: Any, _batch: Batch) -> None:
-    """Let the batch be told when it is whole."""
+def _ignore(_state: Scores, _event: Any, _batch: Batch) -> None:
+    """Do nothing: the whole batch is applied afterwards."""
 
 
-_HEARD: Final = dict.fromkeys(_TABLE, _heard)
-_ALL_HEARD: Final = _HEARD | dict.fromkeys(playbook_health.KINDS, _heard)
+_SCORE_KINDS: Final = dict.fromkeys(_TABLE, _ignore)
+_SCORE_AND_PLAYBOOK_KINDS: Final = _SCORE_KINDS | dict.fromkeys(playbook_health.KINDS, _ignore)
 
 
 def scores_view(config: Config, start: Callable[[], Scores] | None = None) -> View[Scores]:
-    """Return the view of scores by a configuration.
+    """Return the scores view under a configuration.
 
     Args:
-        config: What scores are made of.
-        start: Gives the state before the first event, where sessions and periods are to be kept elsewhere than in
-            memory; asked a second time where history is told again.
+        config: The configuration of the scores.
+        start: Returns the state before the first event, where sessions and periods are stored elsewhere than in
+            memory; called again where history is folded again.
     """
-    # Most events are ratings: where they score nothing they are not even looked at.
-    table, tell = (_ALL_HEARD, _tell_all) if playbook_health.is_measured(config) else (_HEARD, _tell)
-    return View(start or partial(Scores, config=config), table, tell)
+    # Most events are ratings: without the playbook component they are not in the table at all.
+    table, apply_batch = (
+        (_SCORE_AND_PLAYBOOK_KINDS, _apply_batch_with_playbook)
+        if playbook_health.is_measured(config)
+        else (_SCORE_KINDS, _apply_batch)
+    )
+    return View(start or partial(Scores, config=config), table, apply_batch)

@@ -1,1 +1,1 @@
-"""What is shown of scores: summaries, evidence, causes of a drop, score files."""
+"""Reports on scores: summary, evidence, causes of a drop, score files."""

@@ -1,4 +1,4 @@
-"""What the playbook saw change before a score dropped: between which periods, between which sessions, and what. Pure.
+"""Possible causes of a drop of a score: its periods and sessions, and what changed in the playbook between. Pure.
 
 That one came before the other does not make it the cause: what stands here are leads.
 """
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.view import Scores
 
 TEXT_CHARS: Final = 60
-"""Characters of a pruned text that a lead quotes, the mark of the cut included."""
+"""Most characters of a pruned text in a lead, including the ellipsis of a cut text."""
 
 NAMED: Final = 5
-"""Names that a lead gives for people; the others are counted."""
+"""Most names in a lead for people; the others are counted."""
 
 
-# Where it dropped
+# The drop
 
 
 class Level(NamedTuple):
@@ -75,7 +75,7 @@ class Drop(NamedTuple):
 
     @property
     def points(self) -> int:
-        """Return by how much it dropped, 1 or more."""
+        """Return the size of the drop in points, 1 or more."""
         return self.before.score - self.after.score
 
 
@@ -134,7 +134,7 @@ def stretch(state: Scores, score: str, period: str, drop: Drop) -> Stretch:
     """Return between which sessions a score dropped; the state is counted, and the drop is one of its periods."""
     seen = list(takewhile(lambda one: one.period >= drop.before.period, _moments(state, score, period)))
     bad = min((one for one in seen if one.period == drop.after.period), key=lambda one: (one.score, one))
-    # Where the day of a zone runs back, none may be left before it, and nothing lies between.
+    # A time zone can move a session to another day, so there may be none before the drop.
     good = max((one for one in seen if one.score >= drop.before.score and one < bad), default=bad)
     return Stretch(good, bad)
 
@@ -152,13 +152,13 @@ def _moments(state: Scores, score: str, period: str) -> Iterator[Moment]:
 
 
 class Change(NamedTuple):
-    """What an event changed in what the playbook says, or in what is told of it.
+    """The effect of an event on the texts of the playbook, or on what is injected.
 
     Attributes:
         how: One of ``LEADS``.
-        came: Names of entries that came to stand; of a telling, of those that the one before it did not name.
-        went: Name → text as it stood last, of entries that stand no more; of a telling, of those that it names no more.
-        changed: Names of entries that say something else; of an undoing, of those that it concerns.
+        came: Names of added entries; of an injection, of those that the one before did not have.
+        went: Name → last text of entries that left; of an injection, of those that it no longer has.
+        changed: Names of reworded entries; of an undo, of those that it concerns.
     """
 
     how: str
@@ -168,11 +168,11 @@ class Change(NamedTuple):
 
 
 class Lead(NamedTuple):
-    """An event, and what it changed.
+    """An event and its effect.
 
     Attributes:
         record: The event.
-        change: What that changed.
+        change: Its effect.
     """
 
     record: EventRecord
@@ -184,12 +184,12 @@ class Leads(State):
     """What changed between two times.
 
     Attributes:
-        since: Behind this time.
-        until: Up to this one, and with it.
+        since: After this time.
+        until: Up to and including this time.
         book: The playbook.
-        told: The entries that somebody was told of last, none before the first.
-        undone: Sequence number of an undoing → names of the entries that it concerns, where it concerns the playbook.
-        found: In the order of the ledger.
+        told: The entries of the last injection, none before the first.
+        undone: Number of an undo → names of the entries that it concerns, where it concerns the playbook.
+        found: The leads, in the order of the ledger.
     """
 
     since: str = attrs.field(kw_only=True)
@@ -200,13 +200,13 @@ class Leads(State):
     found: list[Lead] = attrs.field(factory=list)
 
     def text(self, name: str) -> str:
-        """Return the text that an entry has or had last, empty where there never was one."""
+        """Return the current or last text of an entry, empty where there was none."""
         point = self.book.points.get(name) or self.book.gone.get(name)
         return "" if point is None else point.text
 
 
 def leads_view(since: str, until: str) -> View[Leads]:
-    """Return the view of what changed in the playbook behind one time and up to another.
+    """Return the view of what changed in the playbook after one time and up to another.
 
     Folded up to a moment it tells what there was to see by then, whatever was undone later. What was undone by then
     is not told, and the undoing is.
@@ -215,7 +215,7 @@ def leads_view(since: str, until: str) -> View[Leads]:
 
 
 def _heard(_state: Leads, _event: Any, _batch: Batch) -> None:
-    """Let the batch be told when it is whole: when and by whom is decoded only of what is a lead."""
+    """Do nothing: the whole batch is applied afterwards, and only the heads of leads are decoded."""
 
 
 def _tell(state: Leads, batch: Batch) -> None:
@@ -235,7 +235,7 @@ def _tell(state: Leads, batch: Batch) -> None:
 
 
 def _told(state: Leads, event: PlaybookInjected) -> Change | None:
-    """Return what a telling names otherwise than the one before it, None where it does not."""
+    """Return how an injection differs from the one before it, None where it does not."""
     before, now = dict.fromkeys(state.told), dict.fromkeys(event.names)
     state.told = event.names
     came = tuple(name for name in now if name not in before)
@@ -244,14 +244,14 @@ def _told(state: Leads, event: PlaybookInjected) -> Change | None:
 
 
 def _undone(state: Leads, event: EventsVoided, batch: Batch, index: int) -> Change | None:
-    """Return what an undoing concerns, None where that is not the playbook."""
+    """Return the entries that an undo concerns, None where it does not concern the playbook."""
     CHANGES[EventsVoided](state.book, event, batch)
     names = state.undone.get(batch.records[index].seq)
     return None if names is None else Change(LEADS[EventsVoided], changed=tuple(names))
 
 
 def _apply(state: Leads, event: Any, batch: Batch) -> Change | None:
-    """Let an event change the playbook, and return what it brings, takes or rewords, None for nothing of that."""
+    """Apply an event to the playbook, and return which entries it adds, takes out or rewords, None for none."""
     how = LEADS.get(type(event))
     names = dict.fromkeys(affected_names(state.book, event)) if how else ()
     points = state.book.points
@@ -284,7 +284,7 @@ LEADS: Final[dict[type[Any], str]] = {
     EventsVoided: "undone",
     PlaybookInjected: "told",
 }
-"""Kind of an event that changes what the playbook says or what is told of it → how. Ratings change counts alone."""
+"""Class of an event that changes texts or injections → how. Ratings only change counts and are not in it."""
 
 
 def lead_json(lead: Lead) -> dict[str, Any]:
@@ -295,7 +295,7 @@ def lead_json(lead: Lead) -> dict[str, Any]:
 
 
 def _summary(lead: Lead) -> str:
-    """Return what the event says, and which entries that means where it does not say so."""
+    """Return the summary of an event, with the names of its entries where the summary lacks them."""
     said: str = brief(lead.record)["summary"]
     match lead.record.event:
         case PlaybookUpdated():

@@ -1,4 +1,4 @@
-"""Why a component has its score: which events gave it, what each part of it gave, and what changed it most. Pure."""
+"""Evidence for a component's score: its events, the share of each part, and which part changed it most. Pure."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Evidence(State):
     """The events about a component in a session.
 
     Attributes:
-        records: They, in the order of the ledger; what the playbook's own events measure stands as metrics.
+        records: The events in the order of the ledger; measurements of playbook events appear as metrics.
         advice: The playbook, where that is the component.
     """
 
@@ -43,7 +43,7 @@ class Evidence(State):
 
 
 def evidence_view(session: str, component: str) -> View[Evidence]:
-    """Return the view of what was measured of a component, by its id, in a session."""
+    """Return the view of the events about a component in a session."""
 
     def hear(state: Evidence, batch: Batch) -> None:
         if batch.may_contain_text(session.removeprefix(RUN)):
@@ -199,6 +199,6 @@ def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[d
 
 
 def _average(given: Mapping[str, Sequence[Mapping[str, float]]], days: Sequence[str]) -> dict[str, float]:
-    """Return what each part gave on average; a part that a session lacks gave it nothing."""
+    """Return the average share of each part; a part that a session lacks counts as 0."""
     names = dict.fromkeys(name for day in days for one in given[day] for name in one)
     return {name: fmean(fmean(one.get(name, 0.0) for one in given[day]) for day in days) for name in names}

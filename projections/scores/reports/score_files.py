@@ -1,4 +1,4 @@
-"""The score files that a state comes to: where each stands and what it says. Pure.
+"""The score files of a state: the path and the content of each. Pure.
 
 Source: "Score Storage" of the scoring framework.
 """
@@ -43,7 +43,7 @@ NAMED_BY: Final[dict[str, str]] = {
     **{folder: key for folder, (key, _) in PERIODS.items()},
     VERSIONS: "version",
 }
-"""Folder of the score files → the key in each of its files that the file is named after."""
+"""Folder of the score files → the key in each file that gives the file its name."""
 
 _AGGREGATE: Final[tuple[str, ...]] = (
     "sessions_count",
@@ -58,7 +58,7 @@ KEYS: Final[dict[str, tuple[str, ...]]] = {
 """Folder → the keys of its files, in order."""
 
 _PLAIN: Final = re.compile(r"[a-z0-9_-][a-z0-9._-]{0,99}")
-# Some systems give these to devices, whatever stands behind the first dot.
+# Windows reserves these names for devices, with any extension.
 _DEVICES: Final = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?")
 _SHOWN_CHARS: Final = 60
 _DIGEST_CHARS: Final = 32
@@ -67,7 +67,7 @@ _LONG: Final = ("monthly",)
 
 
 def file_name(id_: str) -> str:
-    """Return the name of the file of a session or a version; no two have the same one on any file system.
+    """Return the name of the file of a session or a version, unique on every file system.
 
     Small letters, digits, ``.``, ``_`` and ``-`` stand as they are. An id with anything else in it, longer than 100
     characters, that begins with a dot, or that some system gives to a device, is written small, with ``_`` for what is
@@ -80,7 +80,7 @@ def file_name(id_: str) -> str:
 
 
 def named_as(folder: str, name: str, document: object) -> bool:
-    """Say whether a file of this folder, name and content is one of those that are written here."""
+    """Say whether a file of this folder, name and content is a score file of Tallybook."""
     keys = KEYS.get(folder, ())
     if not isinstance(document, dict) or tuple(document) != keys or not keys:
         return False
@@ -96,7 +96,7 @@ def document_bytes(document: Document) -> bytes:
 def files(
     state: Scores, touched: Collection[str] | None = None, versions: Collection[str] = ()
 ) -> Iterator[tuple[str, Document]]:
-    """Yield each score file as its place, ``daily/2026-01-16.json``, and what it says.
+    """Yield each score file as its path, ``daily/2026-01-16.json``, and its content.
 
     A session, a day, and a week, month or version of which any day is so, is kept for the configured number of days,
     counted back from the last event, that day included; what they say counts every session of theirs.

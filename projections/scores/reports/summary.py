@@ -1,4 +1,4 @@
-"""How every score stands at the end of history, what deserves attention, and the feed of a dashboard. Pure.
+"""The summary: the latest value of every score, the focus areas, and the feed of a dashboard. Pure.
 
 A score stands where its latest day with data has it, unless that lies further back than a long trend reaches.
 Source: "Score Display" and "With Dashboard" of the scoring framework.
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.view import Scores
 
 TARGET_GRADE: Final = 1
-"""Place of the worst grade that is no focus area: B of A, B, C, D, F."""
+"""Index of the worst grade that is not a focus area: B of A, B, C, D, F."""
 
 LOGGED: Final = 5
-"""Alerts that a line of a log names."""
+"""Most alerts in one line of a log."""
 
 LEAST_DROP: Final = 1.0
 """Points by which a score has to decline for its trend to be a focus area: less is noise."""
@@ -37,11 +37,11 @@ LEAST_DROP: Final = 1.0
 
 @attrs.frozen
 class Standing:
-    """How a score stands.
+    """The current state of a score.
 
     Attributes:
         id: Which score.
-        name: What people call it.
+        name: Its name for people.
         series: Its average on each day with data.
         shown: Those days without the ones on which too little was measured to show the score to people.
         value: The last of those, 0 to 100; None where there is none, or none in the time of a long trend.
@@ -71,7 +71,7 @@ class Focus:
 
     Attributes:
         id: Which component.
-        name: What people call it.
+        name: Its name for people.
         value: Its score, 0 to 100.
         below: Whether that is below the target.
         drop: By how many points it declines; None where it does not, or not by enough.
@@ -87,13 +87,13 @@ class Focus:
 
 
 def names(config: Config) -> dict[str, str]:
-    """Return score id → what people call it."""
+    """Return score id → its name for people."""
     found = {one.id: one.name for one in config.components.values()}
     return found | {f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)}
 
 
 def standings(state: Scores) -> dict[str, Standing]:
-    """Return score id → how it stands, in the configuration's order, those without data as well.
+    """Return score id → its current state, in the configuration's order, also of scores without data.
 
     Args:
         state: What was scored, counted.
@@ -135,7 +135,7 @@ def values(state: Scores) -> dict[str, float | None]:
 
 
 def logged(state: Scores) -> str:
-    """Return what a log is told of the scores that stand too low, in a line; empty for nothing."""
+    """Return the line for a log about scores with an alert; empty without any."""
     found = alerts(values(state), state.config.levels, LOG)
     if not found:
         return ""
@@ -145,7 +145,7 @@ def logged(state: Scores) -> str:
 
 
 def target(config: Config) -> int:
-    """Return the least score that is no focus area, 0 to 100."""
+    """Return the least score that is not a focus area, 0 to 100."""
     return config.grades[min(TARGET_GRADE, len(config.grades) - 1)].least
 
 
@@ -199,7 +199,7 @@ def feed(state: Scores) -> dict[str, Any]:
 
 
 def alerts_of(standing: Mapping[str, Standing], config: Config) -> list[dict[str, Any]]:
-    """Return the alerts that a dashboard is told, in order, each ``{score, level, value, below, notify}``."""
+    """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, below, notify}``."""
     found = alerts({one.id: one.value for one in standing.values()}, config.levels, DASHBOARD)
     return [
         {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}

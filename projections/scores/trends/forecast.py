@@ -29,15 +29,15 @@ if TYPE_CHECKING:
 
 HORIZON_DAYS: Final = 7
 LEAST_POINTS: Final = 21
-"""Without so many days with a score there is no forecast."""
+"""Least number of days with a score for a forecast."""
 LEAST_TRIES: Final = 7
-"""Nor where so few earlier days can be tried: days so far apart that seldom one follows within a week."""
+"""Least number of earlier days on which the methods can be tested; days far apart give few."""
 LEAST_KNOWN: Final = 7
-"""So many days with a score lie behind each try, its own included."""
+"""Least number of days with a score up to each test, its own day included."""
 MOST_POINTS: Final = 90
-"""Older days with a score are not looked at."""
+"""Most days with a score that a forecast reads, the latest ones."""
 CLOSE_POINTS: Final = 5
-"""A forecast held where the real average lay within so many points of it."""
+"""A forecast held if the real average was within so many points of it."""
 _HELD_BEFORE: Final = 7
 _TRIED_BEFORE: Final = Fraction(21, 2)
 _LINE_POINTS: Final = 3
@@ -46,13 +46,13 @@ _HIGHEST: Final = 100
 
 @attrs.frozen
 class Forecast:
-    """What the next seven calendar days are expected to come to.
+    """The expected average of the next seven calendar days.
 
     Attributes:
         next_7_days: The average expected of their days with a score, 0 to 100, half rounded up.
         confidence: Chance that the real average is within five points of it, to two decimals, above 0 and below 1.
-        way: Which of the ways has done best so far: ``3 days``, ``7 days``, ``line of 28 days``.
-        tried: How many earlier days it was tried on, LEAST_TRIES or more.
+        way: The method with the smallest error so far: ``3 days``, ``7 days``, ``line of 28 days``.
+        tried: On how many earlier days it was tested, LEAST_TRIES or more.
     """
 
     next_7_days: int
@@ -61,7 +61,7 @@ class Forecast:
     tried: int
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as "Trend Output" of the document writes it: ``{next_7_days, confidence}``."""
+        """Return ``{next_7_days, confidence}``, as in "Trend Output" of the scoring framework."""
         return {"next_7_days": self.next_7_days, "confidence": self.confidence}
 
 
@@ -73,12 +73,12 @@ def _since(points: Points, days: int) -> Points:
 
 
 def _level(days: int) -> Callable[[Points], float]:
-    """Return the way that expects the average of the last so many days."""
+    """Return the method that expects the average of the last so many days."""
     return lambda points: fmean(score for _, score in _since(points, days))
 
 
 def _line(days: int) -> Callable[[Points], float]:
-    """Return the way that goes on along the line through the last so many days."""
+    """Return the method that extends the regression line through the last so many days."""
 
     def way(points: Points) -> float:
         recent = _since(points, days)
@@ -95,16 +95,16 @@ WAYS: Final[dict[str, Callable[[Points], float]]] = {
     "7 days": _level(7),
     "line of 28 days": _line(28),
 }
-"""Name → what expects a number from at least one point, each (number of the day, score)."""
+"""Name → method: the expected score from at least one point (number of the day, score)."""
 
 
 def _whole(value: float) -> int:
-    """Return a number as a whole score; the noise of the last bits decides nothing, whatever Python this is."""
+    """Return a number as a whole score, independent of rounding errors that differ between versions of Python."""
     return min(max(floor(round(value, 6) + 0.5), 0), _HIGHEST)
 
 
 def _tries(points: Points) -> list[tuple[int, float]]:
-    """Return each place in the series with seven days behind it that are over, and what those came to on average."""
+    """Return each index in the series with seven full days after it, and the average of those days."""
     found = []
     for place in range(LEAST_KNOWN, len(points)):
         end = points[place - 1][0] + HORIZON_DAYS
@@ -117,14 +117,14 @@ def _tries(points: Points) -> list[tuple[int, float]]:
 
 
 def _confidence(errors: Sequence[float]) -> float:
-    # The average of seven whole numbers is no float: what is five points off is not to be more by its last bit.
+    # The average of seven whole numbers is rarely an exact float, so the error is rounded before the comparison.
     held = sum(round(abs(error), 6) <= CLOSE_POINTS for error in errors)
     share = (held + _HELD_BEFORE) / (len(errors) + _TRIED_BEFORE)
     return floor(share * 100 + Fraction(1, 2)) / 100
 
 
 def forecast(series: Series) -> Forecast | None:
-    """Forecast the average of the seven days behind the last one of a series.
+    """Forecast the average of the seven days after the last one of a series.
 
     Args:
         series: Days with a score, oldest first, each day once, with its average, 0 to 100; days may be missing.
@@ -135,7 +135,7 @@ def forecast(series: Series) -> Forecast | None:
     if len(series) < LEAST_POINTS:
         return None
     recent = series[-MOST_POINTS:]
-    # Counted from the first, so that a line's numbers stay small and exact.
+    # Days are counted from the first one, so that the numbers of the line stay small and exact.
     points = [((day - recent[0][0]).days, score) for day, score in recent]
     tries = _tries(points)
     if len(tries) < LEAST_TRIES:

@@ -1,4 +1,4 @@
-"""Gates: whether an agent may evolve, and why not. "With Evolution Gates" of the document.
+"""Gates: whether an agent may evolve, and why not. Source: "With Evolution Gates" of the scoring framework.
 
 A gate looks at the latest session that has a score, however old that is. What is asked for beyond the configuration,
 a minimum or a greatest drop, comes on top of it: it closes a gate and never opens one.
@@ -29,12 +29,12 @@ NOT_ENOUGH: Final = "not enough measured"
 
 @attrs.frozen
 class Bounds:
-    """What the configuration says of gates.
+    """The configured bounds of gates.
 
     Attributes:
         own: Below it a component may not evolve, 0 to 100.
         levels: The alert levels; a score at one that notifies BLOCK closes every gate.
-        sensitivity: From where on a drop is a regression.
+        sensitivity: The thresholds of regressions.
         min_coverage: The share of its weight, 0 to 1, that must be measured before the overall score can open a gate.
     """
 
@@ -46,13 +46,13 @@ class Bounds:
 
 @attrs.frozen
 class Asked:
-    """What a gate is asked.
+    """The question to a gate.
 
     Attributes:
-        score_id: The score whose own evolution it is about; None for whether anything stands in the way.
-        minimum: No score that is asked about is to be below it, 0 to 100; None for nothing beyond the configuration.
-        greatest_drop: None of them is to be more points below its baseline, or without one below the session before.
-        allow_no_data: Whether the gate may open where none of them has data.
+        score_id: The score whose own evolution is checked; None to check all scores.
+        minimum: Least value of the checked scores, 0 to 100; None for the configuration's only.
+        greatest_drop: Most points of a checked score below its baseline, or without one below the session before.
+        allow_no_data: Whether the gate may open where no checked score has data.
     """
 
     score_id: str | None = None
@@ -63,15 +63,15 @@ class Asked:
 
 @attrs.frozen
 class Reason:
-    """Something that a gate has to say.
+    """A reason in the answer of a gate.
 
     Attributes:
         rule: CRITICAL, OWN, MINIMUM, DROP, NO_DATA, NOT_ENOUGH, or the method of a regression.
-        score_id: Which score; empty where it is about several.
+        score_id: The score; empty for several.
         value: The score, 0 to 100; None without one.
-        bound: What it should have reached; None where there was nothing to reach.
-        text: All of it in a sentence.
-        closes: Whether it closes the gate, or is only to be known.
+        bound: The least acceptable value; None without one.
+        text: The reason as a sentence.
+        closes: Whether it closes the gate; otherwise it is information.
     """
 
     rule: str
@@ -84,11 +84,11 @@ class Reason:
 
 @attrs.frozen
 class Gate:
-    """An answer.
+    """The answer of a gate.
 
     Attributes:
         open: Whether the evolution may go on.
-        reasons: Those that close the gate first; an open gate has some only where data are missing.
+        reasons: The reasons, closing ones first; an open gate has reasons only where data are missing.
     """
 
     open: bool
@@ -100,7 +100,7 @@ def _scored(histories: Iterable[History]) -> list[tuple[History, Scored]]:
 
 
 def _critical(histories: Iterable[History], levels: Sequence[Level]) -> list[Reason]:
-    """Return what closes every gate."""
+    """Return the reasons that close every gate."""
     found = [alert_of(history.score_id, latest.value, levels) for history, latest in _scored(histories)]
     return [
         Reason(
@@ -159,14 +159,14 @@ def _dropped(judged: Iterable[History], greatest: float) -> list[Reason]:
 
 
 def _said(rule: str, histories: Sequence[History], what: str, *, closes: bool = False) -> list[Reason]:
-    """Return one reason about all of these scores, none about none."""
+    """Return one reason about all of these scores, none without scores."""
     names = [history.score_id for history in histories]
     score_id = names[0] if len(names) == 1 else ""
     return [Reason(rule, score_id, None, None, f"{', '.join(names)}: {what}", closes)] if names else []
 
 
 def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> list[Reason]:
-    """Return the reasons about scores without enough data; they close the gate only if no judged score has enough."""
+    """Return the reasons about scores without enough data; they close the gate only if no checked score has enough."""
     unknown = [history for history in judged if history.latest is None]
     partial = [
         (history, latest)
@@ -190,16 +190,16 @@ def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> lis
 def gate(histories: Sequence[History], bounds: Bounds, asked: Asked) -> Gate:
     """Say whether an evolution may go on.
 
-    Any score that is critical closes every gate. A score that is named is closed also by being below ``bounds.own``,
-    and by a regression of its own that nobody acknowledged. Where none is named, a regression of any score closes, and
-    what is asked is asked of every score. Where none of the judged scores has data, the gate closes, unless the caller
-    allows that; while another has data, a score without any is only named. An overall score of which too little was
-    measured counts as one without data here, and still closes the gate by its value.
+    Any critical score closes every gate. For a named score, a value below ``bounds.own`` and an unacknowledged
+    regression of that score close as well. Without a name, a regression of any score closes, and ``minimum`` and
+    ``greatest_drop`` apply to every score. Where no checked score has data, the gate closes unless the caller allows
+    that; otherwise a score without data is only reported. An overall score of which too little was measured counts as
+    one without data here, but can still close the gate by its value.
 
     Args:
-        histories: Every score that there could be, those without data among them.
-        bounds: What the configuration says.
-        asked: What the caller says.
+        histories: The history of every configured score, also of those without data.
+        bounds: The configured bounds.
+        asked: The caller's question.
     """
     named = asked.score_id is not None
     judged = [history for history in histories if asked.score_id in {None, history.score_id}]

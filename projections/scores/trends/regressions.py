@@ -1,7 +1,7 @@
-"""Regressions: whether the latest score is a drop, by its baseline, by its history, or by a trend that turned.
+"""Regressions: whether the latest score is a drop against its baseline, its history or its trend.
 
-A baseline begins a history anew: what a score was before is no longer held against it. So one that is set behind a drop
-acknowledges that drop, and nothing is a regression until something scores again.
+A baseline starts a new history: scores from before it no longer count. So setting a baseline after a drop acknowledges
+the drop, and there is no regression until a session scores again.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ BY_DEVIATION: Final = "z-score"
 BY_TREND: Final = "trend"
 METHODS: Final = (BY_BASELINE, BY_DEVIATION, BY_TREND)
 LEAST_SPREAD: Final = 1.0
-"""Scores are whole: a history that spreads less, or not at all, is taken to spread by a point."""
+"""Least standard deviation, in points: scores are whole numbers, so a smaller spread is chance."""
 _LEAST_HISTORY: Final = 2
-"""A spread needs two."""
+"""A standard deviation needs two scores."""
 
 
 @attrs.frozen
 class Scored:
-    """What one session scored.
+    """The score of one session.
 
     Attributes:
         session: Its id.
         value: Its score, a whole number from 0 to 100.
-        seq: The last event that the score came of.
+        seq: Number of the last event in the score.
         measured: How much of its weight was measured, 0 to 100 percent.
     """
 
@@ -50,13 +50,13 @@ class Scored:
 
 @attrs.frozen
 class History:
-    """What is known of one score.
+    """The history of one score.
 
     Attributes:
         score_id: Which, ``ac06`` or ``session.overall``.
-        sessions: The sessions that have the score, the latest last; as many as are to be looked at.
+        sessions: The latest sessions that have the score, the last of them last.
         days: The days that have it, in order, each with its average, 0 to 100.
-        baseline: None where none was set.
+        baseline: Its baseline, None without one.
     """
 
     score_id: str
@@ -76,10 +76,10 @@ class Regression:
 
     Attributes:
         score_id: Which score.
-        method: What told: BY_BASELINE, BY_DEVIATION or BY_TREND.
+        method: How it was detected: BY_BASELINE, BY_DEVIATION or BY_TREND.
         value: What it dropped to: the latest score, or the average of the last days.
-        bound: What it should have reached: baseline or mean less what is allowed, or the average of the days before.
-        text: All of it in a sentence.
+        bound: The least acceptable value: baseline or mean minus the allowance, or the average of the days before.
+        text: The finding as a sentence.
     """
 
     score_id: str
@@ -105,7 +105,7 @@ def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensi
     """
     if len(before) < max(limits.least_sessions, _LEAST_HISTORY):
         return None
-    # To a digit that matters: what equals the bound is not to be below it by the last bit.
+    # Rounded, so that a value equal to the bound is not below it by a rounding error.
     bound = round(fmean(before) - limits.deviations * max(stdev(before), LEAST_SPREAD), 6)
     if value >= bound:
         return None
@@ -141,9 +141,9 @@ def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Re
 
 
 def regressions(history: History, limits: Sensitivity) -> tuple[Regression, ...]:
-    """Return every regression of the latest session with a score that nobody acknowledged.
+    """Return every regression of the latest session with a score that no baseline acknowledged.
 
-    A drop is over too once a later session scores high enough again.
+    A drop also ends once a later session scores high enough again.
     """
     latest, baseline = history.latest, history.baseline
     if latest is None or (baseline is not None and baseline.seq > latest.seq):

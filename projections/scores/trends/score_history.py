@@ -1,4 +1,4 @@
-"""What is known of each score: its latest sessions, its days and its baseline, out of the view. Pure."""
+"""The history of each score, taken from the scores view: latest sessions, days and baseline. Pure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.view import Scores
 
 SESSIONS: Final = 100
-"""Sessions with a score that its latest one is compared with at most."""
+"""Most sessions with a score to compare its latest with."""
 LOOKED_AT: Final = 1_000
-"""Of the sessions before these only the latest with a score is looked for, so that no gate reads years of them."""
+"""After so many sessions only a first one per score is still searched, so that a gate does not read years of them."""
 
 
 def histories(state: Scores) -> list[History]:
-    """Return what is known of every configured score, in order, those without data among them."""
+    """Return the history of every configured score, in order, also of those without data."""
     latest: dict[str, list[Scored]] = {score: [] for score in state.config.score_ids}
     wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
     for looked, session in enumerate(state.sessions.latest(), 1):

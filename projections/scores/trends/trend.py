@@ -1,4 +1,4 @@
-"""Trends: how the last days of a score compare with those before them, as "Trend Calculation" of the document has it.
+"""Trends: the last days of a score compared with those before. Source: "Trend Calculation" of the framework.
 
 A series is the days that have a score, oldest first, each with its average; days without one are not in it.
 """
@@ -28,7 +28,7 @@ So an average that comes as a float is the average that was meant, and no roundi
 
 @attrs.frozen
 class Trend:
-    """How the average of the last days compares with that of the days before.
+    """The comparison of the average of the last days with that of the days before.
 
     Attributes:
         direction: Improving, declining or stable, by the difference before it is rounded.
@@ -78,7 +78,7 @@ def trend(series_values: Sequence[float], days: int) -> Trend | None:
 
 
 def trend_json(score_id: str, series_values: Sequence[float], days: int, forecast: Forecast | None) -> dict[str, Any]:
-    """Return a trend as "Trend Output" of the document writes it.
+    """Return a trend in the format of "Trend Output" of the scoring framework.
 
     Returns:
         ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
