@@ -111,8 +111,8 @@ def test_a_writer_that_died_before_its_note_is_read(
     [
         lambda note: note._replace(boot=OTHER_BOOT),
         lambda note: note._replace(boot=""),
-        lambda note: note._replace(mark=note.mark._replace(chain="0" * 32)),
-        lambda note: note._replace(mark=note.mark._replace(offset=note.mark.offset + 1)),
+        lambda note: note._replace(position=note.position._replace(chain="0" * 32)),
+        lambda note: note._replace(position=note.position._replace(offset=note.position.offset + 1)),
     ],
     ids=["another boot", "no boot", "another chain", "another place"],
 )

@@ -17,6 +17,7 @@ import pytest
 
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.cli.verbs import VERBS
 from tallybook.projections.surfaces.install import hook_entries, plan
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.workspace.project import Project
@@ -255,7 +256,7 @@ def test_a_slash_command_comes_with_its_verb(
     monkeypatch.setattr(plan, "PACKAGED", packaged)
     run("init")
     assert OURS[2:] == list(tree(claude))
-    monkeypatch.setitem(main.tallybook.commands, "gauge", click.Command("gauge"))
+    monkeypatch.setitem(VERBS, "gauge", VERBS["show"])
     run("init")
     assert ["commands/gauge.md", *OURS[2:]] == list(tree(claude))
 
