@@ -210,12 +210,6 @@ def test_an_evaluation_that_cannot_be_read_says_why(evaluation: object, reason: 
     assert Extraction((), ratings, (IgnoredItem("evaluations[1]", reason),)) == read
 
 
-def test_the_longest_name_and_rating_are_read() -> None:
-    """A name of 200 characters and a rating of 100 are taken as they are."""
-    name, rating = "n" * 200, "r" * 100
-    assert (("evaluations[0]", name, rating),) == read_extraction(extraction((name, rating))).ratings
-
-
 def test_a_text_may_be_long_but_not_endless() -> None:
     """A text of 100,000 characters is taken, one more is not, and the reason gives both numbers."""
     assert 1 == len(read_extraction(extraction(new=["x" * MAX_TEXT_CHARS])).texts)

@@ -1,4 +1,4 @@
-"""Names that a sender uses for its entries, where the ledger has given them others."""
+"""Names in update requests: their length, and names of a sender that differ from those of the ledger."""
 
 from __future__ import annotations
 
@@ -33,3 +33,9 @@ def test_an_edit_is_translated_once() -> None:
         PointEdited("kpt_004", 0, 0, "third"),
         PlaybookEdited(None, None, ""),
     ) == decision.events
+
+
+def test_the_longest_name_and_rating_are_read() -> None:
+    """A name of 200 characters and a rating of 100 are taken as they are."""
+    name, rating = "n" * 200, "r" * 100
+    assert (("evaluations[0]", name, rating),) == read_extraction(extraction((name, rating))).ratings

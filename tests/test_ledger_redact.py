@@ -214,7 +214,7 @@ def test_a_note_is_never_unlinked_with_its_texts_in_it(log: JsonlLog, monkeypatc
 
     def watch(path: str, **named: Any) -> None:
         with Path(path).open("rb") as file:
-            unlinked.append(file.read())
+            unlinked.append(Path(path).read_bytes())
         unlink(path, **named)
 
     monkeypatch.setattr(os, "unlink", watch)

@@ -1,7 +1,7 @@
-"""From one object that somebody sends about an agent to what happened: metrics, benchmarks, feedback, telemetry. Pure.
+"""Translation of a JSON object about an agent into events: metrics, benchmarks, feedback, telemetry. Pure functions.
 
-Whatever the object holds, something is recorded of it: what cannot be used is left out and named, and an object of
-which nothing can be used is kept whole as ``telemetry.kept``. Time and ids are given by others.
+Every object is recorded: parts that cannot be used are left out and reported, and an object without any usable part
+is kept whole as ``telemetry.kept``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
 
 VERDICTS: Final = {"helpful": 100, "neutral": 50, "harmful": 0}
-"""What people say in a word → what that is worth."""
+"""Feedback given as a word → its score."""
 
 SESSION_KEYS: Final = ("session_id", "session", "sessionId")
 COMPONENT_KEYS: Final = ("component", "component_id", "componentId")
@@ -45,7 +45,7 @@ _WANTED = ("component", "session", "time")
 MAX_NOTE_CHARS: Final = 10_000
 MAX_ORIGINAL_CHARS: Final = 100_000
 _MOST_TYPE_CHARS = 100
-# So many names of the longest kind fit a line.
+# A line holds this many metrics with names of the greatest length.
 METRICS_AN_EVENT: Final = 100
 _MOST_METRIC_CHARS = 100
 _PERCENT = 100
@@ -54,13 +54,13 @@ _UNSCORED = "events of this type say nothing of a score"
 
 @attrs.frozen
 class Intake:
-    """What an object says.
+    """The events that an object translates to.
 
     Attributes:
-        events: What is to be recorded, at least one, as one batch.
-        session: The session that it is about, empty without one.
-        when: When it happened, as the ledger writes it; None where it names no time.
-        rater: Who says so where nobody knows better: human for a judgement, import for telemetry, else agent.
+        events: The events to record as one batch, at least one.
+        session: The session that it is about; empty without one.
+        when: When it happened, in the ledger's format; None where it names no time.
+        rater: Default rater: human for feedback and baselines, import for telemetry, else agent.
         problems: What was left out or is missing, each in a few words.
     """
 
@@ -73,11 +73,11 @@ class Intake:
 
 @attrs.frozen
 class _Reading:
-    """What an object's own shape says; a text in place of it says why it cannot be used.
+    """The result of reading an object by its shape. Readers return a text instead where the object cannot be used.
 
     Attributes:
-        events: What is to be recorded.
-        rater: Who says so where nobody knows better.
+        events: The events to record.
+        rater: Default rater.
         wants: What such an object should name: component, session or time.
     """
 
@@ -87,7 +87,7 @@ class _Reading:
 
 
 def fill_defaults(value: Mapping[str, Any], session: str = "", component: str = "") -> dict[str, Any]:
-    """Return an object with a session and a component where it names none; its data may name the session."""
+    """Return an object with a default session and component added where it, or its data, names none."""
     said = dict(value)
     for keys, default in ((SESSION_KEYS, _session(said) or session), (COMPONENT_KEYS, component)):
         if default and not _first_name(value, keys):
@@ -96,24 +96,24 @@ def fill_defaults(value: Mapping[str, Any], session: str = "", component: str = 
 
 
 def idempotency_key(said: Mapping[str, Any], place: str | None = None, before: int = 0) -> str:
-    """Return what names an object for ever.
+    """Return the idempotency key of an object.
 
     Args:
-        said: The object, completed.
-        place: The base name of the file that it comes from; None where it names a time, and so is known by itself.
-        before: How many equal ones came before it in that file.
+        said: The object, with its defaults.
+        place: Base name of the file that it comes from; None where it names a time, which makes it unique.
+        before: How many equal objects came before it in that file.
     """
-    told = canonical(said if place is None else [said, place, before])
-    return f"metrics:{digest(told)}"
+    identity = canonical(said if place is None else [said, place, before])
+    return f"metrics:{digest(identity)}"
 
 
 def canonical(said: Any) -> bytes:
-    """Return a value as JSON, the same however the keys of its objects were ordered."""
+    """Return a value as JSON that does not depend on the order of keys."""
     return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
 
 
 def read_object(said: Mapping[str, Any]) -> Intake:
-    """Return what an object says."""
+    """Translate an object into events."""
     notes: list[str] = []
     found = _shape(said)(said, notes)
     if isinstance(found, str):
@@ -126,7 +126,7 @@ def read_object(said: Mapping[str, Any]) -> Intake:
 
 
 def _find_oddities(said: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
-    """Yield what is odd or missing in where an object belongs."""
+    """Yield problems with an object's component, session and time."""
     for what, name in named.items():
         if name.startswith(lenient.DIGEST_PREFIX):
             yield f"the {what} is too long or cannot be printed, and stands as its digest"
@@ -140,7 +140,7 @@ def _find_oddities(said: Mapping[str, Any], named: Mapping[str, str], wants: Seq
 
 
 def encode_original(said: Any) -> str:
-    """Return a value as JSON, to be kept; of one that is too long its beginning, as a JSON text."""
+    """Return a value as JSON to keep as evidence; of a longer one the first 100,000 characters, as a JSON string."""
     text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
@@ -150,17 +150,17 @@ def encode_original(said: Any) -> str:
 
 
 def _first_name(said: Mapping[str, Any], keys: tuple[str, ...]) -> str:
-    """Return the first name that stands under some keys, empty for none."""
+    """Return the first name under one of these keys; empty without one."""
     return next(filter(None, (lenient.read_name(said[key]) for key in keys if key in said)), "")
 
 
 def _session(said: Mapping[str, Any]) -> str:
-    """Return the session that an object names, at its top or in its data; empty for none."""
+    """Return the session that an object names, at its top or in its data; empty without one."""
     return next(filter(None, (_first_name(area, SESSION_KEYS) for area in (said, *_data(said)))), "")
 
 
 def _data(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return the data that an event of telemetry carries."""
+    """Return the data objects of a telemetry event."""
     return [area for key in _DATA_KEYS if isinstance(area := said.get(key), dict)]
 
 
@@ -182,7 +182,7 @@ def _unscored_event(said: Mapping[str, Any], reason: str) -> TelemetryKept:
 
 
 def _shape(said: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Reading | str]:
-    """Return what reads an object of this shape."""
+    """Return the function that reads an object of this shape."""
     kind, type_ = said.get("kind"), _type(said)
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]
@@ -208,7 +208,7 @@ def _metrics(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
 
 
 def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
-    """Return the numbers that were sent as metrics; what else was is noted."""
+    """Return the numbers among metrics; other values are added to ``notes``."""
     found: dict[str, float] = {}
     for name, value in sent.items():
         number = lenient.read_number(value)
@@ -226,7 +226,7 @@ def _is_metric(name: str) -> bool:
 
 
 def _metrics_events(said: Mapping[str, Any], found: Mapping[str, float], source: str) -> Iterator[MetricsRecorded]:
-    """Yield metrics, as many events as it takes to fit their lines."""
+    """Yield metrics in as many events as their lines need."""
     component, pairs = _first_name(said, COMPONENT_KEYS), list(found.items())
     for begin in range(0, len(pairs), METRICS_AN_EVENT):
         yield MetricsRecorded(component, Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
@@ -249,7 +249,7 @@ def _benchmark(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
 
 
 def _benchmark_parts(said: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the results of a benchmark that has several components, each with its place in the object."""
+    """Yield the results of a benchmark of several components, each with its place in the object."""
     sent = said.get("components")
     own = {"benchmark": name} if (name := _first_name(said, _BENCHMARK_KEYS)) else {}
     if isinstance(sent, list):
@@ -261,7 +261,7 @@ def _benchmark_parts(said: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, A
 
 
 def _part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
-    """Return one component's result, its component under the key of the shape where it stands under one of these."""
+    """Return one component's result, with the component's name moved from one of these keys to the usual one."""
     found = dict(part) if isinstance(part, dict) else {}
     if not _first_name(found, COMPONENT_KEYS) and (name := _first_name(found, keys)):
         found = {key: value for key, value in found.items() if key not in keys} | {COMPONENT_KEYS[0]: name}
@@ -273,7 +273,7 @@ def _benchmark_of(said: Mapping[str, Any]) -> BenchmarkRecorded | str:
     inner = summary if isinstance(summary, dict) else {}
     passed, total, failed = (_read_count(said.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
     if isinstance(said.get("passed"), bool) and total is None:
-        # A benchmark that is one case, and passed or did not.
+        # A benchmark of a single case, with true or false as its result.
         passed, total = int(said["passed"]), 1
     if total is None and passed is not None and failed is not None:
         total = passed + failed
@@ -283,7 +283,7 @@ def _benchmark_of(said: Mapping[str, Any]) -> BenchmarkRecorded | str:
 
 
 def _read_count(value: object) -> int | None:
-    """Return how many cases somebody means, None where that is no whole number from 0 to 2^53."""
+    """Return a number of cases; None where it is not a whole number from 0 to 2^53."""
     number = lenient.read_number(value)
     if number is None or isinstance(number, bool) or number < 0 or number != int(number):
         return None
@@ -309,7 +309,7 @@ def _read_percent(value: object) -> float | None:
 
 
 def _read_text(value: object, what: str, notes: list[str]) -> str:
-    """Return a text that people wrote, cut to what is kept of it."""
+    """Return a text that a person wrote, cut to 10,000 characters."""
     if not isinstance(value, str):
         if value is not None:
             notes.append(f"the {what} is not a text and was left out")
@@ -334,7 +334,7 @@ def _session_end(said: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
 
 
 def _version(areas: Sequence[Mapping[str, Any]]) -> str:
-    """Return the version that a session ran under, empty where it is not known."""
+    """Return the version that a session ran under; empty where unknown."""
     beside = [inner for area in areas if isinstance(inner := area.get("metadata"), dict)]
     names = (lenient.read_name(area.get(key)) for area in (*areas, *beside) for key in _VERSION_KEYS)
     return next((name for name in names if name and name != "unknown"), "")
@@ -366,7 +366,7 @@ KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], _Reading | str]]
     "baseline.set": _baseline,
     "session.ended": _session_end,
 }
-"""Kind that an object may give itself → what reads it."""
+"""Kind that an object can declare → function that reads it."""
 
 _SHAPES: Final = (
     ("metrics", _metrics),
@@ -377,4 +377,4 @@ _SHAPES: Final = (
     ("benchmark", _benchmark),
     ("passed", _benchmark),
 )
-"""Key by which a shape is known → what reads it; the first that fits holds."""
+"""Key that identifies a shape → function that reads it; the first match counts."""

@@ -1,6 +1,6 @@
-"""What people and programs write, read generously: numbers, names and moments in any of their common spellings. Pure.
+"""Lenient reading of numbers, names and times in their common spellings. Pure functions.
 
-Nothing here raises: what cannot be read is None, or empty.
+They do not raise: a value that cannot be read gives None, or an empty text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tallybook.ledger.line import digest
 
 MAX_NAME_CHARS: Final = 200
 DIGEST_PREFIX: Final = "digest:"
-"""What a name begins with that could not stand as it was received."""
+"""Prefix of a name that was replaced by its digest, because it is too long or cannot be printed."""
 
 _MOST_WORD_CHARS = 100
 _MOST_TIME_CHARS = 60
@@ -26,7 +26,7 @@ _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _NO_WORD = re.compile(r"[^a-z0-9]+")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-# From March 1973 on; a smaller number is rather a duration than a moment. Beyond the year 5138 it is milliseconds.
+# From March 1973 to the year 5138: a smaller number is more likely a duration, a larger one milliseconds.
 _LEAST_SECONDS = 10**8
 _MOST_SECONDS = 10**11
 _END_US = 253_402_300_800 * clock.MICROSECONDS
@@ -35,10 +35,10 @@ _ZONE = re.compile(r" (?:UTC|GMT|Z)$| (?=[-+][0-9]{2}:?[0-9]{2}$)")
 
 
 def read_number(value: object) -> float | None:
-    """Return a number within 2^53, or true or false; also one that is a text, with or without a percent sign.
+    """Return a number within 2^53, or true or false, from a value or a text, with or without a percent sign.
 
     Returns:
-        It, as it was written: 3, 3.0 and true are three things. None for anything else.
+        The number with its type: 3, 3.0 and true differ. None for any other value.
     """
     if isinstance(value, str):
         value = _parse_text(value.strip().removesuffix("%").rstrip())
@@ -46,7 +46,7 @@ def read_number(value: object) -> float | None:
 
 
 def _parse_text(text: str) -> object:
-    """Return the number that a text is, the text where it is none."""
+    """Return the number in a text; the text itself where it is not a number."""
     if text.lower() in _WORDS:
         return _WORDS[text.lower()]
     if not _NUMBER.fullmatch(text):
@@ -55,15 +55,15 @@ def _parse_text(text: str) -> object:
 
 
 def read_name(value: object, most: int = MAX_NAME_CHARS) -> str:
-    """Return what something is called, empty where it is called nothing.
+    """Return a name; empty without one.
 
     Args:
-        value: A text, or a number; anything else is no name.
-        most: Characters that a name may have.
+        value: A text or a number; anything else is not a name.
+        most: The greatest length, in characters.
 
     Returns:
-        It without blanks around it; one that is longer, or holds what cannot be printed, as its digest: names that
-        differ then stay different.
+        The name without surrounding blanks. A longer one, or one that cannot be printed, is replaced by its digest, so
+        that different names stay different.
     """
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = str(value)
@@ -77,14 +77,14 @@ def read_name(value: object, most: int = MAX_NAME_CHARS) -> str:
 
 @lru_cache(maxsize=4096)
 def to_snake_case(word: str) -> str:
-    """Return a word of a program in one spelling: ``driftDetected`` and ``Drift.detected`` are ``drift_detected``."""
+    """Return a word in snake case: ``driftDetected`` and ``Drift.detected`` become ``drift_detected``."""
     if len(word) > _MOST_WORD_CHARS:
         return ""
     return _NO_WORD.sub("_", _CAMEL.sub("_", word).casefold()).strip("_")
 
 
 def read_time(value: object) -> str | None:
-    """Return a moment as the ledger writes it, None where it is none between 1970 and 9999.
+    """Return a time in the ledger's format; None where it is not one between 1970 and 9999.
 
     Args:
         value: An ISO date or time, in UTC where it names no zone; or seconds or milliseconds since 1970, from 1973 on.
@@ -109,7 +109,7 @@ def _iso_us(text: str) -> int:
     """Return the microseconds since 1970 of an ISO date or time.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text has another format.
     """
     found = datetime.fromisoformat(_ZONE.sub("", text.upper()))
     return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
