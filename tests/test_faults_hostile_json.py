@@ -17,6 +17,7 @@ import pytest
 
 from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
+from ledger_line_helpers import stamp
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode
@@ -25,7 +26,6 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import Draft, frame
 from tallybook.ledger.verification import Verdict, verify
 from tallybook.projections.surfaces.workspace.project import Project
-from test_ledger_line import stamp
 
 ROOT = Path(__file__).resolve().parent.parent
 SEQ = 2

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults import Setting, sparse, writers
+from ledger_log_helpers import Clock, append, lines, names, rated
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_ledger_log import Clock, append, lines, names, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

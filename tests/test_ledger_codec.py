@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_codec_helpers import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
+from ledger_line_helpers import AT, batches_of, read, stamp
 from tallybook.ledger.encoding import codec, event_json
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS, UPCASTS
@@ -17,99 +19,31 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError, NewerLedg
 from tallybook.ledger.events import (
     EVENT_TYPES,
     LedgerOpened,
-    Numbers,
     PlaybookUpdated,
     PointAdded,
     PointRated,
     PointSeeded,
     UnknownEvent,
 )
-from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import FREE_CHARS, START, Draft, frame
 from tallybook.ledger.records import Author, EventRecord
-from test_ledger_line import AT, batches_of, forge, read, stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
 
-GOOD: dict[Any, Any] = {
-    int: 1,
-    float: 2.5,
-    str: "x",
-    str | None: "x",
-    int | None: 1,
-    tuple[str, ...]: ("x", "y"),
-    Numbers: Numbers({"x": 1, "y": 2.5, "z": True}),
-}
-"""Type of a field → a value that it takes; a field of another type needs its row here and in BAD."""
 
-BAD: dict[Any, list[Any]] = {
-    int: [None, True, 1.0, 1.5, "1", [1], 2**53 + 1, -(2**53) - 1, 2**70],
-    int | None: [False, 1.0, "1", [1], 2**53 + 1, -(2**53) - 1],
-    float: [None, True, "1", [1], 2**53 + 1, -(2**53) - 1, 2.0**54],
-    str: [None, 1, 1.5, True, ["x"], {"x": "y"}],
-    str | None: [1, 1.5, True, ["x"], {"x": "y"}],
-    tuple[str, ...]: [None, 1, "x", "xy", {"x": "y"}, [1], [None], ["x", True], [["x"]]],
-    Numbers: [None, 1, "x", ["x"], {"x": None}, {"x": "1"}, {"x": [1]}, {"x": 2**53 + 1}, {"x": -(2.0**54)}],
-}
-
-CONTINUATION = '"kind":"text.continued","v":1,"body":{}'
-for _cls, _ in EVENT_TYPES.values():
-    attrs.resolve_types(_cls)
 FIELDS = [(kind, field.name) for kind, (cls, _) in EVENT_TYPES.items() for field in attrs.fields(cls)]
-WRONG = [
-    (kind, field.name, value)
-    for kind, (cls, _) in EVENT_TYPES.items()
-    for field in attrs.fields(cls)
-    for value in BAD[field.type]
-]
 WITH_TEXT = [kind for kind, (cls, _) in EVENT_TYPES.items() if FREE_FIELDS[cls]]
 AT_LEAST_ZERO = [(kind, field) for kind, field in FIELDS if field in {"entries", "helpful", "harmful", "index"}]
-
-
-def sample(kind: str) -> Any:
-    """Return an event of a kind with a plain value in each field."""
-    cls, _ = EVENT_TYPES[kind]
-    return cls(**{field.name: "" if field.name == "top" else GOOD[field.type] for field in attrs.fields(cls)})
 
 
 def spoilt(kind: str, field: str, value: Any) -> Any:
     """Return a sample with one wrong value, made without the checks that its own class may have."""
     with attrs.validators.disabled():
         return attrs.evolve(sample(kind), **{field: value})
-
-
-def sections(kind: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """Return the body and the free value of a sample, as its line has them."""
-    draft = encode(sample(kind))
-    return dict(draft.body), None if draft.free is None else {"salt": "5a17", **draft.free}
-
-
-def line_of(kind: str, body: Any, free: Any = None, version: int | None = None) -> tuple[str, str | None]:
-    """Return a line's what-section and free value, in JSON."""
-    v = EVENT_TYPES[kind][1] if version is None else version
-    what = f'"kind":{dumps(kind)},"v":{v},"body":{dumps(body)}'
-    return what, None if free is None else dumps(free)
-
-
-def decoded(*lines: tuple[str, str | None]) -> Sequence[Event]:
-    """Return what the codec makes of lines, once a scan has found that their proofs fit."""
-    batch = forge(*lines)
-    found = read(batch.raw)
-    assert ([batch], None) == (found.batches, found.stop)
-    return next(decode(found.batches)).events
-
-
-def damage_in_the_second(*lines: tuple[str, str | None]) -> str:
-    """Return the message about a batch whose line 2 is the first that no Tallybook wrote."""
-    with pytest.raises(DamagedLedgerError) as caught:
-        decoded(line_of("point.removed", {"name": "kpt_001"}), *lines)
-    (problem,) = caught.value.problems
-    assert (2, "seq 2") == (problem.seq, problem.source)
-    return problem.message
 
 
 def split(kind: str, changed: dict[str, Any]) -> tuple[str, str | None]:

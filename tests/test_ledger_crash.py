@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from installed import lay_out
+from ledger_log_helpers import append, lines, names
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.verification import verify
-from test_ledger_log import append, lines, names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_head_helpers import Flushes, Killed, append_failing, die, fail
+from ledger_log_helpers import append, names
 from tallybook.ledger.backends.files import Files
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
@@ -16,8 +18,6 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
 from tallybook.ledger.verification import verify
-from test_ledger_head import Flushes, Killed, append_failing, die, fail
-from test_ledger_log import append, names
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
+from ledger_line_helpers import batches_of, file_of, raw
+from ledger_scan_helpers import BATCHES, GROUPS, seal_of
 from tallybook.ledger.line import START
 from tallybook.ledger.reading import damage, salvage, scan
 from tallybook.ledger.reading.salvage import survey
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage.log_ends import read_at
-from test_ledger_line import batches_of, file_of, raw
-from test_ledger_scan import BATCHES, GROUPS, seal_of
 
 Work = Callable[[int, int], object]
 Count = Callable[[Work, bytes], int]

@@ -8,6 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_decide_helpers import by_name, known
 from reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
 from tallybook.ledger.decisions.update import (
     MAX_TEXT_CHARS,
@@ -15,7 +16,6 @@ from tallybook.ledger.decisions.update import (
     Edit,
     Extraction,
     IgnoredItem,
-    PlaybookFacts,
     decide_edit,
     decide_extraction,
     read_extraction,
@@ -44,18 +44,6 @@ if TYPE_CHECKING:
 ONE = KeyPoint("kpt_001", "one", 2, 1)
 TWO = KeyPoint("kpt_002", "two")
 THREE = KeyPoint("kpt_003", "three", 0, 1)
-
-
-def by_name(*points: KeyPoint) -> dict[str, KeyPoint]:
-    """Return entries under their names."""
-    return {point.name: point for point in points}
-
-
-def known(*points: KeyPoint, high_water: int | None = None, used: Iterable[str] = ()) -> PlaybookFacts:
-    """Return what stands, where nothing else ever stood but what is named as used, and what the mark tells."""
-    stood = {*by_name(*points), *used}
-    mark = max((parse_number(name) or 0 for name in stood), default=0)
-    return PlaybookFacts(by_name(*points), mark if high_water is None else high_water, stood)
 
 
 def decided(brought: dict[str, Any], *points: KeyPoint, high_water: int = 3) -> Decision:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ledger_decide_helpers import known
 from reference_model import extraction
 from tallybook.ledger.decisions.update import Edit, decide_edit, decide_extraction, read_extraction
 from tallybook.ledger.events import KeyPoint, PlaybookEdited, PointEdited, PointRated, PointRemoved
-from test_ledger_decide import known
 
 
 def test_names_of_a_sender_are_translated_once() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_disk_helpers import mode_of, refuse
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.storage import disk
 
@@ -33,15 +34,6 @@ def opened(path: Path) -> Iterator[int]:
     fd = disk.open_file(path, write=True, append=True)
     yield fd
     os.close(fd)
-
-
-def refuse(code: int) -> Callable[..., int]:
-    """Return a stand-in for a call of the system that fails."""
-
-    def call(*_: object) -> int:
-        raise OSError(code, os.strerror(code))
-
-    return call
 
 
 def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
@@ -87,11 +79,6 @@ def test_a_created_folder_is_private_and_so_are_those_above_it(tmp_path: Path, m
     (tmp_path / "a").chmod(0o755)
     disk.make_folder(tmp_path / "a" / "b")
     assert [0o755, 0o700] == [stat.S_IMODE(one.stat().st_mode) for one in (tmp_path / "a", tmp_path / "a" / "b")]
-
-
-def mode_of(path: Path) -> int:
-    """Return a file's mode."""
-    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o022, 0o077, 0o777], ids=oct)

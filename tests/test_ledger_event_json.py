@@ -10,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_codec_helpers import BAD, GOOD, WRONG, sample
+from ledger_line_helpers import EVENTS, TEXTS, TRICKY, batches_of, forge
 from tallybook.ledger.encoding import codec, event_json
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.event_json import REFUSALS, UnfitError, decode_fast, structure, structure_fields
@@ -28,8 +30,6 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.line import SECTION, split_line, split_lines
 from tallybook.ledger.records import Author
-from test_ledger_codec import BAD, GOOD, WRONG, sample
-from test_ledger_line import EVENTS, TEXTS, TRICKY, batches_of, forge
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event

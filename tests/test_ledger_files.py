@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_log_helpers import append, names
 from tallybook.ledger.backends.files import Files
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, LockHeldError, OutcomeUnknownError
@@ -14,7 +15,6 @@ from tallybook.ledger.line import START
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
-from test_ledger_log import append, names
 
 if TYPE_CHECKING:
     from pathlib import Path

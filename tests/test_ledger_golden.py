@@ -16,6 +16,7 @@ from typing import Any
 import attrs
 import pytest
 
+from ledger_line_helpers import Read
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EVENT_TYPES,
@@ -60,7 +61,6 @@ from tallybook.ledger.events import (
 from tallybook.ledger.line import START, Draft, Position, RawBatch, Stamp, frame
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.records import Author
-from test_ledger_line import Read
 
 GOLDEN = Path(__file__).with_name("golden.jsonl")
 SOURCE = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"

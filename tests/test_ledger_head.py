@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -11,16 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_head_helpers import Flushes, Killed, append_failing, die, fail, head_of
+from ledger_log_helpers import append, names
 from tallybook.ledger.backends.jsonl import JsonlLog
-from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.line import GENESIS, Position
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import disk, head
-from tallybook.ledger.storage.head import HEAD_BYTES, NO_HEAD, Head, decode, encode
-from test_ledger_log import append, names
+from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 AT = "2026-11-21T20:17:03.123456Z"
@@ -35,44 +32,6 @@ HEADS = st.builds(
     st.integers(0, 2**31),
 )
 EXAMPLE = Head(Position(812, "0123456789abcdef" * 2, 234_567, AT), BOOT, -1, 0)
-
-
-class Killed(BaseException):
-    """Stands for a process that ends at once: nothing of ours catches it."""
-
-
-class Flushes:
-    """Stands in for the disk's flush: the n-th call does what the n-th step says, any later one nothing."""
-
-    def __init__(self, *steps: Callable[[], object]) -> None:
-        """Take what the calls are to do."""
-        self.steps = list(steps)
-
-    def __call__(self, _: int) -> None:
-        """Do the next step."""
-        if self.steps:
-            self.steps.pop(0)()
-
-
-def fail() -> None:
-    """Fail as a disk does."""
-    raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-
-def die() -> None:
-    """End the process."""
-    raise Killed
-
-
-def append_failing(log: JsonlLog, *some: str, key: str | None = None) -> None:
-    """Append what is told to be of unknown outcome."""
-    with pytest.raises(OutcomeUnknownError):
-        append(log, *some, key=key)
-
-
-def head_of(log: JsonlLog) -> Head:
-    """Return the head as it stands on disk."""
-    return log.read_head() or NO_HEAD
 
 
 @pytest.fixture

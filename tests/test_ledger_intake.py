@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_lenient_helpers import JSON
+from ledger_line_helpers import stamp
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import (
     BaselineSet,
@@ -29,8 +31,6 @@ from tallybook.ledger.telemetry.intake import (
     read_object,
 )
 from tallybook.ledger.telemetry.mapping import TABLE
-from test_ledger_line import stamp
-from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 import errno
 import os
 from pathlib import Path
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_jsonl_helpers import append_two, full_after, unprivileged
+from ledger_log_helpers import BY, append, lines, names, rated
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import (
     CannotWriteError,
@@ -23,10 +24,9 @@ from tallybook.ledger.errors import (
     OutcomeUnknownError,
 )
 from tallybook.ledger.storage import disk
-from test_ledger_log import BY, append, lines, names, rated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 ROOT = Path(__file__).resolve().parent.parent
 WANTED = ["events.jsonl", "head", "lock"]
@@ -53,33 +53,6 @@ print(sorted(slow & sys.modules.keys()))
 def folder(tmp_path: Path) -> Path:
     """Return where the ledger is going to be."""
     return tmp_path / "ledger"
-
-
-@contextmanager
-def unprivileged() -> Iterator[None]:
-    """Take away the administrator's right to write everywhere, if the tests run with it."""
-    user = os.geteuid()
-    if user == 0:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        os.seteuid(user)
-
-
-def full_after(room: int) -> Callable[[int, bytes], int]:
-    """Return a stand-in for a full disk: the log takes ``room`` more bytes in a short write, then nothing."""
-    left = [room]
-    real = os.write
-
-    def write(fd: int, data: bytes) -> int:
-        taken = real(fd, data[: left[0]])
-        left[0] -= taken
-        if not taken:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return taken
-
-    return write
 
 
 def test_writers_take_turns(log: JsonlLog) -> None:
@@ -272,13 +245,6 @@ def test_a_full_disk_records_nothing(log: JsonlLog, monkeypatch: pytest.MonkeyPa
     assert ["first"] == names(log)
     append(log, "a")
     assert ["first", "a"] == names(JsonlLog(log.folder))
-
-
-def append_two(log: JsonlLog) -> None:
-    """Append two batches in one transaction."""
-    with log.transaction() as tx:
-        tx.append(rated("a"), BY)
-        tx.append(rated("b"), BY)
 
 
 @pytest.mark.parametrize("spare", [0, 1, 100])

@@ -11,19 +11,18 @@ from hypothesis import strategies as st
 import pytest
 
 from cache_places import caches_of
+from ledger_keys_helpers import SLOTS, cache, kept, put_back, table
+from ledger_log_helpers import BY, append, names, rated
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.line import START
 from tallybook.ledger.storage import disk, idempotency
-from test_ledger_log import BY, append, names, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from tallybook.ledger.line import Position, RawBatch
-
-SLOTS = b"0" * 20 * 64
 
 
 @pytest.fixture
@@ -33,29 +32,6 @@ def log(tmp_path: Path) -> JsonlLog:
     for number in range(5):
         append(opened, f"a{number}", key=f"k{number}")
     return opened
-
-
-def cache(log: JsonlLog) -> Path:
-    """Return where the cache says up to where it speaks."""
-    return caches_of(log.folder) / "held"
-
-
-def kept(log: JsonlLog) -> dict[str, bytes]:
-    """Return every file of the cache."""
-    return {path.name: path.read_bytes() for path in caches_of(log.folder).glob("held*")}
-
-
-def put_back(log: JsonlLog, files: dict[str, bytes]) -> None:
-    """Let the cache be as it was."""
-    for path in caches_of(log.folder).glob("held*"):
-        path.unlink()
-    for name, data in files.items():
-        (caches_of(log.folder) / name).write_bytes(data)
-
-
-def table(said: bytes) -> bytes:
-    """Return a table that says something and proves it."""
-    return said + b" %08x\n" % binascii.crc32(said)
 
 
 def power_cut(log: JsonlLog, log_bytes: bytes, head_bytes: bytes) -> JsonlLog:

@@ -2,79 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_log_helpers import BEGIN_US, BY, Clock, append, break_off, lines, names, rated
 from tallybook.ledger.backends import jsonl
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.backends.table import BACKENDS
-from tallybook.ledger.clock import MICROSECONDS, Now, moment
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import FORMAT, START, Draft, split_lines
+from tallybook.ledger.line import FORMAT, START, Draft
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
 
-BY = {"rater": "test"}
-BEGIN_US = 1_795_000_000 * MICROSECONDS
 UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}")
 KEYS = ["k", "", "a:b c", 'with "quotes"', "back\\slash", "ключ", "tab\there", "x" * 5000, "half \ud800"]
-
-
-class Clock:
-    """A clock that stands still until it is moved.
-
-    Attributes:
-        unix_us: Microseconds since 1970.
-    """
-
-    def __init__(self) -> None:
-        """Stand at a moment in November 2026."""
-        self.unix_us = BEGIN_US
-
-    def __call__(self) -> Now:
-        """Return the present moment."""
-        return moment(self.unix_us)
-
-    def move(self, seconds: float) -> str:
-        """Go on, or back, and return the new moment as the ledger writes it."""
-        self.unix_us += round(seconds * MICROSECONDS)
-        return self().at
-
-
-def rated(*names: str) -> list[Draft]:
-    """Return one rating for each name."""
-    return [Draft("point.rated", 1, {"name": name, "rating": "helpful"}) for name in names]
-
-
-def append(log: Log, *names: str, key: str | None = None) -> RawBatch | None:
-    """Append one batch of ratings in a transaction of its own."""
-    with log.transaction() as tx:
-        return tx.append(rated(*names), BY, key)
-
-
-def lines(log: Log) -> list[dict[str, Any]]:
-    """Return every line that reads, as JSON."""
-    return [json.loads(line) for batch in log.read() for line in split_lines(batch.data)]
-
-
-def names(log: Log) -> list[str]:
-    """Return the names of all ratings that read, in order."""
-    return [line["body"]["name"] for line in lines(log) if line["kind"] == "point.rated"]
-
-
-def break_off(log: Log) -> None:
-    """Append a batch with the key ``k``, and one that is refused, in a transaction that ends by the refusal."""
-    with log.transaction() as tx:
-        tx.append(rated("lost"), BY, "k")
-        tx.append([Draft("x.y", 1, {}, {"text": "\udc00"})], BY)
 
 
 @pytest.fixture

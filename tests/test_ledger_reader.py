@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ledger_line_helpers import batches_of, file_of, forge, raw, stamp
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
@@ -19,7 +20,6 @@ from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import Head
 from tallybook.ledger.storage.log_ends import check_format
 from tallybook.ledger.verification import salvage, verify
-from test_ledger_line import batches_of, file_of, forge, raw, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_line_helpers import batches_of, raw, read
+from ledger_redact_helpers import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated
@@ -16,8 +18,6 @@ from tallybook.ledger.verification import verify
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK
-from test_ledger_line import batches_of, raw, read
-from test_ledger_redact import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

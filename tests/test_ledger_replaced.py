@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_log_helpers import append
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_ledger_log import append
 from test_surfaces_hook import call
 from test_surfaces_spool import spooled
 

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_line_helpers import batches_of, file_of, raw
+from ledger_log_helpers import rated
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
@@ -14,8 +16,6 @@ from tallybook.ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Position,
 from tallybook.ledger.reading import salvage
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.reading.scan import Stop
-from test_ledger_line import batches_of, file_of, raw
-from test_ledger_log import rated
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from itertools import combinations, pairwise
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_line_helpers import EVENTS, Read, batches_of, file_of, forge, raw, read
+from ledger_scan_helpers import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 from tallybook.ledger.encoding.codec import encode
-from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
-from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft, Position, RawBatch, frame
+from tallybook.ledger.events import PointAdded
+from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft
 from tallybook.ledger.reading import damage, scan
-from tallybook.ledger.reading.scan import Scan, find_last_batch_end
-from test_ledger_line import EVENTS, Read, batches_of, file_of, forge, raw, read, stamp
+from tallybook.ledger.reading.scan import Scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,26 +25,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
 
 
-def opening(ledger: str) -> list[Draft]:
-    """Return the drafts of a ledger's first batch."""
-    return [encode(LedgerOpened(ledger, 1))]
-
-
-# Texts with J and *: a single bit makes a line feed of them. Free text inside a batch and at its end.
-GROUPS = [
-    [
-        encode(PointAdded("kpt_001", "Just *one*")),
-        encode(PointRated("kpt_001", "helpful")),
-        encode(PlaybookUpdated(1, 1, 0)),
-    ],
-    [encode(PointRated("kpt_002", "harmful"))],
-    [encode(PointEdited("kpt_001", 1, 0, "J*")), encode(PlaybookEdited(None, None, '{"version":"J"}'))],
-]
-BATCHES = batches_of(opening("ledger-1"), *GROUPS)
-LOG = raw(BATCHES)
-LINES = LOG.splitlines(keepends=True)
 OTHER = batches_of(opening("ledger-2"), *GROUPS)
-ENDS = [0, *(batch.end for batch in BATCHES)]
 
 
 def check(data: bytes, what: str) -> Iterator[str]:
@@ -69,13 +50,6 @@ def place(offset: int) -> str:
     line = LOG.count(b"\n", 0, offset)
     column = offset - sum(map(len, LINES[:line]))
     return f"line {line + 1}, byte {column} of {len(LINES[line])} ({LOG[offset : offset + 1]!r})"
-
-
-def flips(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]:
-    """Yield offset, bit and the changed bytes for every single bit of a range."""
-    for offset in range(begin, end):
-        for bit in range(8):
-            yield offset, bit, data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
 
 
 def test_every_flipped_bit_is_found() -> None:
@@ -199,37 +173,6 @@ def test_nothing_behind_the_end_is_read() -> None:
         assert [batch for batch in log.batches if batch.end <= end] == list(Scan(fd, START, end)), f"up to {end}"
 
 
-class Sealed(NamedTuple):
-    """A log with a torn range that a ``log.recovered`` line seals.
-
-    Attributes:
-        data: Its bytes.
-        batches: What can be read of it, the sealing line included.
-        range: The sealed range.
-    """
-
-    data: bytes
-    batches: list[RawBatch]
-    range: tuple[int, int]
-
-
-def seal_of(mark: Position, torn: bytes, **changed: object) -> RawBatch:
-    """Return the line that seals ``torn`` behind a mark, or one that says something else of it."""
-    begin, end = mark.offset, mark.offset + len(torn)
-    body = {"begin": begin, "end": end, "digest": sha256(torn).hexdigest()[:32]} | changed
-    return frame([Draft("log.recovered", 1, body)], stamp(mark._replace(offset=end)))
-
-
-def sealed_log(torn: bytes, **changed: object) -> Sealed:
-    """Return a log of two batches, a torn range on lines of its own, its seal, and two more batches."""
-    torn += b"" if torn.endswith(b"\n") else b"\n"
-    before = BATCHES[:2]
-    seal = seal_of(before[-1].position, torn, **changed)
-    after = batches_of(GROUPS[1], GROUPS[2], mark=seal.position)
-    data = raw(before) + torn + seal.raw + raw(after)
-    return Sealed(data, [*before, seal, *after], (before[-1].end, seal.offset))
-
-
 NESTED = seal_of(BATCHES[1].position, b"torn\n")
 TORN = {
     "half a line": LINES[4][:50],
@@ -327,11 +270,6 @@ def test_a_text_cannot_pass_for_a_seal() -> None:
     found = read(raw(BATCHES[:2]) + quoted.replace(" ", "").encode() + b"\n" + LINES[4])
     assert (BATCHES[:2], []) == (found.batches, found.sealed)
     assert found.stop is not None
-
-
-def end_of(data: bytes) -> Position | None:
-    """Return what ``last_batch_end`` says of bytes as a file."""
-    return find_last_batch_end(file_of(data), len(data))
 
 
 def test_the_end_of_a_log_is_where_a_scan_comes_to() -> None:

@@ -6,11 +6,11 @@ from hashlib import sha256
 import json
 from typing import Any
 
-import attrs
 from hypothesis import given, reject
 from hypothesis import strategies as st
 import pytest
 
+from ledger_seeds_helpers import entries, messages, read, read_text
 from reference_model import book, migrate, point
 from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, LegacyItem, read_legacy, seed_events
 from tallybook.ledger.encoding.codec import decode, encode
@@ -20,30 +20,10 @@ from tallybook.ledger.line import START, Stamp, frame
 from tallybook.ledger.names import is_usable_name
 
 
-def read(*items: object, **top: object) -> LegacyFile:
-    """Return what is read from a playbook of these items."""
-    return read_legacy(json.dumps({"key_points": items, **top}).encode())
-
-
-def read_text(text: str) -> LegacyFile:
-    """Return what is read from a file with this text."""
-    return read_legacy(text.encode())
-
-
-def entries(legacy: LegacyFile) -> list[dict[str, Any]]:
-    """Return the entries as the specification writes them."""
-    return [attrs.asdict(item.point) for item in legacy.items]
-
-
 def only(legacy: LegacyFile) -> LegacyItem:
     """Return the one entry of a file."""
     (item,) = legacy.items
     return item
-
-
-def messages(legacy: LegacyFile) -> list[str]:
-    """Return the problems as a person reads them."""
-    return [str(problem) for problem in legacy.problems]
 
 
 def through_the_ledger(events: tuple[Event, ...]) -> tuple[Event, ...]:

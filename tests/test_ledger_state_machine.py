@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 import pytest
 
+from ledger_log_helpers import BY, Clock, break_off, lines
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import Draft, Stamp, frame
 from tallybook.ledger.storage import caches
-from test_ledger_log import BY, Clock, break_off, lines
 
 if TYPE_CHECKING:
     from tallybook.ledger.log import Log

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_lenient_helpers import JSON
 from tallybook.ledger.telemetry import mapping
 from tallybook.ledger.telemetry.lenient import read_number
 from tallybook.ledger.telemetry.mapping import (
@@ -20,7 +21,6 @@ from tallybook.ledger.telemetry.mapping import (
     normalize_type,
     read_metrics,
 )
-from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

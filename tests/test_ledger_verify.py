@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_line_helpers import batches_of, forge, raw, stamp
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import NewerLedgerError, Problem
@@ -26,7 +27,6 @@ from tallybook.ledger.line import (
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
 from tallybook.ledger.verification import verify
-from test_ledger_line import batches_of, forge, raw, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from mutation.__main__ import Change, change_of, explained, place_of, table
 from mutation.plugin import BUDGET_S, chosen
 
 OWN = "tests/test_ledger_head.py::test_a"
-MORE = "tests/test_ledger_head_more.py::test_b"
-OTHER = "tests/test_ledger_head_form.py::test_c"
+MORE = "tests/test_ledger_head_file.py::test_b"
+OTHER = "tests/test_ledger_header.py::test_c"
 SLOW = "tests/test_ledger_log.py::test_d"
 LEAVING = """
 import os
@@ -37,7 +37,7 @@ def test_a_mutant_meets_its_own_file_first_then_the_quickest_others() -> None:
     """A module's own tests come whatever they cost; others follow as long as their time is within the budget."""
     durations = {OWN: 2 * BUDGET_S, MORE: 0.1, OTHER: 0.2, SLOW: BUDGET_S}
     assert [MORE, OWN, OTHER] == chosen([SLOW, OTHER, OWN, MORE], "tallybook.ledger.head", durations)
-    assert [OTHER, MORE] == chosen([SLOW, OWN, OTHER, MORE], "tallybook.ledger.head_form", durations)
+    assert [OTHER, MORE] == chosen([SLOW, OWN, OTHER, MORE], "tallybook.ledger.header", durations)
     assert [SLOW, MORE, OTHER] == chosen([SLOW, OTHER, MORE], "tallybook.ledger.log", durations)
 
 

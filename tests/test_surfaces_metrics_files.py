@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from ledger_lenient_helpers import JSON
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces.scores import ingest_files
 from tallybook.projections.surfaces.scores.ingest_files import Item, items
-from test_ledger_loose import JSON
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ledger_lenient_helpers import JSON
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
 from tallybook.projections.surfaces.scores.cli.metrics import told_json
 from tallybook.projections.surfaces.scores.ingest import PROBLEMS_SHOWN, Defaults, feed, files
 from tallybook.projections.surfaces.workspace.project import Project
-from test_ledger_loose import JSON
 from test_surfaces_metrics import AT, TELEMETRY, bodies, rows, written
 
 if TYPE_CHECKING:

@@ -47,14 +47,14 @@ _order: dict[str, int] = {}
 
 
 def is_own(test: str, module: str) -> bool:
-    """Tell whether a test stands in a file named after a module, with or without the folder in between.
+    """Return whether a test is in a file named after a module, with or without the folder in between, or a suffix.
 
-    ``tallybook.ledger.backends.jsonl`` has test_ledger_jsonl.py, and ``tallybook.projections.scores.view`` has
-    test_projections_scores_view.py.
+    ``tallybook.ledger.backends.jsonl`` has test_ledger_jsonl.py and test_ledger_jsonl_flushes.py, and
+    ``tallybook.projections.scores.view`` has test_projections_scores_view.py.
     """
     top, *folders, leaf = module.removeprefix("tallybook.").split(".")
     between = "".join(f"{folder}_" for folder in folders)
-    name = rf"tests/test_{top}_({between})?{leaf}(_more)?\.py::"
+    name = rf"tests/test_{top}_({between})?{leaf}(_\w+)?\.py::"
     return re.match(name, test) is not None
 
 

@@ -1,4 +1,4 @@
-"""More of recovery: how much of an end is looked at, what an end is, and each call of a repair that can fail."""
+"""Recovery in steps: how much of the tail is read, what counts as an end, and each call that can fail."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import caches_of, link_caches, make_caches
+from ledger_disk_helpers import refuse
+from ledger_log_helpers import BY, append, lines, names
+from ledger_recovery_helpers import add, batch_at, made, quarantined
+from ledger_redact_helpers import begun, id_of, overwrite, owe, value_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
@@ -16,10 +20,6 @@ from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Stop
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from test_ledger_disk import refuse
-from test_ledger_log import BY, append, lines, names
-from test_ledger_recover import add, batch_at, made, quarantined
-from test_ledger_redact import begun, id_of, overwrite, owe, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

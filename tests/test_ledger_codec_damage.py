@@ -1,4 +1,4 @@
-"""Decoding what no Tallybook wrote, in words: the damage says what is wrong; and the texts of an event by field."""
+"""Decoding lines that Tallybook did not write: the damage messages, and the texts of an event by field."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from ledger_codec_helpers import CONTINUATION, damage_in_the_second, decoded, line_of, sample, sections
+from ledger_line_helpers import stamp
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.encoding.codec import decode, encode, texts_of
 from tallybook.ledger.encoding.event_json import decode_fast
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import KIND_OF, Event, LedgerOpened, PointAdded, PointRated, PointSeeded, UnknownEvent
 from tallybook.ledger.line import FREE_CHARS, SECTION, RawBatch, frame, split_lines
-from test_ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sample, sections
-from test_ledger_line import stamp
 
 UNWRITTEN = "its chain fits, but no Tallybook wrote this: "
 NOTHING_THERE = "it continues a text that is not there"

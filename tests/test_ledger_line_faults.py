@@ -1,4 +1,4 @@
-"""What is wrong with a line, in words: the fault of each, taken by itself and in a batch that does not verify."""
+"""Damage of single lines: the message for each, alone and in a batch that does not verify."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_line_helpers import batches_of, stamp
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated
@@ -24,7 +25,6 @@ from tallybook.ledger.line import (
     split_long_texts,
     sum_fault,
 )
-from test_ledger_line import batches_of, stamp
 
 FOREIGN = "is not a line of this ledger"
 HOLE = "is a hole of NUL bytes"

@@ -1,4 +1,4 @@
-"""Reflection on odd ground: transcripts that agents cut, shorten, move or write late, and what lies in their place."""
+"""Reflection on damaged transcripts: cut, shortened, moved, written late, or replaced by something else."""
 
 from __future__ import annotations
 

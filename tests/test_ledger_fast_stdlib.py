@@ -1,4 +1,4 @@
-"""What stands for slow modules: it does what they do, wherever the interpreter lacks a C part too."""
+"""The replacements of slow standard modules behave like the originals, also without C accelerators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""More of the file's writers: what is flushed and when, what is looked at again, and each refusal in its own words."""
+"""Writers of the log file: what is flushed and when, what is read again, and the message of each refusal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_disk_helpers import refuse
+from ledger_head_helpers import Flushes, append_failing, fail, head_of
+from ledger_jsonl_helpers import append_two, full_after
+from ledger_log_helpers import BY, append, lines, names, rated
 from tallybook.ledger.backends import files
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
@@ -16,10 +20,6 @@ from tallybook.ledger.reading import recovery
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import HEAD_BYTES, Head
-from test_ledger_disk import refuse
-from test_ledger_head import Flushes, append_failing, fail, head_of
-from test_ledger_jsonl import append_two, full_after
-from test_ledger_log import BY, append, lines, names, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable

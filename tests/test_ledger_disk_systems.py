@@ -1,4 +1,4 @@
-"""More of the disk's calls: whose a created file is, how long a lock is waited for, Windows, and the exact words."""
+"""Disk calls on other systems and at their limits: owners, lock waits, Windows, and the exact messages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_disk_helpers import mode_of, refuse
+from ledger_jsonl_helpers import unprivileged
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.storage import disk, rights
-from test_ledger_disk import mode_of, refuse
-from test_ledger_jsonl import unprivileged
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,36 +10,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
+from ledger_log_helpers import BEGIN_US, append, lines, names
+from ledger_recovery_helpers import add, batch_at, made, quarantined
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
-from tallybook.ledger.line import Stamp, frame
 from tallybook.ledger.reading.damage import ByteRange
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from test_ledger_log import BEGIN_US, BY, append, lines, names, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from tallybook.ledger.line import Position, RawBatch
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return where the ledger is."""
+    return tmp_path / "ledger"
 
 
-def batch_at(mark: Position, *some: str) -> RawBatch:
-    """Return a batch that fits behind a place, always of the same bytes."""
-    ids = iter(range(100))
-    stamp = Stamp(mark, moment(BEGIN_US).at, BY, lambda: f"00000000-0000-7000-8000-{next(ids):012d}", lambda: "0" * 16)
-    return frame(rated(*some), stamp)
-
-
-def made(folder: Path, *some: str) -> JsonlLog:
-    """Return a ledger in which each of some ratings was acknowledged by a process that is gone."""
-    log = JsonlLog(folder, lambda: moment(BEGIN_US))
-    for name in some:
-        append(log, name)
-    log.close()
-    return log
+@pytest.fixture
+def log(folder: Path) -> JsonlLog:
+    """Return a ledger with the ratings a and b."""
+    return made(folder, "a", "b")
 
 
 @pytest.fixture(autouse=True)
@@ -59,35 +53,9 @@ def flushed(monkeypatch: pytest.MonkeyPatch) -> dict[int, bytes]:
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """Return where the ledger is."""
-    return tmp_path / "ledger"
-
-
-@pytest.fixture
-def log(folder: Path) -> JsonlLog:
-    """Return a ledger with the ratings a and b."""
-    return made(folder, "a", "b")
-
-
-@pytest.fixture
 def restarted(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Return what makes the machine appear to have been started again."""
     return lambda: monkeypatch.setattr(disk, "boot_id", lambda: "another-boot")
-
-
-def add(log: JsonlLog, tail: bytes) -> int:
-    """Add bytes that nobody acknowledged, and return where they begin."""
-    begin = log.path.stat().st_size
-    with log.path.open("ab") as file:
-        file.write(tail)
-    return begin
-
-
-def quarantined(log: JsonlLog) -> dict[str, bytes]:
-    """Return the files in quarantine."""
-    folder = log.folder / "quarantine"
-    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}
 
 
 def assert_sealed(log: JsonlLog, before: bytes, tail: bytes) -> None:

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from ledger_line_helpers import AT, KEYS, TEXTS, forge, read, stamp
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.header import LineHead, parse_head
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PlaybookUpdated
 from tallybook.ledger.line import SECTION, START, frame
-from test_ledger_line import AT, KEYS, TEXTS, forge, read, stamp
 
 WHEN = "2024-02-29T23:59:59.000000Z"
 HEAD = (

@@ -1,12 +1,12 @@
-"""Batches by their lines: the same batch, told in another way."""
+"""Batches split into lines equal the batches that they come from."""
 
 from __future__ import annotations
 
 import pytest
 
+from ledger_scan_helpers import BATCHES
 from tallybook.ledger.batches import Batches, Run, to_line_batch
 from tallybook.ledger.line import split_lines
-from test_ledger_scan import BATCHES
 
 
 @pytest.mark.parametrize("blotted", [False, True])

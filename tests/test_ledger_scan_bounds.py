@@ -1,4 +1,4 @@
-"""Reading the file: its bounds and windows, what a stop says, seals beside each other, blanks, the end of a log."""
+"""Bounds of a scan: windows, stop messages, adjacent seals, erased ranges, and the end of a log."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import os
 
 import pytest
 
+from ledger_line_helpers import Read, batches_of, file_of, forge, raw, read
+from ledger_scan_helpers import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 from tallybook.ledger.batches import to_line_batch
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointRated
@@ -26,8 +28,6 @@ from tallybook.ledger.reading.damage import ByteRange, DamageIndex
 from tallybook.ledger.reading.scan import Scan, find_last_batch_end
 from tallybook.ledger.storage.log_ends import has_position, read_at
 from tallybook.ledger.storage.redaction import mask
-from test_ledger_line import Read, batches_of, file_of, forge, raw, read
-from test_ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 
 RATED = encode(PointRated("kpt_002", "harmful"))
 BODY = '"kind":"point.removed","v":1,"body":{"name":"kpt_001"}'

@@ -1,4 +1,4 @@
-"""What people and programs write is read in any of its common spellings, and nothing raises."""
+"""Numbers, names and times are read in all their common spellings, and nothing raises."""
 
 from __future__ import annotations
 
@@ -7,17 +7,11 @@ import json
 from typing import Any
 
 from hypothesis import given
-from hypothesis import strategies as st
 import pytest
 
+from ledger_lenient_helpers import JSON
 from tallybook.ledger import clock
 from tallybook.ledger.telemetry.lenient import read_name, read_number, read_time, to_snake_case
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(st.characters()), inner, max_size=4),
-    max_leaves=8,
-)
 
 
 def told(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The verdict in full: what is missing, what was expected, in which order and words, and what salvage gives out."""
+"""The verification report: missing ranges, expected positions, order, messages, and what salvage yields."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ledger_line_helpers import batches_of, forge, raw
+from ledger_redact_helpers import begun, put, strike
 from tallybook.ledger import verification as verifying
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
@@ -17,8 +19,6 @@ from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.head import Head
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.ledger.verification import Verdict, salvage, verify
-from test_ledger_line import batches_of, forge, raw
-from test_ledger_redact import begun, put, strike
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The head's file: its very bytes, a head of a later version, a writer that is at it, a system without pwrite."""
+"""The head file: its exact bytes, a newer version, concurrent writers, and systems without pwrite."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ledger_log_helpers import append, names
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.line import Position
 from tallybook.ledger.storage import disk, head
 from tallybook.ledger.storage.head import HEAD_BYTES, Head, decode, encode
 from tallybook.ledger.verification import verify
-from test_ledger_log import append, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

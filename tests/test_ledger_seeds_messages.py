@@ -1,13 +1,13 @@
-"""Reading playbook files: what a person is told of odd items, short and on one line, and what is kept of them."""
+"""Messages about odd items of legacy files: short and on one line, and what is kept of the items."""
 
 from __future__ import annotations
 
 import pytest
 
+from ledger_seeds_helpers import entries, messages, read, read_text
 from reference_model import point
 from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, read_legacy
 from tallybook.ledger.errors import BadInputError
-from test_ledger_seeds import entries, messages, read, read_text
 
 
 def whole(written: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The cache of keys, its files: digests that share one, and ends of a log that hold no key."""
+"""Files of the idempotency cache: digests that share a bucket, and log ends without a key."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cache_places import make_caches
+from ledger_keys_helpers import SLOTS, cache, kept, put_back, table
+from ledger_log_helpers import append
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.storage import idempotency
-from test_ledger_keys import SLOTS, cache, kept, put_back, table
-from test_ledger_log import append
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

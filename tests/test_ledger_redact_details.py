@@ -1,4 +1,4 @@
-"""Blotting out in detail: whose text a line holds, how much is overwritten, what the note says, who is told why not."""
+"""Erasing texts in detail: the event of each line, overwritten bytes, the pending file, and refusals."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from ledger_line_helpers import forge
+from ledger_redact_helpers import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import BY_FIELDS, START, RawBatch, compute_chain
@@ -22,8 +24,6 @@ from tallybook.ledger.storage.redaction import (
     redacted_ids,
 )
 from tallybook.ledger.verification import verify
-from test_ledger_line import forge
-from test_ledger_redact import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

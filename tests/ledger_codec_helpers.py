@@ -1,0 +1,96 @@
+"""Helpers of tests: sample events, values that their fields accept or refuse, and decoded lines."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+
+from ledger_line_helpers import forge, read
+from tallybook.ledger.encoding.codec import decode, encode
+from tallybook.ledger.errors import DamagedLedgerError
+from tallybook.ledger.events import (
+    EVENT_TYPES,
+    Numbers,
+)
+from tallybook.ledger.fast_stdlib import dumps
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from tallybook.ledger.events import Event
+
+
+for _cls, _ in EVENT_TYPES.values():
+    # Fields must have types instead of the annotations' texts, by which GOOD and BAD are looked up.
+    attrs.resolve_types(_cls)
+
+GOOD: dict[Any, Any] = {
+    int: 1,
+    float: 2.5,
+    str: "x",
+    str | None: "x",
+    int | None: 1,
+    tuple[str, ...]: ("x", "y"),
+    Numbers: Numbers({"x": 1, "y": 2.5, "z": True}),
+}
+"""Type of a field → a value that it takes; a field of another type needs its row here and in BAD."""
+
+
+BAD: dict[Any, list[Any]] = {
+    int: [None, True, 1.0, 1.5, "1", [1], 2**53 + 1, -(2**53) - 1, 2**70],
+    int | None: [False, 1.0, "1", [1], 2**53 + 1, -(2**53) - 1],
+    float: [None, True, "1", [1], 2**53 + 1, -(2**53) - 1, 2.0**54],
+    str: [None, 1, 1.5, True, ["x"], {"x": "y"}],
+    str | None: [1, 1.5, True, ["x"], {"x": "y"}],
+    tuple[str, ...]: [None, 1, "x", "xy", {"x": "y"}, [1], [None], ["x", True], [["x"]]],
+    Numbers: [None, 1, "x", ["x"], {"x": None}, {"x": "1"}, {"x": [1]}, {"x": 2**53 + 1}, {"x": -(2.0**54)}],
+}
+
+
+CONTINUATION = '"kind":"text.continued","v":1,"body":{}'
+
+
+WRONG = [
+    (kind, field.name, value)
+    for kind, (cls, _) in EVENT_TYPES.items()
+    for field in attrs.fields(cls)
+    for value in BAD[field.type]
+]
+
+
+def sample(kind: str) -> Any:
+    """Return an event of a kind with a plain value in each field."""
+    cls, _ = EVENT_TYPES[kind]
+    return cls(**{field.name: "" if field.name == "top" else GOOD[field.type] for field in attrs.fields(cls)})
+
+
+def sections(kind: str) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return the body and the free value of a sample, as its line has them."""
+    draft = encode(sample(kind))
+    return dict(draft.body), None if draft.free is None else {"salt": "5a17", **draft.free}
+
+
+def line_of(kind: str, body: Any, free: Any = None, version: int | None = None) -> tuple[str, str | None]:
+    """Return a line's what-section and free value, in JSON."""
+    v = EVENT_TYPES[kind][1] if version is None else version
+    what = f'"kind":{dumps(kind)},"v":{v},"body":{dumps(body)}'
+    return what, None if free is None else dumps(free)
+
+
+def decoded(*lines: tuple[str, str | None]) -> Sequence[Event]:
+    """Return what the codec makes of lines, once a scan has found that their proofs fit."""
+    batch = forge(*lines)
+    found = read(batch.raw)
+    assert ([batch], None) == (found.batches, found.stop)
+    return next(decode(found.batches)).events
+
+
+def damage_in_the_second(*lines: tuple[str, str | None]) -> str:
+    """Return the message about a batch whose line 2 is the first that no Tallybook wrote."""
+    with pytest.raises(DamagedLedgerError) as caught:
+        decoded(line_of("point.removed", {"name": "kpt_001"}), *lines)
+    (problem,) = caught.value.problems
+    assert (2, "seq 2") == (problem.seq, problem.source)
+    return problem.message

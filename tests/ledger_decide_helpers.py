@@ -1,0 +1,29 @@
+"""Helpers of tests: the state of a playbook for decisions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tallybook.ledger.decisions.update import (
+    PlaybookFacts,
+)
+from tallybook.ledger.names import parse_number
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tallybook.ledger.events import (
+        KeyPoint,
+    )
+
+
+def by_name(*points: KeyPoint) -> dict[str, KeyPoint]:
+    """Return entries under their names."""
+    return {point.name: point for point in points}
+
+
+def known(*points: KeyPoint, high_water: int | None = None, used: Iterable[str] = ()) -> PlaybookFacts:
+    """Return what stands, where nothing else ever stood but what is named as used, and what the mark tells."""
+    stood = {*by_name(*points), *used}
+    mark = max((parse_number(name) or 0 for name in stood), default=0)
+    return PlaybookFacts(by_name(*points), mark if high_water is None else high_water, stood)

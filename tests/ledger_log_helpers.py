@@ -1,0 +1,68 @@
+"""Helpers of tests: logs of each back end, and what is in them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from tallybook.ledger.clock import MICROSECONDS, Now, moment
+from tallybook.ledger.line import Draft, split_lines
+
+if TYPE_CHECKING:
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.log import Log
+
+
+BY = {"rater": "test"}
+
+
+BEGIN_US = 1_795_000_000 * MICROSECONDS
+
+
+class Clock:
+    """A clock that stands still until it is moved.
+
+    Attributes:
+        unix_us: Microseconds since 1970.
+    """
+
+    def __init__(self) -> None:
+        """Stand at a moment in November 2026."""
+        self.unix_us = BEGIN_US
+
+    def __call__(self) -> Now:
+        """Return the present moment."""
+        return moment(self.unix_us)
+
+    def move(self, seconds: float) -> str:
+        """Go on, or back, and return the new moment as the ledger writes it."""
+        self.unix_us += round(seconds * MICROSECONDS)
+        return self().at
+
+
+def rated(*names: str) -> list[Draft]:
+    """Return one rating for each name."""
+    return [Draft("point.rated", 1, {"name": name, "rating": "helpful"}) for name in names]
+
+
+def append(log: Log, *names: str, key: str | None = None) -> RawBatch | None:
+    """Append one batch of ratings in a transaction of its own."""
+    with log.transaction() as tx:
+        return tx.append(rated(*names), BY, key)
+
+
+def lines(log: Log) -> list[dict[str, Any]]:
+    """Return every line that reads, as JSON."""
+    return [json.loads(line) for batch in log.read() for line in split_lines(batch.data)]
+
+
+def names(log: Log) -> list[str]:
+    """Return the names of all ratings that read, in order."""
+    return [line["body"]["name"] for line in lines(log) if line["kind"] == "point.rated"]
+
+
+def break_off(log: Log) -> None:
+    """Append a batch with the key ``k``, and one that is refused, in a transaction that ends by the refusal."""
+    with log.transaction() as tx:
+        tx.append(rated("lost"), BY, "k")
+        tx.append([Draft("x.y", 1, {}, {"text": "\udc00"})], BY)

@@ -1,0 +1,45 @@
+"""Helpers of tests: logs with torn tails."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ledger_log_helpers import BEGIN_US, BY, append, rated
+from tallybook.ledger.backends.jsonl import JsonlLog
+from tallybook.ledger.clock import moment
+from tallybook.ledger.line import Stamp, frame
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tallybook.ledger.line import Position, RawBatch
+
+
+def batch_at(mark: Position, *some: str) -> RawBatch:
+    """Return a batch that fits behind a place, always of the same bytes."""
+    ids = iter(range(100))
+    stamp = Stamp(mark, moment(BEGIN_US).at, BY, lambda: f"00000000-0000-7000-8000-{next(ids):012d}", lambda: "0" * 16)
+    return frame(rated(*some), stamp)
+
+
+def made(folder: Path, *some: str) -> JsonlLog:
+    """Return a ledger in which each of some ratings was acknowledged by a process that is gone."""
+    log = JsonlLog(folder, lambda: moment(BEGIN_US))
+    for name in some:
+        append(log, name)
+    log.close()
+    return log
+
+
+def add(log: JsonlLog, tail: bytes) -> int:
+    """Add bytes that nobody acknowledged, and return where they begin."""
+    begin = log.path.stat().st_size
+    with log.path.open("ab") as file:
+        file.write(tail)
+    return begin
+
+
+def quarantined(log: JsonlLog) -> dict[str, bytes]:
+    """Return the files in quarantine."""
+    folder = log.folder / "quarantine"
+    return {path.name: path.read_bytes() for path in folder.iterdir()} if folder.is_dir() else {}

@@ -1,0 +1,87 @@
+"""Helpers of tests: a log with all shapes of batches, and ways to damage it."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING, NamedTuple
+
+from ledger_line_helpers import batches_of, file_of, raw, stamp
+from tallybook.ledger.encoding.codec import encode
+from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
+from tallybook.ledger.line import Draft, Position, RawBatch, frame
+from tallybook.ledger.reading.scan import find_last_batch_end
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def opening(ledger: str) -> list[Draft]:
+    """Return the drafts of a ledger's first batch."""
+    return [encode(LedgerOpened(ledger, 1))]
+
+
+# Texts with J and *: a single bit makes a line feed of them. Free text inside a batch and at its end.
+GROUPS = [
+    [
+        encode(PointAdded("kpt_001", "Just *one*")),
+        encode(PointRated("kpt_001", "helpful")),
+        encode(PlaybookUpdated(1, 1, 0)),
+    ],
+    [encode(PointRated("kpt_002", "harmful"))],
+    [encode(PointEdited("kpt_001", 1, 0, "J*")), encode(PlaybookEdited(None, None, '{"version":"J"}'))],
+]
+
+
+BATCHES = batches_of(opening("ledger-1"), *GROUPS)
+
+
+LOG = raw(BATCHES)
+
+
+LINES = LOG.splitlines(keepends=True)
+
+
+ENDS = [0, *(batch.end for batch in BATCHES)]
+
+
+def flips(data: bytes, begin: int, end: int) -> Iterator[tuple[int, int, bytes]]:
+    """Yield offset, bit and the changed bytes for every single bit of a range."""
+    for offset in range(begin, end):
+        for bit in range(8):
+            yield offset, bit, data[:offset] + bytes([data[offset] ^ 1 << bit]) + data[offset + 1 :]
+
+
+class Sealed(NamedTuple):
+    """A log with a torn range that a ``log.recovered`` line seals.
+
+    Attributes:
+        data: Its bytes.
+        batches: What can be read of it, the sealing line included.
+        range: The sealed range.
+    """
+
+    data: bytes
+    batches: list[RawBatch]
+    range: tuple[int, int]
+
+
+def seal_of(mark: Position, torn: bytes, **changed: object) -> RawBatch:
+    """Return the line that seals ``torn`` behind a mark, or one that says something else of it."""
+    begin, end = mark.offset, mark.offset + len(torn)
+    body = {"begin": begin, "end": end, "digest": sha256(torn).hexdigest()[:32]} | changed
+    return frame([Draft("log.recovered", 1, body)], stamp(mark._replace(offset=end)))
+
+
+def sealed_log(torn: bytes, **changed: object) -> Sealed:
+    """Return a log of two batches, a torn range on lines of its own, its seal, and two more batches."""
+    torn += b"" if torn.endswith(b"\n") else b"\n"
+    before = BATCHES[:2]
+    seal = seal_of(before[-1].position, torn, **changed)
+    after = batches_of(GROUPS[1], GROUPS[2], mark=seal.position)
+    data = raw(before) + torn + seal.raw + raw(after)
+    return Sealed(data, [*before, seal, *after], (before[-1].end, seal.offset))
+
+
+def end_of(data: bytes) -> Position | None:
+    """Return what ``last_batch_end`` says of bytes as a file."""
+    return find_last_batch_end(file_of(data), len(data))
