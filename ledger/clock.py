@@ -1,7 +1,7 @@
-"""The present moment and fresh ids: the only place that asks the clock or the random source.
+"""The current time and new ids: the only module that reads the clock or draws random bytes.
 
-Standard library only, and none of its slow modules: ``datetime`` and ``uuid`` would each cost a hook more than
-the append itself.
+Standard library only, without its slow modules: importing ``datetime`` or ``uuid`` would cost a hook more than the
+append itself.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ CLOCK_SLACK_US = 3600 * MICROSECONDS
 
 
 class Now(NamedTuple):
-    """A moment, twice: as the ledger writes it and as the clock gave it.
+    """A point in time.
 
     Attributes:
-        at: UTC with microseconds, ``2026-11-21T20:17:03.123456Z``; texts sort as the moments do.
-        unix_us: Microseconds since 1970, for ids and for arithmetic.
+        at: UTC with microseconds, ``2026-11-21T20:17:03.123456Z``, as on disk; sorts by time.
+        unix_us: Microseconds since 1970.
     """
 
     at: str
@@ -50,12 +50,12 @@ def utc_now() -> Now:
 
 
 def to_unix_us(at: str) -> int:
-    """Return the microseconds since 1970 of a moment as the ledger writes it.
+    """Return the microseconds since 1970 of a time in the ledger's format.
 
     Raises:
-        ValueError: It is not written that way.
+        ValueError: The text has another format.
     """
-    from calendar import timegm  # noqa: PLC0415 - slow to load, and asked for only when a clock ran back
+    from calendar import timegm  # noqa: PLC0415 - slow to load, and needed only when a clock ran back
 
     if len(at) != len("2026-11-21T20:17:03.123456Z") or at[19] + at[26] != ".Z" or not at[20:26].isdecimal():
         raise ValueError(f"{at!r} is not a time as the ledger writes it")
@@ -63,18 +63,18 @@ def to_unix_us(at: str) -> int:
 
 
 def clamp_time(at: str, previous: str) -> str:
-    """Return ``at``, or ``before`` where the clock has fallen behind it by up to an hour.
+    """Return ``at``, or ``previous`` where the clock fell behind it by up to an hour, so that times do not run back.
 
-    A clock that is further behind than that is written as read, and noted by ``verify``.
+    A time that is further behind is recorded as read, and reported by ``verify``.
     """
     try:
         return at if at >= previous or to_unix_us(previous) - to_unix_us(at) > CLOCK_SLACK_US else previous
     except ValueError:
-        # No writer of ours wrote that; `verify` says so, and nothing is measured by it.
+        # Tallybook did not write that time: `verify` reports it, and nothing can be compared with it.
         return at
 
 
-# Random bytes are drawn for many ids at once; a forked child must not go on with its parent's.
+# Random bytes for many ids are drawn at once. A forked child must not use its parent's, or both make the same ids.
 _random_pool: list[bytes] = []
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_random_pool.clear)
@@ -83,7 +83,7 @@ if hasattr(os, "register_at_fork"):
 def new_id(unix_us: int) -> str:
     """Return a fresh UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits."""
     try:
-        # Not after a look at whether there are any: another thread could take the last ones meanwhile.
+        # Not `if _random_pool:` first: another thread could take the last bytes in between.
         noise = _random_pool.pop().hex()
     except IndexError:
         drawn = os.urandom(10 * _POOL_IDS)
@@ -91,7 +91,7 @@ def new_id(unix_us: int) -> str:
         noise = drawn[:10].hex()
     # Before 1970 there is no time that an id could hold.
     time_hex = f"{max(unix_us, 0) // 1000:012x}"
-    # The variant takes the upper two bits of its digit.
+    # The upper two bits of this digit are the variant of RFC 9562, always binary 10.
     variant = "89ab"[int(noise[3], 16) & 3]
     return f"{time_hex[:8]}-{time_hex[8:]}-7{noise[:3]}-{variant}{noise[4:7]}-{noise[7:19]}"
 

@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Transaction(Protocol):
-    """The right to append: nobody else does until it ends. Leaving it acknowledges what was appended."""
+    """Exclusive right to append. Leaving the context acknowledges the appended batches."""
 
     position: Position
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
-        """Yield what stood in the log before this transaction, behind a place."""
+        """Yield the batches after a position that were in the log before this transaction."""
         ...
 
     def look_up(self, keys: Iterable[str]) -> None:
-        """Ask for many keys at once; it only makes appending under them cheap."""
+        """Look up many idempotency keys at once, an optimisation for the appends that follow."""
         ...
 
     def append(self, drafts: Sequence[Draft], by: Mapping[str, str], key: str | None = None) -> RawBatch | None:
-        """Add a batch; None where its key has been here before."""
+        """Append a batch; return None if the ledger already has a batch with this idempotency key."""
         ...
 
 
@@ -39,15 +39,15 @@ class Log(Protocol):
         ...
 
     def head(self) -> Position:
-        """Return the place behind the last acknowledged batch."""
+        """Return the position after the last acknowledged batch."""
         ...
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
-        """Yield every batch behind a place, verified."""
+        """Yield every batch after a position, verified."""
         ...
 
     def may_contain(self, needle: bytes) -> bool:
-        """Say whether bytes may stand in some line: where they do not, no event that is read has them."""
+        """Return whether some line may contain these bytes; False is certain."""
         ...
 
     def transaction(self, wait_ms: int = ...) -> AbstractContextManager[Transaction]:

@@ -31,7 +31,7 @@ _READ_ATTEMPTS = 5
 
 
 class Head(NamedTuple):
-    """How far the ledger is acknowledged.
+    """The position up to which the ledger is acknowledged.
 
     Attributes:
         position: The place behind the last acknowledged batch.
@@ -60,7 +60,7 @@ def encode(head: Head) -> bytes:
 
 
 def decode(data: bytes) -> Head | None:
-    """Return the head that these bytes tell, None where they are torn or not a head.
+    """Return the head in these bytes; None where they are torn or not a head.
 
     Raises:
         NewerLedgerError: They are a head of a later version.
@@ -76,7 +76,7 @@ def decode(data: bytes) -> Head | None:
     if len(parts) != _FIELDS or not text.isascii():
         return None
     seq, offset, suspect, failures = (_number(parts[index]) for index in (2, 4, 7, 8))
-    # A checksum shows that no byte was lost, not that a Tallybook wrote them.
+    # The checksum detects lost bytes; another program may still have written a head with wrong values.
     if min(seq, offset, failures) < 0 or (suspect < 0 and parts[7] != b"-1"):
         return None
     at = "" if parts[5] == b"-" else parts[5].decode()
@@ -85,14 +85,14 @@ def decode(data: bytes) -> Head | None:
 
 
 def _number(part: bytes) -> int:
-    """Return a number of a head, -1 where there is none."""
+    """Return a number of a head; -1 where the part is not one."""
     return int(part) if part.isdigit() and len(part) <= _DIGITS else -1
 
 
 def read(fd: int) -> tuple[Head | None, bytes]:
     """Return the head in an open file, None where there is none or it is torn, and its bytes.
 
-    A writer may be at it just now, so what does not decode is looked at again.
+    A writer may be writing it at this moment, so bytes that do not decode are read again.
     """
     for _ in range(_READ_ATTEMPTS):
         data = read_at(fd, HEAD_BYTES, 0)
@@ -115,5 +115,5 @@ def write(fd: int, data: bytes) -> None:
         os.lseek(fd, 0, os.SEEK_SET)
         done = os.write(fd, data)
     if done < len(data):
-        # What is torn is no head, and the next one is written over it.
+        # A torn head is ignored, and the next write replaces it.
         raise OSError(errno.EIO, "the head was written in part")

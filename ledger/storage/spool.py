@@ -1,6 +1,6 @@
-"""What could not be recorded at once because another process held the ledger: one file each, taken in later, once.
+"""The spool: requests that wait because another process held the lock, one file each, recorded later exactly once.
 
-Standard library only: a hook spools without loading anything else.
+Standard library only, because hooks write to it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ID, _SALT = "0" * 36, "0" * 16
 
 
 class SpoolFile(NamedTuple):
-    """Requests that wait.
+    """A file of the spool.
 
     Attributes:
         path: Their file; removed once what it holds is durable.
@@ -48,7 +48,7 @@ class SpoolFile(NamedTuple):
 
 
 def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: str) -> None:
-    """Refuse a batch that the ledger could never take in: it is refused as an append refuses it.
+    """Refuse a batch that could never be recorded, with the error that an append would raise.
 
     Args:
         drafts: The events.
@@ -127,8 +127,8 @@ def has_recent(folder: StrPath, beginning: str, since: str) -> bool:
 
 
 def remove_files(taken: list[SpoolFile]) -> None:
-    """Remove the files of payloads that are durable in the ledger."""
+    """Remove files whose requests are durable in the ledger."""
     for one in taken:
-        # One that stays is turned away by its key.
+        # A file that remains is refused by its idempotency key next time.
         with suppress(OSError):
             os.unlink(one.path)
