@@ -175,7 +175,7 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
         (METRICS | {"at": None}, []),
         ({"feedback": 80, "session_id": "s1", "note": "x" * 10_000}, []),
         ({}, ["it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"]),
-        (EVENT | {"event_type": "coffee", "metrics": {"a": 1, "b": "c"}}, ["b is no number"]),
+        (EVENT | {"event_type": "coffee", "metrics": {"a": 1, "b": "c"}}, ["b is not a number and was left out"]),
         (METRICS | {"at": "yesterday"}, ["the time cannot be read, so it counts for now"]),
         (EVENT | {"timestamp": "x"}, ["the time cannot be read, so it counts for now"]),
         (

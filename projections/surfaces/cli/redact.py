@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.redact import RedactionResult
 
-OUT_OF_REACH = "git history, checkouts, backups and other copies may still hold it; Tallybook cannot reach them"
+OUT_OF_REACH = "git history, checkouts, backups, other copies and other users' caches are out of reach"
 
 
 class NotConfirmedError(TallybookError):
