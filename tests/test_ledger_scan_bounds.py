@@ -8,6 +8,7 @@ import os
 
 import pytest
 
+from faults.fuzz import proven_anew
 from ledger_line_helpers import Read, batches_of, file_of, forge, raw, read
 from ledger_scan_helpers import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 from tallybook.ledger.batches import to_line_batch
@@ -50,6 +51,18 @@ def test_bytes_are_read_at_their_place(monkeypatch: pytest.MonkeyPatch, gone: li
     os.lseek(fd, 7, os.SEEK_SET)
     assert [b"345", b"012", b"89", b""] == [read_at(fd, 3, offset) for offset in (3, 0, 8, 10)]
     assert (10 if gone else 7) == os.lseek(fd, 0, os.SEEK_CUR)
+
+
+@pytest.mark.parametrize("size", [100, 4096, 1 << 20])
+def test_a_batch_with_a_nul_byte_never_verifies(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """However the chunks are cut, and although its chain fits: only a power loss leaves NUL bytes."""
+    monkeypatch.setattr(scan, "_FIRST_BYTES", size)
+    monkeypatch.setattr(scan, "CHUNK_BYTES", size)
+    holed = proven_anew(LOG.replace(b'"kpt_002"', b'"kpt\x00002"'), renumbered=False)
+    assert holed != LOG
+    found = read(holed)
+    assert [BATCHES[0].last, BATCHES[1].last] == [batch.last for batch in found.batches]
+    assert found.stop is not None
 
 
 @pytest.mark.parametrize("lines", [1, 63, 64, 65])
