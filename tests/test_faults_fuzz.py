@@ -171,7 +171,7 @@ FAULTS: list[tuple[bytes, str, Any, str]] = [
     (WHOLE, "salvage", _leaves_out, "salvage leaves out what a fold gives"),
     (WHOLE, "salvage", _crashes, "salvage raises ValueError"),
     (WHOLE, "row", _crashes, "a view raises ValueError"),
-    (WHOLE, "last_batch_end", _sees_no_end, "the writer's quick look finds another end"),
+    (WHOLE, "find_last_batch_end", _sees_no_end, "the writer's quick look finds another end"),
 ]
 
 

@@ -154,7 +154,10 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
 @pytest.mark.parametrize(
     ("words", "what"),
     [
-        (["--rater", "oracle"], "--rater oracle: is not a rater that Tallybook has; it takes none, claude, anthropic"),
+        (
+            ["--rater", "oracle"],
+            "--rater oracle: is not a rater that Tallybook has; use one of none, claude, anthropic",
+        ),
         (["--from", "nowhere", "--rater", "claude"], "--from nowhere: cannot be read"),
         (["--from", "{project}/.claude", "--rater", "claude"], "has no transcript"),
         (["--from", "{project}"], "--from: needs a rater"),

@@ -207,4 +207,4 @@ def test_no_number_is_no_bound(words: tuple[str, ...], score: Callable[..., None
     score(DAYS[0], 80)
     done = run(*words, "nan")
     assert (EXIT_BAD_INPUT, "") == (done.code, done.out)
-    assert f"tallybook: Invalid value for '{words[-1]}': nan is not a number from 0 to 100." in done.err
+    assert f"tallybook: Invalid value for '{words[-1]}': nan is not a number from 0 to 100; see " in done.err

@@ -322,6 +322,6 @@ def test_the_doctor_names_a_mistake_in_what_scores_are_made_of(here: Project) ->
     path.write_text("scoring: {titel: X}\n")
     ((level, message),) = findings_of(here, "scores")
     assert "bad" == level
-    assert message.startswith(".claude/config/scoring-config.yaml: scoring.titel is no key")
+    assert message.startswith(".claude/config/scoring-config.yaml: scoring.titel is not a known key")
     path.write_text("scoring: {title: X}\n")
     assert [("ok", ".claude/config/scoring-config.yaml is valid")] == findings_of(here, "scores")

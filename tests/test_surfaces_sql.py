@@ -247,7 +247,7 @@ def test_people_are_shown_a_table_of_so_many_rows(here: Project, capsys: pytest.
     printed = capsys.readouterr()
     assert ["number", "nothing"] == printed.out.split()[:2]
     assert ["999", "NULL"] == printed.out.split()[-2:]
-    assert "note: only 1,000 rows are shown; --json has them all\n" == printed.err
+    assert "note: only 1,000 rows are shown; use --json for all rows\n" == printed.err
     assert 0 == main.run(["sql", "SELECT i FROM range(25000) t(i)", "--json"])
     assert 25_000 == capsys.readouterr().out.count("\n")
 

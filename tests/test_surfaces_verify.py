@@ -71,7 +71,7 @@ def test_salvage_folds_what_is_whole(here: Project, capsys: pytest.CaptureFixtur
     assert [1, 0, 1] == [entry["helpful"] for entry in told["salvaged"]["key_points"]]
     main.run(["--project", str(here.root), "verify", "--salvage"])
     shown = capsys.readouterr().out
-    assert "missing: seq 10 to 11\n" in shown
+    assert "missing: events 10 to 11\n" in shown
     assert "kpt_003" in shown
 
 

@@ -113,7 +113,7 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
             note(f"--kind {kind}: not a kind of this Tallybook; a kind is point.rated, a family is point.*")
     if wanted.rater is not None and not comes_from(ledger, wanted.rater):
         names = ", ".join(raters(ledger)) or "none yet"
-        note(f"--rater {wanted.rater}: no event is of this rater; raters in this ledger: {names}")
+        note(f"--rater {wanted.rater}: no event comes from this rater; the raters in this ledger: {names}")
     limit = options["limit"]
     if limit is not None and wanted == EventFilter(since=wanted.since):
         wanted = attrs.evolve(wanted, since=max(wanted.since, ledger.head().seq - limit))
