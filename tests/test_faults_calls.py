@@ -12,6 +12,7 @@ import pytest
 
 from faults.at_calls import BROKEN, WRITES, Trial, errors, facts, go_on, kills, some, unclear
 from faults.scenes import CHANGING, HUMAN, KILL, SCENES, SHORT, Answer, Call, Fault, Scene, begun, run, why_not
+from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.projections.surfaces import commands
 
 if TYPE_CHECKING:
@@ -49,6 +50,19 @@ def test_a_command_that_ends_or_fails_at_a_call_leaves_all_whole(trial: Trial) -
     assert {"openat", "flock", "write", "close"} <= names
     assert {"fsync", "fdatasync"} & names
     assert len(calls) < (1_000 if trial.scene in LONG else 400)
+
+
+def test_a_replay_that_recorded_an_edit_and_cannot_write_the_file_is_a_failure(tmp_path: Path) -> None:
+    """What was recorded is no excuse: `replay` was asked for the file, so exit 0 means that the file is written."""
+    if why_not():
+        pytest.skip(why_not())
+    trial = Trial("replay of a changed file", tmp_path)
+    calls = trial.staged.calls
+    appended = max(index for index, call in enumerate(calls) if call.name == "pwrite64")
+    looks = [call for call in calls[appended:] if call.name == "newfstatat"][:8]
+    outcomes = [trial.suffer(Fault(*call, "ENOSPC")) for call in looks]
+    assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
+    assert EXIT_NOT_WRITTEN in {outcome.answer.code for outcome in outcomes}
 
 
 def test_every_error_has_its_turn_at_every_call() -> None:

@@ -44,10 +44,12 @@ SHORT = "a short write"
 PID = 4242
 MAIN = f"import os\nos.getpid = lambda: {PID}\n"
 MAIN += """
+from itertools import count
 from tallybook.ledger import clock
 if os.environ.get("STANDING"):
     clock.utc_now = lambda: clock.moment(1_795_000_000_000_000)
-    clock.new_id = lambda _: "id"
+    numbers = count(1)
+    clock.new_id = lambda _: f"00000000-0000-7000-8000-{next(numbers):012x}"
 short = os.environ.get("SHORT", "").split()
 def cut(call, name):
     seen = [0]
@@ -95,7 +97,8 @@ class Scene:
         words: The command's verb and what follows it; ``{project}`` stands for the project's folder.
         given: What it reads on standard input.
         held: Whether another process has the lock, so that the command spools what it was given.
-        standing: Whether the command's clock and ids stand, for the sake of files that are named after them.
+        standing: Whether each play gets the same clock and ids: files, and the cache folder of a new ledger, are
+            named after them.
         takes_out: A text that the command takes out of every file; empty where it takes nothing out.
         silent: Whether the command is a hook: whatever happens it ends with 0, and that acknowledges nothing.
     """
@@ -214,9 +217,9 @@ SCENES = {
     "append": Scene(begun),
     "batch": Scene(begun, given=BATCH),
     "append under a key": Scene(begun, KEYED),
-    "first opening": Scene(new, given=FIRST),
-    "first opening of a legacy file": Scene(legacy, given=FIRST),
-    "import": Scene(beside, ("import", f"{{project}}/{GIVEN}"), ""),
+    "first opening": Scene(new, given=FIRST, standing=True),
+    "first opening of a legacy file": Scene(legacy, given=FIRST, standing=True),
+    "import": Scene(beside, ("import", f"{{project}}/{GIVEN}"), "", standing=True),
     "repair of a torn end": Scene(torn),
     "repair by a replay": Scene(torn, ("replay",), ""),
     "repair after a failed flush": Scene(suspect),

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError
+from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError
+from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import as_json, at_when
 from tallybook.projections.surfaces.console.output import answer, note, read_input, say
@@ -123,9 +124,13 @@ def _rebuild(project: Project, *, as_json: bool) -> None:
     """Write playbook.json and the score files."""
     from tallybook.projections.surfaces.scores import rebuild
 
-    commands.replay(project)
-    # The score files come before the answer, so that no error follows an answer that says all is well.
-    notes = list(rebuild.rebuild(project))
+    try:
+        commands.replay(project)
+        # The score files come before the answer, so that no error follows an answer that says all is well.
+        notes = list(rebuild.rebuild(project))
+    except OSError as error:
+        # `run_guarded` excuses an error once an edit is recorded; who asks for a replay asks for the files.
+        raise CannotWriteError(project.playbook, reason(error), "the ledger is intact; try again") from error
     if os.path.lexists(project.playbook):
         _print_result(project, "written", as_json=as_json)
     else:
