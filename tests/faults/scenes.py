@@ -42,14 +42,12 @@ SHORT = "a short write"
 """The system takes half of what it is given; the writer has to see that and to go on."""
 # Files are named after the process, the time and an id, and strace matches calls by paths that are known before.
 PID = 4242
-MAIN = f"import os\nos.getpid = lambda: {PID}\n"
+MAIN = f"import os\nfrom itertools import count\nos.getpid = lambda: {PID}\n"
 MAIN += """
-from itertools import count
 from tallybook.ledger import clock
 if os.environ.get("STANDING"):
     clock.utc_now = lambda: clock.moment(1_795_000_000_000_000)
-    numbers = count(1)
-    clock.new_id = lambda _: f"00000000-0000-7000-8000-{next(numbers):012x}"
+    clock.new_id = lambda _, ids=count(1): f"00000000-0000-7000-8000-{next(ids):012x}"
 short = os.environ.get("SHORT", "").split()
 def cut(call, name):
     seen = [0]
@@ -97,8 +95,7 @@ class Scene:
         words: The command's verb and what follows it; ``{project}`` stands for the project's folder.
         given: What it reads on standard input.
         held: Whether another process has the lock, so that the command spools what it was given.
-        standing: Whether each play gets the same clock and ids: files, and the cache folder of a new ledger, are
-            named after them.
+        standing: Whether each play gets the same clock and ids, since files and cache folders are named after them.
         takes_out: A text that the command takes out of every file; empty where it takes nothing out.
         silent: Whether the command is a hook: whatever happens it ends with 0, and that acknowledges nothing.
     """
