@@ -2,7 +2,7 @@
 
     TallybookError            message of one line, and the exit code
     ├── BadInputError         2  the input is invalid
-    ├── UnknownPointError     1  no entry ever had this name
+    ├── UnknownEntryError     1  no entry ever had this name
     ├── NothingToDoError      1  already done, or impossible for this entry
     ├── DamagedLedgerError    3  acknowledged bytes are missing or changed
     ├── NewerLedgerError      4  the ledger has a newer format
@@ -62,7 +62,7 @@ class BadInputError(TallybookError):
         super().__init__(f"{where}: {what}" + (f"; {hint}" if hint else ""))
 
 
-class UnknownPointError(TallybookError):
+class UnknownEntryError(TallybookError):
     """No entry ever had this name."""
 
     exit_code = EXIT_NO

@@ -28,8 +28,8 @@ from tallybook.ledger.kinds.limits import MAX_INT
 from tallybook.ledger.kinds.log import EventRedacted, LedgerOpened, LogRecovered, UnknownEvent
 from tallybook.ledger.kinds.playbook import (
     RATINGS,
+    Entry,
     ItemSkipped,
-    KeyPoint,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
@@ -64,12 +64,12 @@ __all__ = [
     "RATINGS",
     "BaselineSet",
     "BenchmarkRecorded",
+    "Entry",
     "Event",
     "EventRedacted",
     "EventsVoided",
     "FeedbackRecorded",
     "ItemSkipped",
-    "KeyPoint",
     "LedgerOpened",
     "LogRecovered",
     "MetricsRecorded",

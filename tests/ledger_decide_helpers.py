@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tallybook.ledger.events import (
-        KeyPoint,
+        Entry,
     )
 
 
-def by_name(*points: KeyPoint) -> dict[str, KeyPoint]:
+def by_name(*points: Entry) -> dict[str, Entry]:
     """Return entries under their names."""
     return {point.name: point for point in points}
 
 
-def known(*points: KeyPoint, high_water: int | None = None, used: Iterable[str] = ()) -> PlaybookFacts:
+def known(*points: Entry, high_water: int | None = None, used: Iterable[str] = ()) -> PlaybookFacts:
     """Return what stands, where nothing else ever stood but what is named as used, and what the mark tells."""
     stood = {*by_name(*points), *used}
     mark = max((parse_number(name) or 0 for name in stood), default=0)

@@ -12,11 +12,11 @@ from tallybook.ledger.errors import (
     BadInputError,
     NothingToDoError,
     TallybookError,
-    UnknownPointError,
+    UnknownEntryError,
 )
 from tallybook.ledger.events import (
+    Entry,
     Event,
-    KeyPoint,
     PointMerged,
     PointPinned,
     PointRestored,
@@ -26,15 +26,15 @@ from tallybook.ledger.events import (
 )
 
 KNOWN = PlaybookFacts(
-    points={name: KeyPoint(name, text) for name, text in (("kpt_001", "a"), ("kpt_002", "b"), ("kpt_003", "c"))},
+    points={name: Entry(name, text) for name, text in (("kpt_001", "a"), ("kpt_002", "b"), ("kpt_003", "c"))},
     high_water=7,
     used_names={f"kpt_{number:03d}" for number in range(1, 8)},
     pinned_names={"kpt_002", "kpt_004"},
     merged_into={"kpt_005": "kpt_001"},
     former_points={
-        "kpt_004": KeyPoint("kpt_004", "d", 1, 3),
-        "kpt_005": KeyPoint("kpt_005", "e"),
-        "kpt_006": KeyPoint("x", "a"),
+        "kpt_004": Entry("kpt_004", "d", 1, 3),
+        "kpt_005": Entry("kpt_005", "e"),
+        "kpt_006": Entry("x", "a"),
     },
 )
 """1, 2 (pinned) and 3 stand; 4 (pinned) was pruned, 5 went into 1, 6 said what 1 says now, 7 was undone."""
@@ -97,9 +97,9 @@ def test_what_is_so_already_or_cannot_be_is_refused(wish: Curation, says: str) -
 @pytest.mark.parametrize("verb", CURATIONS)
 def test_a_name_that_never_was_is_named(verb: str) -> None:
     """Whatever is wished for, an entry must have had the name, as must those to be merged."""
-    with pytest.raises(UnknownPointError, match=r"^kpt_999: "):
+    with pytest.raises(UnknownEntryError, match=r"^kpt_999: "):
         decide_curation(Curation(verb, "kpt_999", text="z", sources=("kpt_001",)), KNOWN)
-    with pytest.raises(UnknownPointError, match=r"^kpt_999: "):
+    with pytest.raises(UnknownEntryError, match=r"^kpt_999: "):
         decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002", "kpt_999")), KNOWN)
 
 

@@ -24,7 +24,7 @@ from tallybook.ledger.decisions.update import (
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     MAX_INT,
-    KeyPoint,
+    Entry,
     PlaybookEdited,
     PlaybookOrdered,
     PlaybookUpdated,
@@ -41,12 +41,12 @@ from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-ONE = KeyPoint("kpt_001", "one", 2, 1)
-TWO = KeyPoint("kpt_002", "two")
-THREE = KeyPoint("kpt_003", "three", 0, 1)
+ONE = Entry("kpt_001", "one", 2, 1)
+TWO = Entry("kpt_002", "two")
+THREE = Entry("kpt_003", "three", 0, 1)
 
 
-def decided(brought: dict[str, Any], *points: KeyPoint, high_water: int = 3) -> Decision:
+def decided(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Decision:
     """Decide an extraction result on these entries."""
     return decide_extraction(read_extraction(brought), known(*points, high_water=high_water))
 
@@ -124,7 +124,7 @@ def test_a_name_above_the_mark_is_kept_and_one_below_is_changed() -> None:
 @given(brought=EXTRACTIONS, standing=st.lists(TEXTS, unique=True, max_size=4))
 def test_no_decision_gives_a_name_or_a_text_twice(brought: dict[str, Any], standing: list[str]) -> None:
     """Whatever is sent, each point that it adds has a name above the mark and a text that stood nowhere."""
-    points = [KeyPoint(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
+    points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
     decision = decide_extraction(read_extraction({"evaluations": []} | brought), known(*points))
     added = [event for event in decision.events if isinstance(event, PointAdded)]
     assert [len(points) + index for index in range(1, len(added) + 1)] == [parse_number(one.name) for one in added]
@@ -212,13 +212,13 @@ REASON = "the text has 100,001 characters, at most 100,000 are taken"
 # Changes by hand
 
 
-def edited(base: Iterable[KeyPoint], found: Iterable[KeyPoint], *, top: str = "") -> Decision:
+def edited(base: Iterable[Entry], found: Iterable[Entry], *, top: str = "") -> Decision:
     """Decide a change of a playbook to which nothing came in since."""
     base = tuple(base)
     return decide_edit(Edit(base, tuple(found), top), known(*base), {})
 
 
-def after(points: Mapping[str, KeyPoint], decision: Decision) -> Playbook:
+def after(points: Mapping[str, Entry], decision: Decision) -> Playbook:
     """Return the playbook with these entries after a decision."""
     records = [EventRecord(seq, "2026-01-01T00:00:00.000000Z", event) for seq, event in enumerate(decision.events, 1)]
     return fold(PLAYBOOK, [make_batch(*records)], Playbook(points=dict(points)))
@@ -226,7 +226,7 @@ def after(points: Mapping[str, KeyPoint], decision: Decision) -> Playbook:
 
 def test_only_what_differs_becomes_an_event() -> None:
     """A change of one entry says nothing of the others; the close comes last."""
-    changed = KeyPoint("kpt_002", "two, better")
+    changed = Entry("kpt_002", "two, better")
     expected = (PointEdited("kpt_002", 0, 0, "two, better"), PlaybookEdited(None, None, ""))
     assert expected == edited([ONE, TWO, THREE], [ONE, changed, THREE]).events
 
@@ -238,7 +238,7 @@ def test_a_removed_entry_is_removed() -> None:
 
 def test_an_entry_at_the_end_needs_no_order() -> None:
     """New entries stand last by themselves; one in the middle brings the whole order."""
-    four = KeyPoint("kpt_004", "four")
+    four = Entry("kpt_004", "four")
     assert [PointEdited, PlaybookEdited] == [type(event) for event in edited([ONE, TWO], [ONE, TWO, four]).events]
     middle = edited([ONE, TWO], [ONE, four, TWO]).events
     assert PlaybookOrdered(("kpt_001", "kpt_004", "kpt_002")) == middle[1]
@@ -246,7 +246,7 @@ def test_an_entry_at_the_end_needs_no_order() -> None:
 
 def test_a_long_order_is_told_in_stretches() -> None:
     """An order of many names is split, so that each stretch fits a line, and adds up to the whole."""
-    base = [KeyPoint(f"kpt_{number:03d}", str(number)) for number in range(1, 151)]
+    base = [Entry(f"kpt_{number:03d}", str(number)) for number in range(1, 151)]
     decision = edited(base, base[::-1])
     stretches = [event for event in decision.events if isinstance(event, PlaybookOrdered)]
     assert [60, 60, 30] == [len(stretch.names) for stretch in stretches]
@@ -255,21 +255,21 @@ def test_a_long_order_is_told_in_stretches() -> None:
 
 POINTS = st.lists(st.integers(1, 6), unique=True, max_size=6).flatmap(
     lambda numbers: st.tuples(
-        *(st.builds(KeyPoint, st.just(f"kpt_{number:03d}"), TEXTS, COUNTS, COUNTS) for number in numbers)
+        *(st.builds(Entry, st.just(f"kpt_{number:03d}"), TEXTS, COUNTS, COUNTS) for number in numbers)
     )
 )
 
 
 @given(base=POINTS, found=POINTS)
-def test_an_edit_of_what_stands_gives_what_was_found(base: tuple[KeyPoint, ...], found: tuple[KeyPoint, ...]) -> None:
+def test_an_edit_of_what_stands_gives_what_was_found(base: tuple[Entry, ...], found: tuple[Entry, ...]) -> None:
     """Where nothing came in since, the playbook after an edit is what was found: names, order, counts and texts."""
     assert list(found) == list(after(by_name(*base), edited(base, found)).points.values())
 
 
-@example(base=(), found=(TWO, THREE), now=(ONE, KeyPoint("kpt_002", "theirs")))
+@example(base=(), found=(TWO, THREE), now=(ONE, Entry("kpt_002", "theirs")))
 @given(base=POINTS, found=POINTS, now=POINTS)
 def test_an_edit_loses_no_text_of_either_side(
-    base: tuple[KeyPoint, ...], found: tuple[KeyPoint, ...], now: tuple[KeyPoint, ...]
+    base: tuple[Entry, ...], found: tuple[Entry, ...], now: tuple[Entry, ...]
 ) -> None:
     """Whatever came in since, every entry that a hand added stands, and so does every one that others added."""
     points = by_name(*now)
@@ -286,11 +286,11 @@ def test_an_edit_loses_no_text_of_either_side(
 
 @given(base=POINTS, found=POINTS, helpful=COUNTS, harmful=COUNTS)
 def test_ratings_since_are_added_to_a_changed_count(
-    base: tuple[KeyPoint, ...], found: tuple[KeyPoint, ...], helpful: int, harmful: int
+    base: tuple[Entry, ...], found: tuple[Entry, ...], helpful: int, harmful: int
 ) -> None:
     """A count that a hand set has the ratings that came in since on top; one that it left alone is the present one."""
     old = by_name(*base)
-    now = {name: KeyPoint(name, one.text, one.helpful + helpful, one.harmful + harmful) for name, one in old.items()}
+    now = {name: Entry(name, one.text, one.helpful + helpful, one.harmful + harmful) for name, one in old.items()}
     decision = decide_edit(Edit(base, found), known(*now.values()), dict.fromkeys(old, (helpful, harmful)))
     state = after(now, decision)
     for point in found:
@@ -301,37 +301,37 @@ def test_ratings_since_are_added_to_a_changed_count(
 
 def test_a_count_is_never_negative() -> None:
     """A drift that takes more away than a hand left there ends at zero."""
-    base, found, now = KeyPoint("kpt_001", "a", 5), KeyPoint("kpt_001", "a", 1), KeyPoint("kpt_001", "a", 2)
+    base, found, now = Entry("kpt_001", "a", 5), Entry("kpt_001", "a", 1), Entry("kpt_001", "a", 2)
     decision = decide_edit(Edit((base,), (found,)), known(now), {"kpt_001": (-3, 0)})
     assert PointEdited("kpt_001", 0, 0, "a") == decision.events[0]
 
 
 def test_each_field_is_from_the_side_that_changed_it() -> None:
     """A hand that set one count undoes neither the text nor the count that others changed meanwhile."""
-    base, now, found = (KeyPoint("kpt_001", *rest) for rest in (("old", 2, 1), ("new", 9, 1), ("old", 2, 5)))
+    base, now, found = (Entry("kpt_001", *rest) for rest in (("old", 2, 1), ("new", 9, 1), ("old", 2, 5)))
     decision = decide_edit(Edit((base,), (found,), seq=7, source="ab12", top="{}"), known(now), {})
     assert (PointEdited("kpt_001", 9, 5, "new"), PlaybookEdited(7, "ab12", "{}")) == decision.events
-    mine, now = KeyPoint("kpt_001", "mine", 2, 1), KeyPoint("kpt_001", "old", 9, 4)
+    mine, now = Entry("kpt_001", "mine", 2, 1), Entry("kpt_001", "old", 9, 4)
     decision = decide_edit(Edit((base,), (mine,)), known(now), {})
     assert PointEdited("kpt_001", 9, 4, "mine") == decision.events[0]
 
 
 def test_a_change_that_others_made_too_needs_no_word() -> None:
     """Where what stands is what was found already, the edit is its close alone."""
-    base, now = KeyPoint("kpt_001", "old"), KeyPoint("kpt_001", "new", 1)
+    base, now = Entry("kpt_001", "old"), Entry("kpt_001", "new", 1)
     assert (PlaybookEdited(None, None, ""),) == decide_edit(Edit((base,), (now,)), known(now), {}).events
 
 
 def test_an_order_that_a_hand_left_alone_is_the_present_one() -> None:
     """Who changes a count does not undo the order that others gave the entries meanwhile."""
-    found = KeyPoint("kpt_001", "one", 3, 1)
+    found = Entry("kpt_001", "one", 3, 1)
     decision = decide_edit(Edit((ONE, TWO), (found, TWO)), known(TWO, ONE), {})
     assert (PointEdited("kpt_001", 3, 1, "one"), PlaybookEdited(None, None, "")) == decision.events
 
 
 def test_an_order_names_every_entry_that_stands() -> None:
     """Behind the order that was found stand entries that came in since; one whose name was taken has its new one."""
-    theirs = KeyPoint("kpt_002", "theirs")
+    theirs = Entry("kpt_002", "theirs")
     decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs, THREE), {})
     assert {"kpt_002": "kpt_004"} == decision.new_names
     ordered = PlaybookOrdered(("kpt_004", "kpt_001", "kpt_002", "kpt_003"))
@@ -348,7 +348,7 @@ def test_entries_are_read_as_values() -> None:
         {"name": "b", "text": "", "helpful": 0, "harmful": MAX_INT, "note": "x"},
         {"name": "c", "text": "c", "helpful": MAX_INT, "harmful": 0},
     ]
-    assert (ONE, KeyPoint("b", "", 0, 2**53), KeyPoint("c", "c", 2**53, 0)) == read_points(dicts, "found")
+    assert (ONE, Entry("b", "", 0, 2**53), Entry("c", "c", 2**53, 0)) == read_points(dicts, "found")
     assert () == read_points([], "found")
 
 

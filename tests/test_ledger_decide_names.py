@@ -5,13 +5,13 @@ from __future__ import annotations
 from ledger_decide_helpers import known
 from reference_model import extraction
 from tallybook.ledger.decisions.update import Edit, decide_edit, decide_extraction, read_extraction
-from tallybook.ledger.events import KeyPoint, PlaybookEdited, PointEdited, PointRated, PointRemoved
+from tallybook.ledger.events import Entry, PlaybookEdited, PointEdited, PointRated, PointRemoved
 
 
 def test_names_of_a_sender_are_translated_once() -> None:
     """The name that an entry got in an earlier request counts in the later ones, and is not looked up again."""
     before = {"kpt_001": "kpt_002"}
-    theirs, ours = KeyPoint("kpt_001", "theirs"), KeyPoint("kpt_002", "ours")
+    theirs, ours = Entry("kpt_001", "theirs"), Entry("kpt_002", "ours")
     update = read_extraction(extraction(("kpt_001", "helpful"), ("kpt_002", "harmful"), new=["more"]))
     decision = decide_extraction(update, known(theirs, ours), {"more": "kpt_002"}, before)
     assert {"kpt_001": "kpt_002", "kpt_002": "kpt_003"} == decision.new_names
@@ -22,9 +22,9 @@ def test_names_of_a_sender_are_translated_once() -> None:
 def test_an_edit_is_translated_once() -> None:
     """An edit in the sender's names changes the entries meant, and a new entry gets a name that is nobody's."""
     before = {"kpt_001": "kpt_002", "kpt_002": "kpt_003"}
-    standing = (KeyPoint("kpt_001", "theirs"), KeyPoint("kpt_002", "first"), KeyPoint("kpt_003", "second"))
-    base = (KeyPoint("kpt_001", "first"), KeyPoint("kpt_002", "second"))
-    found = (KeyPoint("kpt_001", "first", 1), KeyPoint("kpt_003", "third"))
+    standing = (Entry("kpt_001", "theirs"), Entry("kpt_002", "first"), Entry("kpt_003", "second"))
+    base = (Entry("kpt_001", "first"), Entry("kpt_002", "second"))
+    found = (Entry("kpt_001", "first", 1), Entry("kpt_003", "third"))
     decision = decide_edit(Edit(base, found), known(*standing), {}, before)
     assert before | {"kpt_003": "kpt_004"} == decision.new_names
     assert (

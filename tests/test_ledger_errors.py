@@ -19,7 +19,7 @@ from tallybook.ledger.errors import (
     OutcomeUnknownError,
     Problem,
     TallybookError,
-    UnknownPointError,
+    UnknownEntryError,
 )
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ SECOND = Problem("head", "is torn")
         (BadInputError, ("a.json", "is empty"), EXIT_BAD_INPUT, "a.json: is empty"),
         (BadInputError, ("a.json", "is empty", "try b"), EXIT_BAD_INPUT, "a.json: is empty; try b"),
         (
-            UnknownPointError,
+            UnknownEntryError,
             ("kpt_404",),
             EXIT_NO,
             "kpt_404: no entry ever had this name; see `tallybook show`",
@@ -90,6 +90,6 @@ def test_an_error_is_one_whole_line_and_an_exit_code(
 
 def test_an_error_keeps_what_it_is_about() -> None:
     """Who catches it can ask for the name that is unknown, every problem, or the system's reason."""
-    assert "kpt_404" == UnknownPointError("kpt_404").name
+    assert "kpt_404" == UnknownEntryError("kpt_404").name
     assert (SECOND, FIRST) == DamagedLedgerError([SECOND, FIRST]).problems
     assert "is full" == CannotWriteError("f", "is full").reason

@@ -80,7 +80,7 @@ def test_a_story_of_an_unknown_entry_is_an_error(tmp_path: Path) -> None:
     """`why` raises where no entry ever had the name or the words."""
     ledger = tallybook.open(tmp_path)
     ledger.add("Write tests")
-    with pytest.raises(tallybook.UnknownPointError):
+    with pytest.raises(tallybook.UnknownEntryError):
         ledger.why("kpt_009")
 
 

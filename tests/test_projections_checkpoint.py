@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import msgspec
 
-from tallybook.ledger.events import KeyPoint
+from tallybook.ledger.events import Entry
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.checkpoint import OMITTED_FIELDS, PACKED_FIELDS, PLAIN_FIELDS, pack, unpack_playbook
 from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
@@ -56,5 +56,5 @@ def test_a_state_that_was_taken_in_tells_when_it_last_changed() -> None:
 
 def test_entries_that_are_gone_stay_known_by_their_names() -> None:
     """Whoever restores one, or asks what it said, finds it behind a checkpoint too."""
-    state = Playbook(gone={"a": KeyPoint("a", "its text", 2, 1)}, used={"a", "b"})
+    state = Playbook(gone={"a": Entry("a", "its text", 2, 1)}, used={"a", "b"})
     assert shown(state) == shown(through(state, None))

@@ -10,7 +10,7 @@ import pytest
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
-    KeyPoint,
+    Entry,
     PlaybookUpdated,
     PointAdded,
     PointEdited,
@@ -205,5 +205,5 @@ def test_anything_is_a_condition_or_one_line(text: str) -> None:
 
 def test_what_is_gone_has_what_it_had_last() -> None:
     """The counts at which an update dropped an entry can be asked for."""
-    assert KeyPoint("kpt_003", "text 3", 0, 3) == BOOK.gone["kpt_003"]
+    assert Entry("kpt_003", "text 3", 0, 3) == BOOK.gone["kpt_003"]
     assert holds("kpt_003.harmful >= 3 and not exists(kpt_003)")

@@ -10,7 +10,7 @@ import pytest
 
 from reference_model import NAMES
 from tallybook.ledger.events import (
-    KeyPoint,
+    Entry,
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
@@ -41,7 +41,7 @@ def test_a_merged_pair_has_the_sum(ratings: list[PointRated]) -> None:
     for cut in range(len(ratings) + 1):
         state = playbook([A, B, *ratings[:cut]], [PointMerged("kpt_001", ("kpt_002",), ""), *ratings[cut:]])
         counts = [sum(one.rating == rating for one in ratings) for rating in ("helpful", "harmful")]
-        assert {"kpt_001": KeyPoint("kpt_001", "a", *counts)} == state.points
+        assert {"kpt_001": Entry("kpt_001", "a", *counts)} == state.points
 
 
 def test_a_merged_entry_is_judged_by_its_sum() -> None:
@@ -56,14 +56,14 @@ def test_a_merge_of_merges_goes_to_the_last() -> None:
     """Ratings of a name follow it through every merge."""
     merges = [[PointMerged("kpt_002", ("kpt_001",), "")], [PointMerged("kpt_003", ("kpt_002",), "")]]
     state = playbook([A, B, C, CLOSE], *merges, [PointRated("kpt_001", "helpful"), PointRated("kpt_002", "helpful")])
-    assert {"kpt_003": KeyPoint("kpt_003", "c", 2, 0)} == state.points
+    assert {"kpt_003": Entry("kpt_003", "c", 2, 0)} == state.points
     assert {"kpt_001": "kpt_003", "kpt_002": "kpt_003"} == state.merged
 
 
 def test_a_merge_of_what_does_not_stand_is_none() -> None:
     """Neither an entry that is gone, nor one into itself, nor one into nothing changes a count."""
     pair = [A, B, PointRated("kpt_001", "helpful"), PointRetired("kpt_002", "")]
-    expected = {"kpt_001": KeyPoint("kpt_001", "a", 1, 0)}
+    expected = {"kpt_001": Entry("kpt_001", "a", 1, 0)}
     for merge in (
         PointMerged("kpt_001", ("kpt_002", "kpt_001"), ""),
         PointMerged("kpt_002", ("kpt_001",), ""),
@@ -77,11 +77,11 @@ def test_a_merged_entry_that_a_hand_sets_again_stands_for_itself() -> None:
     """Later ratings are its own; the entry that it went into keeps what it got."""
     told = [A, B, PointRated("kpt_002", "helpful"), PointMerged("kpt_001", ("kpt_002",), "")]
     state = playbook(told, [PointEdited("kpt_002", 5, 0, "b again"), EDIT], [PointRated("kpt_002", "harmful")])
-    assert [KeyPoint("kpt_001", "a", 1, 0), KeyPoint("kpt_002", "b again", 5, 1)] == list(state.points.values())
+    assert [Entry("kpt_001", "a", 1, 0), Entry("kpt_002", "b again", 5, 1)] == list(state.points.values())
     gone = [PointRemoved("kpt_002"), EDIT]
     late = [PointRated("kpt_002", "harmful"), CLOSE]
     state = playbook(told, [PointEdited("kpt_002", 5, 0, "b again"), EDIT], gone, late)
-    assert {"kpt_001": KeyPoint("kpt_001", "a", 1, 0)} == state.points
+    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.points
 
 
 LEAVING = PointRemoved | PointRetired | PointMerged | PointUnpinned
@@ -98,7 +98,7 @@ def test_a_pinned_entry_is_never_pruned(future: list[list[Any]]) -> None:
 def test_an_unpinned_entry_is_pruned_by_the_next_update() -> None:
     """The pin held what was due, not what it was rated."""
     held = [A, PointPinned("kpt_001", ""), *[PointRated("kpt_001", "harmful")] * 3, CLOSE]
-    assert [KeyPoint("kpt_001", "a", 0, 3)] == list(playbook(held).points.values())
+    assert [Entry("kpt_001", "a", 0, 3)] == list(playbook(held).points.values())
     assert ["kpt_001"] == list(playbook(held, [PointUnpinned("kpt_001", "")]).points)
     assert [] == list(playbook(held, [PointUnpinned("kpt_001", "")], [CLOSE]).points)
 
@@ -157,7 +157,7 @@ def test_a_restored_entry_stands_as_it_stood_last(leaving: Any) -> None:
     gone = playbook([A, B, *rated, PointReworded("kpt_001", "", "A")], [leaving])
     assert ["kpt_002"] == list(gone.points)
     state = playbook([A, B, *rated, PointReworded("kpt_001", "", "A")], [leaving], [PointRestored("kpt_001", "")])
-    assert [KeyPoint("kpt_002", "b"), KeyPoint("kpt_001", "A", 1, 3)] == list(state.points.values())
+    assert [Entry("kpt_002", "b"), Entry("kpt_001", "A", 1, 3)] == list(state.points.values())
 
 
 @given(NAMES, st.sampled_from([PointRestored, PointRetired, PointPinned, PointUnpinned]))

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.ledger.events import (
+    Entry,
     EventsVoided,
-    KeyPoint,
     PlaybookEdited,
     PlaybookOrdered,
     PlaybookUpdated,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 CLOSE = PlaybookUpdated(0, 0, 0)
 BEGIN = [PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b"), PointAdded("kpt_003", "c"), CLOSE]
 HARMFUL = [PointRated("kpt_001", "harmful")] * 3
-A, B, C = (KeyPoint(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
+A, B, C = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
 
 
 def at(batches: Sequence[Batch], seq: int | None = None) -> Departures:
@@ -129,7 +129,7 @@ def test_an_entry_that_came_back_says_what_it_was() -> None:
     batches = history(
         [BEGIN, [PointRetired("kpt_001", "")], [PointRestored("kpt_001", ""), PointAdded("kpt_004", "d")]]
     )
-    expected = (AddedEntry(A, Departure("retired", 5, 0, 0)), AddedEntry(KeyPoint("kpt_004", "d")))
+    expected = (AddedEntry(A, Departure("retired", 5, 0, 0)), AddedEntry(Entry("kpt_004", "d")))
     assert expected == diff(at(batches, 5), at(batches)).added
 
 
@@ -137,7 +137,7 @@ def test_going_back_turns_it_round() -> None:
     """What was added since is gone, and took no leave; what was pruned since is there again, and had not left."""
     batches = history([BEGIN, [*HARMFUL, PointAdded("kpt_004", "d"), CLOSE]])
     found = diff(at(batches), at(batches, 4))
-    assert (LeftEntry(KeyPoint("kpt_004", "d")),) == found.gone
+    assert (LeftEntry(Entry("kpt_004", "d")),) == found.gone
     assert (AddedEntry(A, Departure("pruned", 9, 0, 3)),) == found.added
     assert ("kpt_001", "kpt_002", "kpt_003") == found.order
 
@@ -146,8 +146,8 @@ def test_counts_and_texts_that_changed_are_told_once() -> None:
     """An entry that stands in both is told as it was and as it is, and one that is the same is not told."""
     found = between([PointRated("kpt_002", "helpful"), PointEdited("kpt_003", 0, 2, "C"), CLOSE])
     assert (
-        ChangedEntry(B, KeyPoint("kpt_002", "b", 1, 0)),
-        ChangedEntry(C, KeyPoint("kpt_003", "C", 0, 2)),
+        ChangedEntry(B, Entry("kpt_002", "b", 1, 0)),
+        ChangedEntry(C, Entry("kpt_003", "C", 0, 2)),
     ) == found.changed
     assert ((), (), None) == (found.added, found.gone, found.order)
 

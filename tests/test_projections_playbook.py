@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tallybook.ledger.events import (
+    Entry,
     EventRedacted,
     ItemSkipped,
-    KeyPoint,
     LedgerOpened,
     PlaybookAdopted,
     PlaybookEdited,
@@ -60,7 +60,7 @@ def harmful(name: str, times: int = 3) -> list[Any]:
 def test_the_story_of_style_6() -> None:
     """An entry that is rated harmful three times by three updates is pruned by the last."""
     first, second, third = ([PointRated("kpt_001", "harmful"), CLOSE] for _ in range(3))
-    assert KeyPoint("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).points["kpt_001"]
+    assert Entry("kpt_001", "a", 0, 2) == playbook([A, CLOSE], first, second).points["kpt_001"]
     assert {} == playbook([A, CLOSE], first, second, third).points
 
 
@@ -74,7 +74,7 @@ def test_seeds_prune_nothing_until_an_update() -> None:
 def test_a_rescued_entry_is_no_longer_due() -> None:
     """An entry that is helpful often enough before the update closes stays."""
     rescued = [*harmful("kpt_001"), *[PointRated("kpt_001", "helpful")] * 3, CLOSE]
-    assert KeyPoint("kpt_001", "a", 3, 3) == playbook([A, CLOSE], rescued).points["kpt_001"]
+    assert Entry("kpt_001", "a", 3, 3) == playbook([A, CLOSE], rescued).points["kpt_001"]
 
 
 def test_a_rating_after_the_prune_changes_nothing() -> None:
@@ -100,7 +100,7 @@ def test_an_edit_revives_and_prunes_nothing() -> None:
     """A pruned entry comes back by hand, with counts that the rule condemns only at the next update."""
     pruned = [A, *harmful("kpt_001"), CLOSE]
     back = [PointEdited("kpt_001", 1, 9, "a again"), EDIT]
-    assert KeyPoint("kpt_001", "a again", 1, 9) == playbook(pruned, back).points["kpt_001"]
+    assert Entry("kpt_001", "a again", 1, 9) == playbook(pruned, back).points["kpt_001"]
     assert {} == playbook(pruned, back, [CLOSE]).points
 
 
@@ -134,23 +134,23 @@ def test_the_date_is_that_of_the_last_playbook_event() -> None:
 @pytest.mark.parametrize(("rating", "counts"), [("helpful", (1, 0)), ("harmful", (0, 1)), ("neutral", (0, 0))])
 def test_evolve_is_pure(rating: str, counts: tuple[int, int]) -> None:
     """One event makes a new entry of an old one, which stays as it was."""
-    before = KeyPoint("kpt_001", "a")
+    before = Entry("kpt_001", "a")
     after = evolve(before, PointRated("kpt_001", rating))
-    assert KeyPoint("kpt_001", "a", *counts) == after
-    assert KeyPoint("kpt_001", "a") == before
+    assert Entry("kpt_001", "a", *counts) == after
+    assert Entry("kpt_001", "a") == before
     assert evolve(None, PointRated("kpt_001", rating)) is None
 
 
 def test_an_event_about_no_entry_leaves_it_alone() -> None:
     """What evolves the playbook as a whole makes nothing of a single entry."""
-    before = KeyPoint("kpt_001", "a", 4, 1)
+    before = Entry("kpt_001", "a", 4, 1)
     assert before is evolve(before, CLOSE)
     assert evolve(None, EDIT) is None
 
 
 def test_a_name_that_stands_is_not_added_over() -> None:
     """An added or seeded point whose name stands leaves the entry, its counts and its text as they are."""
-    rated = KeyPoint("kpt_001", "a", 4, 1)
+    rated = Entry("kpt_001", "a", 4, 1)
     assert rated == evolve(rated, PointAdded("kpt_001", "other"))
     assert rated == evolve(rated, PointSeeded("kpt_001", 0, 0, "canonical", "other", ""))
 
@@ -163,7 +163,7 @@ def test_a_removal_of_nobody_changes_nothing() -> None:
 def test_an_entry_without_its_text_stands_with_its_counts() -> None:
     """A redacted seed is an entry whose text is gone."""
     for text, shown in ((None, REDACTED), ("a", "a")):
-        assert KeyPoint("kpt_001", shown, 4, 2) == evolve(None, PointSeeded("kpt_001", 4, 2, "canonical", text, ""))
+        assert Entry("kpt_001", shown, 4, 2) == evolve(None, PointSeeded("kpt_001", 4, 2, "canonical", text, ""))
 
 
 def test_an_entry_that_went_and_came_back_is_judged_anew() -> None:
@@ -176,7 +176,7 @@ def test_a_name_that_stands_keeps_its_entry_in_the_fold() -> None:
     """An addition or a seed of a name that stands moves neither its text nor its counts."""
     again = [PointAdded("kpt_001", "other"), PointSeeded("kpt_001", 9, 9, "canonical", "other", "")]
     state = playbook([A, PointRated("kpt_001", "helpful"), CLOSE], [*again, CLOSE])
-    assert {"kpt_001": KeyPoint("kpt_001", "a", 1, 0)} == state.points
+    assert {"kpt_001": Entry("kpt_001", "a", 1, 0)} == state.points
 
 
 def test_the_high_water_mark_is_the_highest_number_that_stood() -> None:
@@ -188,7 +188,7 @@ def test_the_high_water_mark_is_the_highest_number_that_stood() -> None:
 def test_a_redacted_text_leaves_an_entry() -> None:
     """Where the text is gone from the ledger, the entry stands and its counts are told."""
     state = playbook([PointAdded("kpt_001", None), PointRated("kpt_001", "helpful"), CLOSE])
-    assert KeyPoint("kpt_001", REDACTED, 1, 0) == state.points["kpt_001"]
+    assert Entry("kpt_001", REDACTED, 1, 0) == state.points["kpt_001"]
 
 
 def test_redactions_are_counted() -> None:

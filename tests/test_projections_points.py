@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tallybook.ledger.events import (
-    KeyPoint,
+    Entry,
     PointAdded,
     PointEdited,
     PointRated,
@@ -20,26 +20,26 @@ from tallybook.projections.playbook.entry_state import Points, evolve
 if TYPE_CHECKING:
     from tallybook.ledger.events import Event
 
-A = KeyPoint("a", "first", 3, 1)
-B = KeyPoint("b", "second")
+A = Entry("a", "first", 3, 1)
+B = Entry("b", "second")
 
 
 @pytest.mark.parametrize(
     ("event", "anew", "after"),
     [
-        (PointAdded("a", "new"), KeyPoint("a", "new"), A),
-        (PointSeeded("a", 5, 2, "s", "new", "{}"), KeyPoint("a", "new", 5, 2), A),
-        (PointEdited("a", 5, 2, "new"), KeyPoint("a", "new", 5, 2), KeyPoint("a", "new", 5, 2)),
-        (PointReworded("a", "why", "new"), None, KeyPoint("a", "new", 3, 1)),
-        (PointReworded("a", "why", None), None, KeyPoint("a", "[redacted]", 3, 1)),
-        (PointAdded("a", None), KeyPoint("a", "[redacted]"), A),
-        (PointRated("a", "helpful"), None, KeyPoint("a", "first", 4, 1)),
-        (PointRated("a", "harmful"), None, KeyPoint("a", "first", 3, 2)),
+        (PointAdded("a", "new"), Entry("a", "new"), A),
+        (PointSeeded("a", 5, 2, "s", "new", "{}"), Entry("a", "new", 5, 2), A),
+        (PointEdited("a", 5, 2, "new"), Entry("a", "new", 5, 2), Entry("a", "new", 5, 2)),
+        (PointReworded("a", "why", "new"), None, Entry("a", "new", 3, 1)),
+        (PointReworded("a", "why", None), None, Entry("a", "[redacted]", 3, 1)),
+        (PointAdded("a", None), Entry("a", "[redacted]"), A),
+        (PointRated("a", "helpful"), None, Entry("a", "first", 4, 1)),
+        (PointRated("a", "harmful"), None, Entry("a", "first", 3, 2)),
         (PointRated("a", "neutral"), None, A),
         (PointRemoved("a"), None, None),
     ],
 )
-def test_what_an_event_makes_of_an_entry(event: Event, anew: KeyPoint | None, after: KeyPoint | None) -> None:
+def test_what_an_event_makes_of_an_entry(event: Event, anew: Entry | None, after: Entry | None) -> None:
     """Only what is taken in stands anew; a name that stands is not taken in again, and a text that is gone is noted."""
     assert anew == evolve(None, event)
     assert after == evolve(A, event)
@@ -68,6 +68,6 @@ def test_a_count_shows_and_what_was_shown_before_does_not_change() -> None:
     entry = points.mutable["a"]
     entry.helpful, entry.snapshot = 4, None
     seen = points["a"]
-    assert (KeyPoint("a", "first", 3, 1), KeyPoint("a", "first", 4, 1)) == (A, seen)
+    assert (Entry("a", "first", 3, 1), Entry("a", "first", 4, 1)) == (A, seen)
     assert points["a"] is seen
     assert points.get("a") is seen

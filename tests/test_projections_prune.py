@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.ledger.events import (
-    KeyPoint,
+    Entry,
     PlaybookEdited,
     PointEdited,
     PointMerged,
@@ -32,7 +32,7 @@ COUNTS = st.integers(0, 50)
 
 def condemned(policy: Policy, helpful: int, harmful: int) -> bool:
     """Say whether an entry with these counts goes."""
-    return policy.prunes(KeyPoint("kpt_001", "use types", helpful, harmful))
+    return policy.prunes(Entry("kpt_001", "use types", helpful, harmful))
 
 
 @given(helpful=COUNTS, harmful=COUNTS)

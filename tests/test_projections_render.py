@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import pytest
 
 from reference_model import COUNTS, NAMES, TEXTS, book, point
-from tallybook.ledger.events import KeyPoint
+from tallybook.ledger.events import Entry
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
 from tallybook.projections.playbook.view import Playbook
 
@@ -17,14 +17,14 @@ ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)
 ANYTHING = st.text(st.characters(exclude_categories=["Cs"]), min_size=1)
 
 
-def state(*points: KeyPoint) -> Playbook:
+def state(*points: Entry) -> Playbook:
     """Return a playbook of these entries, stamped."""
     return Playbook(points={one.name: one for one in points}, stamp=(12, "ab" * 16))
 
 
 def test_the_file_is_the_document_and_its_stamp() -> None:
     """playbook.json is readable JSON in the specification's order of keys, stamped, with a line end at its end."""
-    playbook = state(KeyPoint("kpt_001", "Größe", 1, 2))
+    playbook = state(Entry("kpt_001", "Größe", 1, 2))
     written = playbook_bytes(playbook).decode()
     assert book(point("kpt_001", "Größe", 1, 2)) | {"ledger": f"12:{'ab' * 16}"} == json.loads(written)
     assert ["version", "last_updated", "key_points", "ledger"] == list(json.loads(written))
@@ -44,7 +44,7 @@ def test_top_level_keys_stand_before_the_entries() -> None:
 @given(texts=st.lists(ANYTHING, max_size=4))
 def test_every_text_survives_the_file(texts: list[str]) -> None:
     """Whatever a text holds, it is read from the file as it was."""
-    points = [KeyPoint(f"kpt_{index:03d}", text) for index, text in enumerate(texts)]
+    points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(texts)]
     assert texts == [kp["text"] for kp in json.loads(playbook_bytes(state(*points)))["key_points"]]
 
 

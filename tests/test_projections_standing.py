@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 import pytest
 
 from tallybook.ledger.events import (
+    Entry,
     EventsVoided,
-    KeyPoint,
     PlaybookEdited,
     PlaybookUpdated,
     PointAdded,
@@ -106,7 +106,7 @@ def test_an_entry_last_changed_where_two_moments_differ(stretches: list[list[Any
     """With one event a batch: what stands at each moment says by itself which event changed an entry last."""
     batches = list(retold(lambda: history([[event] for stretch in stretches for event in stretch])))
     last: dict[str, int] = {}
-    before: Mapping[str, KeyPoint] = {}
+    before: Mapping[str, Entry] = {}
     for count, batch in enumerate(batches, 1):
         after = fold(PLAYBOOK, batches[:count]).points
         last |= {name: batch.last for name in before.keys() | after.keys() if before.get(name) != after.get(name)}

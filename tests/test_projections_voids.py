@@ -13,9 +13,9 @@ from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
+    Entry,
     EventRedacted,
     EventsVoided,
-    KeyPoint,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
@@ -195,7 +195,7 @@ def test_an_undone_rating_does_not_prune() -> None:
     batches = history([[A, CLOSE], harmful, harmful, harmful])
     assert {} == folded(batches).points
     told = then(batches, [EventsVoided(("id-5",), None, "")])
-    assert {"kpt_001": KeyPoint("kpt_001", "a", 0, 2)} == folded(told).points
+    assert {"kpt_001": Entry("kpt_001", "a", 0, 2)} == folded(told).points
 
 
 def test_a_void_within_a_batch_counts_behind_it() -> None:

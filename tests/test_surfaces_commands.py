@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from reference_model import book, extraction, point
-from tallybook.ledger.errors import BadInputError, UnknownPointError
+from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run
 from tallybook.projections.surfaces.commands import DriftError
@@ -52,7 +52,7 @@ def test_rate_knows_whom_it_may_rate(here: Project) -> None:
     assert [] == list(commands.rate(here, "kpt_002", "helpful", HUMAN).ignored)
     assert ["kpt_001"] == [one.name for one in commands.rate(here, "kpt_001", "helpful", HUMAN).ignored]
     before = commands.verify(here).events
-    with pytest.raises(UnknownPointError, match="kpt_003: no entry ever had this name"):
+    with pytest.raises(UnknownEntryError, match="kpt_003: no entry ever had this name"):
         commands.rate(here, "kpt_003", "helpful", HUMAN)
     assert before == commands.verify(here).events
 
@@ -135,7 +135,7 @@ def test_log_of_a_name_is_its_own(here: Project) -> None:
     rows = list(commands.log(here, "kpt_001"))
     assert ["point.added", *["point.rated"] * 3] == [row["kind"] for row in rows]
     assert all(HUMAN == row["by"] for row in rows)
-    with pytest.raises(UnknownPointError):
+    with pytest.raises(UnknownEntryError):
         list(commands.log(here, "kpt_404"))
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from reference_model import extraction
 from tallybook import compat
-from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownPointError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
@@ -90,7 +90,7 @@ def test_whatever_people_do_every_moment_keeps_what_it_showed(
     moments = {}
     for step in steps:
         # No, or bad input: the ledger is as it was.
-        with suppress(NothingToDoError, UnknownPointError, BadInputError):
+        with suppress(NothingToDoError, UnknownEntryError, BadInputError):
             step(here)
         commands.replay(here)
         commands.check(here)

@@ -16,7 +16,7 @@ import pytest
 from reference_model import extraction
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.errors import UnknownPointError
+from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import PointAdded, PointRated
 from tallybook.projections.event_rows import EventFilter
 from tallybook.projections.surfaces import commands
@@ -98,7 +98,7 @@ def test_what_is_listed_is_what_every_filter_lets_through(  # noqa: PLR0913, PLR
     if known:
         assert expected == list(listing.events(made, wanted))
     else:
-        with pytest.raises(UnknownPointError):
+        with pytest.raises(UnknownEntryError):
             list(listing.events(made, wanted))
 
 

@@ -14,7 +14,7 @@ import pytest
 from reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, extraction, point
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import KeyPoint
+from tallybook.ledger.events import Entry
 from tallybook.ledger.line import BY_FIELDS
 from tallybook.ledger.storage import spool
 from tallybook.projections.surfaces import commands
@@ -77,7 +77,7 @@ def saved(**fields: object) -> bytes:
 # Waiting
 
 
-KEY_POINTS = st.lists(st.builds(KeyPoint, NAMES, TEXTS, COUNTS, COUNTS), max_size=3).map(tuple)
+KEY_POINTS = st.lists(st.builds(Entry, NAMES, TEXTS, COUNTS, COUNTS), max_size=3).map(tuple)
 TOPS = st.dictionaries(TEXTS, TEXTS | st.integers(-9, 9), min_size=1, max_size=2).map(json.dumps)
 # What a model might send beside its lists, under names that mean something elsewhere in the program.
 BESIDE = st.dictionaries(st.sampled_from(["names", "found", "base", "top", "import", "update", "key", "by"]), TEXTS)
@@ -106,7 +106,7 @@ def test_requests_that_waited_are_recorded_together_and_in_order(here: Project) 
     waiting = let_wait(here, json.dumps(FILE).encode())
     state = commands.replay(here)
     assert not waiting.exists()
-    assert [KeyPoint("kpt_001", "use types", 3), KeyPoint("kpt_002", "waited")] == list(state.points.values())
+    assert [Entry("kpt_001", "use types", 3), Entry("kpt_002", "waited")] == list(state.points.values())
     assert "me" == state.top["owner"]
     assert {AT} == {row["when"] for row in commands.log(here) if row["seq"] > 3}
 
@@ -168,7 +168,7 @@ def test_junk_in_the_spool_stays_and_is_named(here: Project, content: bytes, say
         assert note.endswith("; it stays there")
         assert says in note
         assert content == waiting.read_bytes()
-        assert {"kpt_001": KeyPoint("kpt_001", "use types", helpful)} == commands.now(here).points
+        assert {"kpt_001": Entry("kpt_001", "use types", helpful)} == commands.now(here).points
     assert () == commands.verify(here).problems
 
 
@@ -241,7 +241,7 @@ def test_what_comes_from_outside_is_an_extraction_result_alone(
     kinds = [row["kind"] for row in commands.log(here)][3:]
     assert ["point.added", "point.rated", "playbook.updated"] == kinds
     state = commands.now(here)
-    assert [KeyPoint("kpt_001", "use types", 0, 1), KeyPoint("kpt_002", "mine")] == list(state.points.values())
+    assert [Entry("kpt_001", "use types", 0, 1), Entry("kpt_002", "mine")] == list(state.points.values())
     assert {"version": "1.0"} == state.top
 
 

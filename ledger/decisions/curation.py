@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger.decisions.update import Decision, PlaybookFacts, text_fault
-from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownPointError
+from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import (
     PointMerged,
     PointPinned,
@@ -52,7 +52,7 @@ def decide_curation(curation: Curation, known: PlaybookFacts) -> Decision:
 
     Raises:
         BadInputError: The text or reason is invalid, or an entry would be merged into itself.
-        UnknownPointError: No entry ever had one of the names.
+        UnknownEntryError: No entry ever had one of the names.
         NothingToDoError: The request is already fulfilled, or impossible for an entry in its present state.
     """
     if curation.reason and (fault := reason_fault(curation.reason)) is not None:
@@ -72,11 +72,11 @@ def _find_used_name(given: str, known: PlaybookFacts) -> str:
     """Return the name of the entry that a person meant.
 
     Raises:
-        UnknownPointError: No entry ever had it.
+        UnknownEntryError: No entry ever had it.
     """
     name = find_name(given, known.used_names)
     if name is None:
-        raise UnknownPointError(given)
+        raise UnknownEntryError(given)
     return name
 
 

@@ -25,7 +25,7 @@ from tallybook.ledger.decisions.legacy_json import (
     to_text,
 )
 from tallybook.ledger.errors import BadInputError, Problem
-from tallybook.ledger.events import MAX_INT, ItemSkipped, KeyPoint, PlaybookAdopted, PointSeeded
+from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.names import SECTION_NAMES, NameAssigner, is_usable_name
 from tallybook.ledger.playbook_facts import STAMP
@@ -59,7 +59,7 @@ class LegacyItem:
     """
 
     index: int
-    point: KeyPoint
+    point: Entry
     origin: str
     migrated: str
     score: int | str | None
@@ -285,7 +285,7 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     origin = counts.origin if slot.section is None else "section"
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
-    point = KeyPoint(name, text, counts.helpful, counts.harmful)
+    point = Entry(name, text, counts.helpful, counts.harmful)
     # An item that its origin and its point imply need not be kept.
     implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(point))
     original = to_text(slot.value) if notes or to_plain(slot.value) != implied else ""

@@ -14,7 +14,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     MAX_INT,
     RATINGS,
-    KeyPoint,
+    Entry,
     PlaybookEdited,
     PlaybookOrdered,
     PlaybookUpdated,
@@ -40,7 +40,7 @@ UNKNOWN_KEY = "is not a key of an extraction result"
 # A line holds at least this many names: of 200 characters with four bytes each.
 _NAMES_A_LINE = 60
 # What a name stood for whose adding was undone.
-_UNKNOWN_ENTRY = KeyPoint("", "")
+_UNKNOWN_ENTRY = Entry("", "")
 
 
 @attrs.frozen
@@ -178,12 +178,12 @@ class PlaybookFacts:
         refusal: Returns why a new text is refused because it was redacted; None where it may be recorded.
     """
 
-    points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
+    points: Mapping[str, Entry] = attrs.field(factory=dict)
     high_water: int = 0
     used_names: Collection[str] = ()
     pinned_names: Collection[str] = ()
     merged_into: Mapping[str, str] = attrs.field(factory=dict)
-    former_points: Mapping[str, KeyPoint] = attrs.field(factory=dict)
+    former_points: Mapping[str, Entry] = attrs.field(factory=dict)
     refusal: Callable[[str], str | None] = attrs.field(default=lambda _: None)
 
 
@@ -252,8 +252,8 @@ class Edit:
         source: SHA-256 of the edited file; None where there is none.
     """
 
-    base_entries: tuple[KeyPoint, ...]
-    entries: tuple[KeyPoint, ...]
+    base_entries: tuple[Entry, ...]
+    entries: tuple[Entry, ...]
     top: str = ""
     seq: int | None = None
     source: str | None = None
@@ -309,7 +309,7 @@ def _drop_redacted(
 ) -> tuple[Edit, tuple[RefusedText, ...]]:
     """Return an edit without redacted texts: an existing entry keeps its old text, a new one is left out."""
     base = {point.name: point for point in edit.base_entries}
-    found: list[KeyPoint] = []
+    found: list[Entry] = []
     refused: list[RefusedText] = []
     for index, point in enumerate(edit.entries):
         old, now = base.get(point.name), known.points.get(renamed.get(point.name, point.name))
@@ -352,14 +352,14 @@ def rename_in_top(top: str, renamed: Mapping[str, str]) -> str:
     return dumps(rename_in_sections(json.loads(top), renamed)) if top and renamed else top
 
 
-def _merge_entry(point: KeyPoint, old: KeyPoint | None, now: KeyPoint | None, drift: tuple[int, int]) -> KeyPoint:
+def _merge_entry(point: Entry, old: Entry | None, now: Entry | None, drift: tuple[int, int]) -> Entry:
     """Return an entry with each field taken from the side that changed it."""
     text = point.text if old is None or now is None or old.text != point.text else now.text
     helpful, harmful = point.helpful + drift[0], point.harmful + drift[1]
     if old is not None and now is not None:
         helpful = now.helpful if old.helpful == point.helpful else helpful
         harmful = now.harmful if old.harmful == point.harmful else harmful
-    return KeyPoint(point.name, text, max(helpful, 0), max(harmful, 0))
+    return Entry(point.name, text, max(helpful, 0), max(harmful, 0))
 
 
 def _decide_order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
@@ -373,7 +373,7 @@ def _decide_order(found: Sequence[str], base: Sequence[str], after: Sequence[str
     return [name for name in found if name in standing] + [name for name in after if name not in here]
 
 
-def read_points(value: object, source: str) -> tuple[KeyPoint, ...]:
+def read_points(value: object, source: str) -> tuple[Entry, ...]:
     """Return entries from canonical dicts.
 
     Raises:
@@ -388,7 +388,7 @@ def read_points(value: object, source: str) -> tuple[KeyPoint, ...]:
         helpful, harmful = fields.get("helpful"), fields.get("harmful")
         if not (isinstance(name, str) and name and isinstance(text, str) and _is_count(helpful) and _is_count(harmful)):
             raise BadInputError(f"{source}[{index}]", "expected an entry with name, text, helpful and harmful")
-        points.append(KeyPoint(name, text, helpful, harmful))
+        points.append(Entry(name, text, helpful, harmful))
     return tuple(points)
 
 

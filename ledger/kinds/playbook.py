@@ -161,7 +161,7 @@ class PlaybookEdited(Kind):
 
 
 @attrs.frozen
-class KeyPoint:
+class Entry:
     """An entry of the playbook (PlaybookEntry of the specification).
 
     Attributes:

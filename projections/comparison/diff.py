@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import KeyPoint, PlaybookUpdated, PointMerged, PointRemoved, PointRetired
+from tallybook.ledger.events import Entry, PlaybookUpdated, PointMerged, PointRemoved, PointRetired
 from tallybook.projections.entry_history.status import LEAVING_KINDS
 from tallybook.projections.fold import View
 from tallybook.projections.playbook.checkpoint import Form, pack, unpack
@@ -132,8 +132,8 @@ class ChangedEntry:
         after: The entry in the second.
     """
 
-    before: KeyPoint
-    after: KeyPoint
+    before: Entry
+    after: Entry
 
 
 @attrs.frozen
@@ -145,7 +145,7 @@ class AddedEntry:
         was: How it left before the first, None where it is new.
     """
 
-    point: KeyPoint
+    point: Entry
     was: Departure | None = None
 
 
@@ -159,7 +159,7 @@ class LeftEntry:
             undone or, in a difference back in time, had not happened.
     """
 
-    point: KeyPoint
+    point: Entry
     left: Departure | None = None
 
 

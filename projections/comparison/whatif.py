@@ -15,7 +15,7 @@ from tallybook.projections.undo import UNDOABLE, UndoneEvent, fold_history
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tallybook.ledger.events import KeyPoint
+    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
 
 
@@ -153,9 +153,9 @@ class Difference:
         changed: Entries whose text or counts differ, as (first, other), in the first one's order.
     """
 
-    back: tuple[KeyPoint, ...]
-    gone: tuple[KeyPoint, ...]
-    changed: tuple[tuple[KeyPoint, KeyPoint], ...]
+    back: tuple[Entry, ...]
+    gone: tuple[Entry, ...]
+    changed: tuple[tuple[Entry, Entry], ...]
 
 
 def difference(real: Playbook, other: Playbook) -> Difference:

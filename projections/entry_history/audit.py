@@ -8,9 +8,9 @@ import attrs
 
 from tallybook.ledger.events import (
     KIND_OF,
+    Entry,
     EventRedacted,
     EventsVoided,
-    KeyPoint,
     PlaybookUpdated,
     PointMerged,
     PointNoted,
@@ -84,7 +84,7 @@ class Story(State):
 
     name: str = ""
     book: Playbook = attrs.field(factory=Playbook)
-    last: KeyPoint | None = None
+    last: Entry | None = None
     decision: EventRecord | None = None
     rule: str | None = None
     origin: str | None = None
@@ -95,12 +95,12 @@ class Story(State):
     last_undo_batch: Batch | None = None
 
     @property
-    def point(self) -> KeyPoint | None:
+    def point(self) -> Entry | None:
         """Return the entry, None where it is not in the playbook."""
         return self.book.points.get(self.name)
 
     @property
-    def candidate(self) -> KeyPoint | None:
+    def candidate(self) -> Entry | None:
         """Return the pruned entry whose ratings go on counting, None where there is none."""
         return pruned_candidate(self.book, self.name)
 
@@ -112,7 +112,7 @@ class Story(State):
         return LEAVING_KINDS[type(self.decision.event)] if self.decision is not None else "unknown"
 
 
-def pruned_candidate(book: Playbook, name: str) -> KeyPoint | None:
+def pruned_candidate(book: Playbook, name: str) -> Entry | None:
     """Return a pruned entry whose ratings go on counting under the policy, None where there is none."""
     return book.gone[name] if not book.policy.is_permanent and name in book.pruned else None
 
@@ -157,7 +157,7 @@ def _apply_batch(story: Story, batch: Batch) -> None:
         settle(story.book, batch)
 
 
-def _add_event(story: Story, record: EventRecord, before: KeyPoint | None, *, was_present: bool) -> None:
+def _add_event(story: Story, record: EventRecord, before: Entry | None, *, was_present: bool) -> None:
     """Add an event to the story by its effect on the entry."""
     event, after = record.event, story.point
     if after is None and before is not None and (was_present or story.candidate is None):
@@ -177,7 +177,7 @@ def _add_event(story: Story, record: EventRecord, before: KeyPoint | None, *, wa
         _add_unchanged(story, record)
 
 
-def _step(story: Story, record: EventRecord, after: KeyPoint) -> None:
+def _step(story: Story, record: EventRecord, after: Entry) -> None:
     """Add a step after which the entry is as given."""
     story.last = after
     story.trail.append(Step(record, after.helpful, after.harmful))

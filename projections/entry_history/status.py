@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 import attrs
 
 from tallybook.ledger.events import (
-    KeyPoint,
+    Entry,
     PlaybookInjected,
     PlaybookUpdated,
     PointAdded,
@@ -166,7 +166,7 @@ def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
     return (name, book.merged.get(name, name), *getattr(event, "merged", ()))
 
 
-def _remember_text(state: EntryStatuses, new: KeyPoint | None) -> None:
+def _remember_text(state: EntryStatuses, new: Entry | None) -> None:
     """Record a text that an entry has had."""
     if new is not None and new.text != REDACTED:
         state.texts.setdefault(new.name, {})[new.text] = None
@@ -234,7 +234,7 @@ def graveyard(state: EntryStatuses) -> list[dict[str, Any]]:
 
 
 def _grave(state: EntryStatuses, name: str) -> dict[str, Any]:
-    point = state.book.gone.get(name) or KeyPoint(name, state.text(name))
+    point = state.book.gone.get(name) or Entry(name, state.text(name))
     status = state.status(name)
     record = state.undone[name][1] if status == UNDONE else state.last_event(name)
     return entry(point) | {

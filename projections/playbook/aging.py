@@ -14,7 +14,7 @@ from tallybook.projections.playbook.prune import SPEC_POLICY, STEPS, Policy, wei
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
-    from tallybook.ledger.events import KeyPoint
+    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch
 
 DAY_US: Final = 24 * 3600 * 1_000_000
@@ -62,7 +62,7 @@ class AgedPlaybook(Playbook):
     weights: dict[str, Weight] = attrs.field(factory=dict)
     step: int = 0
 
-    def prunes(self, point: KeyPoint) -> bool:
+    def prunes(self, point: Entry) -> bool:
         """Say whether an update at this moment prunes an entry."""
         weights = self.weights.get(point.name, Weight())
         now = weights.at(max(self.step, weights.step))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import attrs
 
-from tallybook.ledger.events import KeyPoint
+from tallybook.ledger.events import Entry
 from tallybook.projections.fold import State, View
 from tallybook.projections.playbook.entry_state import MutableEntry
 from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
@@ -104,7 +104,7 @@ def unpack(values: Mapping[str, Any], state_class: type[P]) -> P:
     """
     state = state_class(**{name: values[name] for name in PLAIN_FIELDS})
     state.mutable.update((row[0], MutableEntry(*row)) for row in values["points"])
-    state.gone = {row[0]: KeyPoint(*row) for row in values["gone"]}
+    state.gone = {row[0]: Entry(*row) for row in values["gone"]}
     state.used = {*values["used"], *state.points, *state.gone}
     state.due, state.pruned = dict.fromkeys(values["due"]), dict.fromkeys(values["pruned"])
     state.pinned = set(values["pinned"])
@@ -116,7 +116,7 @@ def unpack(values: Mapping[str, Any], state_class: type[P]) -> P:
     return state
 
 
-def _rows(points: Iterable[KeyPoint | MutableEntry]) -> list[tuple[str, str, int, int]]:
+def _rows(points: Iterable[Entry | MutableEntry]) -> list[tuple[str, str, int, int]]:
     return [(point.name, point.text, point.helpful, point.harmful) for point in points]
 
 

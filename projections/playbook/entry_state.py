@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.events import (
-    KeyPoint,
+    Entry,
     PointAdded,
     PointEdited,
     PointRated,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 REDACTED = "[redacted]"
 
 
-def evolve(point: KeyPoint | None, event: Any) -> KeyPoint | None:
+def evolve(point: Entry | None, event: Any) -> Entry | None:
     """Return an entry after one event, whatever the other entries are; None where there is none.
 
     Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
@@ -34,13 +34,13 @@ def evolve(point: KeyPoint | None, event: Any) -> KeyPoint | None:
         case PointRated():
             after = point and add_rating(point, event.rating)
         case PointAdded():
-            after = point or KeyPoint(event.name, _text(event.text))
+            after = point or Entry(event.name, _text(event.text))
         case PointSeeded():
-            after = point or KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
+            after = point or Entry(event.name, _text(event.text), event.helpful, event.harmful)
         case PointEdited():
-            after = KeyPoint(event.name, _text(event.text), event.helpful, event.harmful)
+            after = Entry(event.name, _text(event.text), event.helpful, event.harmful)
         case PointReworded():
-            after = point and KeyPoint(event.name, _text(event.text), point.helpful, point.harmful)
+            after = point and Entry(event.name, _text(event.text), point.helpful, point.harmful)
         case PointRemoved() | PointRetired():
             after = None
         case _:
@@ -52,42 +52,42 @@ def _text(text: str | None) -> str:
     return REDACTED if text is None else text
 
 
-def add_rating(point: KeyPoint, rating: str) -> KeyPoint:
+def add_rating(point: Entry, rating: str) -> Entry:
     """Return an entry after one rating: helpful and harmful add one, any other rating nothing (REQ-SCORE-002)."""
     if rating == "helpful":
-        return KeyPoint(point.name, point.text, point.helpful + 1, point.harmful)
+        return Entry(point.name, point.text, point.helpful + 1, point.harmful)
     if rating == "harmful":
-        return KeyPoint(point.name, point.text, point.helpful, point.harmful + 1)
+        return Entry(point.name, point.text, point.helpful, point.harmful + 1)
     return point
 
 
 @attrs.define(weakref_slot=False)
 class MutableEntry:
-    """An entry whose counts change in place, which makes a long replay faster; readers get a `KeyPoint`.
+    """An entry whose counts change in place, which makes a long replay faster; readers get an `Entry`.
 
     Attributes:
-        name: As in `KeyPoint`.
-        text: As in `KeyPoint`.
+        name: As in `Entry`.
+        text: As in `Entry`.
         helpful: Count of helpful ratings, 0 or more.
         harmful: Count of harmful ratings, 0 or more.
-        snapshot: The `KeyPoint` that readers got last, None after a change: an unchanged entry is the same object.
+        snapshot: The `Entry` that readers got last, None after a change: an unchanged entry is the same object.
     """
 
     name: str
     text: str
     helpful: int
     harmful: int
-    snapshot: KeyPoint | None = attrs.field(default=None, eq=False)
+    snapshot: Entry | None = attrs.field(default=None, eq=False)
 
     @property
-    def point(self) -> KeyPoint:
+    def point(self) -> Entry:
         """Return the entry as an immutable value."""
         if self.snapshot is None:
-            self.snapshot = KeyPoint(self.name, self.text, self.helpful, self.harmful)
+            self.snapshot = Entry(self.name, self.text, self.helpful, self.harmful)
         return self.snapshot
 
 
-class Points(MutableMapping[str, KeyPoint]):
+class Points(MutableMapping[str, Entry]):
     """A mapping of entries by name, in the playbook's order.
 
     Attributes:
@@ -96,16 +96,16 @@ class Points(MutableMapping[str, KeyPoint]):
 
     __slots__ = ("mutable",)
 
-    def __init__(self, points: Mapping[str, KeyPoint] | None = None) -> None:
+    def __init__(self, points: Mapping[str, Entry] | None = None) -> None:
         """Start with these entries."""
         self.mutable: dict[str, MutableEntry] = {}
         self.update(points or {})
 
-    def __getitem__(self, name: str) -> KeyPoint:
+    def __getitem__(self, name: str) -> Entry:
         """Return an entry as an immutable value."""
         return self.mutable[name].point
 
-    def __setitem__(self, name: str, point: KeyPoint) -> None:
+    def __setitem__(self, name: str, point: Entry) -> None:
         """Replace or append an entry."""
         self.mutable[name] = MutableEntry(point.name, point.text, point.helpful, point.harmful, point)
 

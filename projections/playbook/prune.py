@@ -14,7 +14,7 @@ from tallybook.projections.playbook.confidence import PRUNE_Z_SQUARED, is_surely
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from tallybook.ledger.events import KeyPoint
+    from tallybook.ledger.events import Entry
     from tallybook.projections.playbook.entry_state import MutableEntry
 
 
@@ -62,7 +62,7 @@ class Policy:
         also = f" AND {self.condition.rule}" if self.condition else ""
         return f"harmful >= {self.floor} AND harmful > helpful{extra}{also}"
 
-    def prunes(self, point: KeyPoint | MutableEntry) -> bool:
+    def prunes(self, point: Entry | MutableEntry) -> bool:
         """Say whether the next update prunes this entry (REQ-SCORE-007)."""
         return (
             point.harmful >= self.floor

@@ -13,11 +13,11 @@ from tallybook.projections.playbook.inject import fill, line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from tallybook.ledger.events import KeyPoint
+    from tallybook.ledger.events import Entry
     from tallybook.projections.playbook.view import Playbook
 
 
-def entry(point: KeyPoint) -> dict[str, Any]:
+def entry(point: Entry) -> dict[str, Any]:
     """Return an entry with exactly the four keys of the specification (REQ-SCORE-001)."""
     return {"name": point.name, "text": point.text, "helpful": point.helpful, "harmful": point.harmful}
 

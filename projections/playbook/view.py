@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.events import (
+    Entry,
     EventRedacted,
     EventsVoided,
-    KeyPoint,
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
@@ -86,12 +86,12 @@ class Playbook(State):
     """
 
     policy: Policy = SPEC_POLICY
-    points: MutableMapping[str, KeyPoint] = attrs.field(factory=Points)
+    points: MutableMapping[str, Entry] = attrs.field(factory=Points)
     mutable: dict[str, MutableEntry] = attrs.field(init=False, eq=False, repr=False)
     high_water: int = 0
     used: set[str] = attrs.field(factory=set)
     due: dict[str, None] = attrs.field(factory=dict)
-    gone: dict[str, KeyPoint] = attrs.field(factory=dict)
+    gone: dict[str, Entry] = attrs.field(factory=dict)
     pruned: dict[str, None] = attrs.field(factory=dict)
     pinned: set[str] = attrs.field(factory=set)
     pardons: dict[str, int] = attrs.field(factory=dict)
@@ -113,11 +113,11 @@ class Playbook(State):
         points = self.points if isinstance(self.points, Points) else Points(self.points)
         self.points, self.mutable = points, points.mutable
 
-    def protects(self, point: KeyPoint | MutableEntry) -> bool:
+    def protects(self, point: Entry | MutableEntry) -> bool:
         """Say whether an entry is exempt from pruning: it is pinned, or was restored with so many harmful ratings."""
         return point.name in self.pinned or point.harmful <= self.pardons.get(point.name, -1)
 
-    def prunes(self, point: KeyPoint) -> bool:
+    def prunes(self, point: Entry) -> bool:
         """Say whether the next update prunes an entry if its counts stay the same."""
         return self.policy.prunes(point) and not self.protects(point)
 
@@ -137,13 +137,13 @@ class Playbook(State):
         return self.adopted_at if self.latest is None else self.latest.at
 
 
-def _put(state: Playbook, point: KeyPoint) -> None:
+def _put(state: Playbook, point: Entry) -> None:
     """Put an entry in, and note whether the next update prunes it."""
     state.points[point.name] = point
     _update_due(state, point)
 
 
-def _update_due(state: Playbook, point: KeyPoint | MutableEntry) -> None:
+def _update_due(state: Playbook, point: Entry | MutableEntry) -> None:
     """Note whether the next update prunes an entry."""
     if state.policy.prunes(point) and not state.protects(point):
         state.due[point.name] = None
@@ -151,7 +151,7 @@ def _update_due(state: Playbook, point: KeyPoint | MutableEntry) -> None:
         state.due.pop(point.name, None)
 
 
-def _put_new(state: Playbook, point: KeyPoint) -> None:
+def _put_new(state: Playbook, point: Entry) -> None:
     """Put an entry in that may be new."""
     _put(state, point)
     _mark_present(state, point.name)
@@ -276,7 +276,7 @@ def _merge(state: Playbook, event: PointMerged, _: Batch) -> None:
         if point is None or source is None or name == event.name:
             continue
         helpful, harmful = point.helpful + source.helpful, point.harmful + source.harmful
-        point = KeyPoint(point.name, point.text, helpful, harmful)
+        point = Entry(point.name, point.text, helpful, harmful)
         if name in state.pardons:
             state.pardons[point.name] = state.pardons.get(point.name, 0) + state.pardons[name]
         _take_out(state, name)

@@ -133,7 +133,7 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
 
     Raises:
         BadInputError: The rating is none of RATINGS, or the reason cannot be recorded.
-        UnknownPointError: No entry ever had one of the names.
+        UnknownEntryError: No entry ever had one of the names.
     """
     rating = given.rating.lower() if given.rating.lower() in RATINGS else given.rating
     for name in given.names:
@@ -297,7 +297,7 @@ def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
     """Yield the events of the ledger, newest last; with a name, those that concern it.
 
     Raises:
-        UnknownPointError: No event names it.
+        UnknownEntryError: No event names it.
     """
     from tallybook.projections import event_rows
     from tallybook.projections.surfaces.history import events

@@ -35,7 +35,7 @@ from tallybook.projections.undo import UndoneEvent
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tallybook.ledger.events import KeyPoint
+    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.tally import Tally
     from tallybook.projections.scores.view import Scores
@@ -267,7 +267,7 @@ def _apply(state: Leads, event: Any, batch: Batch) -> Change | None:
     return Change(how, came, went, changed) if how and (came or went or changed) else None
 
 
-def _reworded(before: KeyPoint | None, after: KeyPoint | None) -> bool:
+def _reworded(before: Entry | None, after: Entry | None) -> bool:
     return before is not None and after is not None and before.text != after.text
 
 

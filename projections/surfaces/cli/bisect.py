@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, UnknownPointError
+from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, UnknownEntryError
 from tallybook.ledger.names import find_name
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
@@ -33,7 +33,7 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
 
     Raises:
         BadInputError: It is no condition, or the stretch ends before it begins.
-        UnknownPointError: It never became true, and no entry ever had a name in it.
+        UnknownEntryError: It never became true, and no entry ever had a name in it.
     """
     condition = parse(text)
     begin, end = (_seq(project, when, option) for option, when in zip(("--from", "--to"), stretch, strict=True))
@@ -42,7 +42,7 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
     found = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
         if found.turn is None and name not in found.book.used:
-            raise UnknownPointError(name, find_name(name, found.book.used))
+            raise UnknownEntryError(name, find_name(name, found.book.used))
     return found
 
 

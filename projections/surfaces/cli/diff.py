@@ -16,7 +16,7 @@ from tallybook.projections.surfaces.console.output import answer, note
 from tallybook.projections.surfaces.history.as_of import Stood, stands, stood
 
 if TYPE_CHECKING:
-    from tallybook.ledger.events import KeyPoint
+    from tallybook.ledger.events import Entry
     from tallybook.projections.comparison.diff import ChangedEntry, Departure, Departures, Diff
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -87,11 +87,11 @@ def diff_lines(difference: Diff, missing: str, since: int = 0) -> list[tuple[str
     return lines
 
 
-def _counts(point: KeyPoint | Departure) -> str:
+def _counts(point: Entry | Departure) -> str:
     return f"{point.helpful} helpful and {point.harmful} harmful"
 
 
-def _counted(point: KeyPoint) -> str:
+def _counted(point: Entry) -> str:
     return f"{point.name}  {_counts(point)}"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import UnknownPointError
+from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import KIND_OF, RATINGS, EventsVoided, PointRated
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, START, head_field
@@ -176,14 +176,14 @@ def stretches(
             listens. None for one stretch alone.
 
     Raises:
-        UnknownPointError: There is one stretch, and no event of the whole log concerns the entry that is asked for.
+        UnknownEntryError: There is one stretch, and no event of the whole log concerns the entry that is asked for.
     """
     place = _Place()
     yield START, place.records(log, wanted)
     while wait is not None and wanted.until is None and wait():
         yield place.mark, place.records(log, wanted)
     if wait is None and not place.found and wanted.name is not None and not _is_told_of(log, wanted.name):
-        raise UnknownPointError(wanted.name, find_name(wanted.name, current(log).used))
+        raise UnknownEntryError(wanted.name, find_name(wanted.name, current(log).used))
 
 
 def events(log: Log, wanted: EventFilter) -> Iterator[EventRecord]:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions import legacy_import as seeds
     from tallybook.ledger.decisions import update as decide
     from tallybook.ledger.decisions.legacy_import import LegacyFile, LegacyItem
-    from tallybook.ledger.events import Event, KeyPoint
+    from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests as redactions
@@ -208,14 +208,14 @@ def _edit_events(
     return () if says_nothing else (*odd, *decision.events), refused
 
 
-def _without_what_is_gone(point: KeyPoint, base: Playbook) -> KeyPoint:
+def _without_what_is_gone(point: Entry, base: Playbook) -> Entry:
     """Return an entry of a file that is older than a redaction; a text that is gone is not brought back by it."""
     before = base.points.get(point.name)
     gone = before is not None and before.text == REDACTED
     return attrs.evolve(point, text=REDACTED) if gone else point
 
 
-def _recognised(legacy: LegacyFile, base: Playbook) -> tuple[KeyPoint, ...]:
+def _recognised(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
     """Return a file's entries; one that carries no name is the one whose text it has, and keeps that one's name.
 
     So an old file that is put back changes what it says, and renames nothing.

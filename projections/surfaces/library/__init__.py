@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.errors import NothingToDoError as NothingToDoError
     from tallybook.ledger.errors import OutcomeUnknownError as OutcomeUnknownError
     from tallybook.ledger.errors import TallybookError as TallybookError
-    from tallybook.ledger.errors import UnknownPointError as UnknownPointError
+    from tallybook.ledger.errors import UnknownEntryError as UnknownEntryError
     from tallybook.ledger.records import Author as Author
     from tallybook.ledger.records import Batch as Batch
     from tallybook.ledger.records import EventRecord as EventRecord
@@ -38,7 +38,7 @@ _MODULES = {
         "NothingToDoError",
         "OutcomeUnknownError",
         "TallybookError",
-        "UnknownPointError",
+        "UnknownEntryError",
     ),
     "tallybook.ledger.records": ("Author", "Batch", "EventRecord"),
     "tallybook.ledger.storage.redacted_digests": ("RedactedTextError",),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from tallybook.ledger.errors import UnknownPointError
-from tallybook.ledger.events import KeyPoint as Entry
+from tallybook.ledger.errors import UnknownEntryError
+from tallybook.ledger.events import Entry
 from tallybook.ledger.records import Author
 from tallybook.projections.event_rows import EventFilter, by_json
 from tallybook.projections.fold import State
@@ -82,7 +82,7 @@ class Ledger:
 
         Raises:
             BadInputError: It is not a rating, or the reason cannot be recorded.
-            UnknownPointError: No entry ever had the name.
+            UnknownEntryError: No entry ever had the name.
         """
         return commands.rate_all(self.project, Rating((name,), rating, reason), by_json(self.by), key)
 
@@ -141,7 +141,7 @@ class Ledger:
             until: Only events up to and including this event number.
 
         Raises:
-            UnknownPointError: No event is about the entry.
+            UnknownEntryError: No event is about the entry.
         """
         wanted = EventFilter(name, session, kinds=tuple(kinds), since=since, until=until)
         return events.events(reading.open_log(self.project), wanted)
@@ -167,10 +167,10 @@ class Ledger:
             at: As for `entries`.
 
         Raises:
-            UnknownPointError: No entry ever had the name or the words.
+            UnknownEntryError: No entry ever had the name or the words.
             SeveralPointsError: The words fit several entries; ``matches`` lists them.
         """
         story, more = commands.why(self.project, words, None if at is None else str(at))
         if story["status"] == "unknown":
-            raise UnknownPointError(words)
+            raise UnknownEntryError(words)
         return story | more

@@ -17,7 +17,7 @@ from tallybook.ledger.decisions.update import (
     text_fault,
 )
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.events import KeyPoint, PointAdded, PointRated
+from tallybook.ledger.events import Entry, PointAdded, PointRated
 from tallybook.ledger.names import is_usable_name, parse_number
 from tallybook.ledger.playbook_facts import STAMP
 from tallybook.projections.playbook import render
@@ -110,7 +110,7 @@ def apply_extraction(
     names: dict[str, str] = {}
     for event in decision.events:
         if isinstance(event, PointAdded):
-            entry = render.entry(KeyPoint(event.name, event.text or ""))
+            entry = render.entry(Entry(event.name, event.text or ""))
             entries = [*entries, entry]
             by_name[event.name] = entry
             names[entry["text"]] = event.name
@@ -123,11 +123,11 @@ def apply_extraction(
     return [entry for entry in entries if entry not in pruned], pruned, names
 
 
-def _point(entry: Mapping[str, Any]) -> KeyPoint:
-    return KeyPoint(entry["name"], entry["text"], entry.get("helpful", 0), entry.get("harmful", 0))
+def _point(entry: Mapping[str, Any]) -> Entry:
+    return Entry(entry["name"], entry["text"], entry.get("helpful", 0), entry.get("harmful", 0))
 
 
-def _entries(entries: list[Any]) -> tuple[KeyPoint, ...]:
+def _entries(entries: list[Any]) -> tuple[Entry, ...]:
     """Return a dict's entries; those that a program left in another shape are read as a legacy file's."""
     try:
         points = read_points(entries, "key_points")

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.decisions.update import IgnoredItem
-    from tallybook.ledger.events import Event, KeyPoint
+    from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.log import Transaction
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.surfaces.history.playbook_file import Found
@@ -79,7 +79,7 @@ class Outcome:
     ignored: tuple[IgnoredItem, ...] = ()
     spooled: bool = False
     repeated: bool = False
-    rated: tuple[KeyPoint, ...] = ()
+    rated: tuple[Entry, ...] = ()
     renamed: Mapping[str, str] = attrs.field(factory=dict)
     notes: tuple[str, ...] = ()
     events: tuple[Event, ...] = ()
@@ -300,7 +300,7 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
     fold(PLAYBOOK, codec.decode([raw]), state)
     added = set(state.points) - set(before)
     removed: set[str] = set()
-    rated: dict[str, KeyPoint] = {}
+    rated: dict[str, Entry] = {}
     for event in decision.events:
         if isinstance(event, PointRestored):
             added.discard(event.name)

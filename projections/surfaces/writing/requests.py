@@ -21,7 +21,7 @@ from tallybook.ledger.decisions.update import (
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.encoding.event_json import REFUSALS, structure
-from tallybook.ledger.errors import BadInputError, UnknownPointError
+from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.ledger.events import EventsVoided, PointNoted
 from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.line import BY_FIELDS
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.decisions import legacy_import as seeds
     from tallybook.ledger.decisions.legacy_import import LegacyItem
-    from tallybook.ledger.events import Event, KeyPoint
+    from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
 else:
@@ -87,8 +87,8 @@ class Change:
         top: The other top-level keys as a JSON object if they were changed, else empty.
     """
 
-    base: tuple[KeyPoint, ...]
-    found: tuple[KeyPoint, ...]
+    base: tuple[Entry, ...]
+    found: tuple[Entry, ...]
     top: str = ""
 
 
@@ -214,7 +214,7 @@ def decide(
 
     Raises:
         RedactedTextError: The only text of the request was redacted.
-        UnknownPointError: A rating names an entry that never was.
+        UnknownEntryError: A rating names an entry that never was.
     """
     renamed = renamed or {}
     if isinstance(action, Rating):
@@ -254,12 +254,12 @@ def update_of(rating: Rating, state: Playbook) -> Update:
     """Return the extraction result that rates these entries by their exact names, with the reason as notes.
 
     Raises:
-        UnknownPointError: No entry ever had one of the names.
+        UnknownEntryError: No entry ever had one of the names.
     """
     names: dict[str, None] = {}
     for name in rating.names:
         if (exact := find_name(name, state.used)) is None:
-            raise UnknownPointError(name)
+            raise UnknownEntryError(name)
         names[exact] = None
     notes = [PointNoted(name, f"{rating.rating}: {rating.reason}") for name in names if rating.reason]
     return Update({"evaluations": [{"name": name, "rating": rating.rating} for name in names]}, facts=tuple(notes))
