@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import settings
 import pytest
 
-from command_line import Answer
-from installed import lay_out
+from helpers.command_line import Answer
+from helpers.installation import lay_out
+from helpers.transcripts import client_in
 import tallybook
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import Draft
 from tallybook.projections.surfaces import entry
 from tallybook.projections.surfaces.hooks.injection import OTHER_AGENT_VARIABLES
-from transcripts import client_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from command_line import Run
-    from transcripts import Client
+    from helpers.command_line import Run
+    from helpers.transcripts import Client
 
 # A deadline would make a slow disk a failure; in CI every run tries the same examples.
 settings.register_profile("tallybook", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)

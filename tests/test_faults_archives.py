@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of
 from faults.scenes import ROOT, Scene, begun, here, run
+from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.worker import SETTLED
 from tallybook.projections.surfaces.workspace import settings

@@ -17,7 +17,7 @@ import pytest
 
 from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
-from ledger_line_helpers import stamp
+from helpers.ledger_lines import stamp
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode

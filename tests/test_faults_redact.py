@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of
 from faults.at_calls import unclear
 from faults.scenes import PID, ROOT, Answer, Fault, begun, why_not
+from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.writing.redact import Target, redact

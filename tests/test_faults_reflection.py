@@ -10,6 +10,7 @@ import pytest
 
 from faults.at_calls import kills, some
 from faults.scenes import CHANGING, Scene, Staged, begun, here, lock_held, why_not
+from helpers.transcripts import Script, answer, ask_again, asked_for, kept, run, said
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
@@ -26,12 +27,11 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import raters, schedule, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 from tallybook.projections.surfaces.writing import record
-from transcripts import Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transcripts import Client
+    from helpers.transcripts import Client
 
 KILLS = int(os.environ.get("TALLYBOOK_TEST_KILLS", "8"))
 """How many of the calls are killed at, evenly spread; the variable says otherwise."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.transcripts import Script, answer, ask_again, asked_for, kept, run, said
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import PointNoted, PointRated, ReflectionFailed, TranscriptRead
 from tallybook.projections.surfaces import commands
@@ -15,13 +16,12 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import worker as hook_worker
 from tallybook.projections.surfaces.reflection import raters, schedule, transcript, worker
 from tallybook.projections.surfaces.workspace.project import MARKS
-from transcripts import Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from helpers.transcripts import Client
     from tallybook.projections.surfaces.workspace.project import Project
-    from transcripts import Client
 
 CLAUDE = schedule.Plan("claude", tokens=10**9)
 HELPFUL = answer(kpt_001="helpful")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from installed import ROOT, lay_out
+from helpers.installation import ROOT, lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

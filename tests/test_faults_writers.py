@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults import Setting, sparse, writers
-from ledger_log_helpers import Clock, append, lines, names, rated
+from helpers.ledger_logs import Clock, append, lines, names, rated
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError

@@ -17,7 +17,7 @@ import zipfile
 import click
 import pytest
 
-from installed import ROOT, package_folders
+from helpers.installation import ROOT, package_folders
 from tallybook.projections.surfaces.cli.main import tallybook as command_line
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_scan_helpers import BATCHES
+from helpers.ledger_scan import BATCHES
 from tallybook.ledger.batches import Batches, Run, to_line_batch
 from tallybook.ledger.line import split_lines
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of, make_caches
+from helpers.cache_places import caches_of, make_caches
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Draft

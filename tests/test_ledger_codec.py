@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_codec_helpers import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
-from ledger_line_helpers import AT, batches_of, read, stamp
+from helpers.ledger_codec import CONTINUATION, WRONG, damage_in_the_second, decoded, line_of, sample, sections
+from helpers.ledger_lines import AT, batches_of, read, stamp
 from tallybook.ledger.encoding import codec, event_json
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.event_json import FREE_FIELDS, UPCASTS

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from ledger_codec_helpers import CONTINUATION, damage_in_the_second, decoded, line_of, sample, sections
-from ledger_line_helpers import stamp
+from helpers.ledger_codec import CONTINUATION, damage_in_the_second, decoded, line_of, sample, sections
+from helpers.ledger_lines import stamp
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.encoding.codec import decode, encode, texts_of
 from tallybook.ledger.encoding.event_json import decode_fast

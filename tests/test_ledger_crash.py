@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from installed import lay_out
-from ledger_log_helpers import append, lines, names
+from helpers.installation import lay_out
+from helpers.ledger_logs import append, lines, names
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.verification import verify
 

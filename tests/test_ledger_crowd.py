@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_head_helpers import Flushes, Killed, append_failing, die, fail
-from ledger_log_helpers import append, names
+from helpers.ledger_head import Flushes, Killed, append_failing, die, fail
+from helpers.ledger_logs import append, names
 from tallybook.ledger.backends.files import Files
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError

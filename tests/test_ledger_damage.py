@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from ledger_line_helpers import batches_of, file_of, raw
-from ledger_scan_helpers import BATCHES, GROUPS, seal_of
+from helpers.ledger_lines import batches_of, file_of, raw
+from helpers.ledger_scan import BATCHES, GROUPS, seal_of
 from tallybook.ledger.line import START
 from tallybook.ledger.reading import damage, salvage, scan
 from tallybook.ledger.reading.salvage import survey

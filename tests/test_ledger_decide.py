@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_decide_helpers import by_name, known
-from reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
+from helpers.ledger_decisions import by_name, known
+from helpers.reference_model import COUNTS, EXTRACTIONS, TEXTS, extraction
 from tallybook.ledger.decisions.update import (
     MAX_TEXT_CHARS,
     Decision,

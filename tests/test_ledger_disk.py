@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_disk_helpers import mode_of, refuse
+from helpers.ledger_disk import mode_of, refuse
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.storage import disk
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_disk_helpers import mode_of, refuse
-from ledger_jsonl_helpers import unprivileged
+from helpers.ledger_disk import mode_of, refuse
+from helpers.ledger_jsonl import unprivileged
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError
 from tallybook.ledger.storage import disk, rights
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_codec_helpers import BAD, GOOD, WRONG, sample
-from ledger_line_helpers import EVENTS, TEXTS, TRICKY, batches_of, forge
+from helpers.ledger_codec import BAD, GOOD, WRONG, sample
+from helpers.ledger_lines import EVENTS, TEXTS, TRICKY, batches_of, forge
 from tallybook.ledger.encoding import codec, event_json
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.event_json import REFUSALS, UnfitError, decode_fast, structure, structure_fields

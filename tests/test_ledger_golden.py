@@ -16,7 +16,7 @@ from typing import Any
 import attrs
 import pytest
 
-from ledger_line_helpers import Read
+from helpers.ledger_lines import Read
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     EVENT_TYPES,

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_head_helpers import Flushes, Killed, append_failing, die, fail, head_of
-from ledger_log_helpers import append, names
+from helpers.ledger_head import Flushes, Killed, append_failing, die, fail, head_of
+from helpers.ledger_logs import append, names
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.line import GENESIS, Position
 from tallybook.ledger.reading import recovery

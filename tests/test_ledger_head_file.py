@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_log_helpers import append, names
+from helpers.ledger_logs import append, names
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.line import Position

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_line_helpers import AT, KEYS, TEXTS, forge, read, stamp
+from helpers.ledger_lines import AT, KEYS, TEXTS, forge, read, stamp
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.encoding.header import LineHead, parse_head

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_lenient_helpers import JSON
-from ledger_line_helpers import stamp
+from helpers.json_values import JSON
+from helpers.ledger_lines import stamp
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import (
     BaselineSet,

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_jsonl_helpers import append_two, full_after, unprivileged
-from ledger_log_helpers import BY, append, lines, names, rated
+from helpers.ledger_jsonl import append_two, full_after, unprivileged
+from helpers.ledger_logs import BY, append, lines, names, rated
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import (
     CannotWriteError,

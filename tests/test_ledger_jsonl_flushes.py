@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_disk_helpers import refuse
-from ledger_head_helpers import Flushes, append_failing, fail, head_of
-from ledger_jsonl_helpers import append_two, full_after
-from ledger_log_helpers import BY, append, lines, names, rated
+from helpers.ledger_disk import refuse
+from helpers.ledger_head import Flushes, append_failing, fail, head_of
+from helpers.ledger_jsonl import append_two, full_after
+from helpers.ledger_logs import BY, append, lines, names, rated
 from tallybook.ledger.backends import files
 from tallybook.ledger.backends.jsonl import JsonlLog, Transaction
 from tallybook.ledger.errors import CannotWriteError, LockHeldError, OutcomeUnknownError

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from cache_places import caches_of
-from ledger_keys_helpers import SLOTS, cache, kept, put_back, table
-from ledger_log_helpers import BY, append, names, rated
+from helpers.cache_places import caches_of
+from helpers.ledger_keys import SLOTS, cache, kept, put_back, table
+from helpers.ledger_logs import BY, append, names, rated
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.line import START

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import make_caches
-from ledger_keys_helpers import SLOTS, cache, kept, put_back, table
-from ledger_log_helpers import append
+from helpers.cache_places import make_caches
+from helpers.ledger_keys import SLOTS, cache, kept, put_back, table
+from helpers.ledger_logs import append
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.storage import idempotency
 

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 import pytest
 
-from ledger_lenient_helpers import JSON
+from helpers.json_values import JSON
 from tallybook.ledger import clock
 from tallybook.ledger.telemetry.lenient import read_name, read_number, read_time, to_snake_case
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import msgspec
 import pytest
 
-from ledger_line_helpers import AT, EVENTS, KEYS, TEXTS, TRICKY, batches_of, read, stamp
+from helpers.ledger_lines import AT, EVENTS, KEYS, TEXTS, TRICKY, batches_of, read, stamp
 from tallybook.ledger import line
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError

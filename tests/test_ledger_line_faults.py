@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_line_helpers import batches_of, stamp
+from helpers.ledger_lines import batches_of, stamp
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_log_helpers import BEGIN_US, BY, Clock, append, break_off, lines, names, rated
+from helpers.ledger_logs import BEGIN_US, BY, Clock, append, break_off, lines, names, rated
 from tallybook.ledger.backends import jsonl
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.backends.table import BACKENDS

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import point
+from helpers.reference_model import point
 from tallybook.ledger.decisions.legacy_import import LegacyFile, read_legacy
 from tallybook.ledger.names import format_name, generate_keypoint_name, is_usable_name, parse_number
 

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger_log_helpers import BEGIN_US, append, lines, names
-from ledger_recovery_helpers import add, batch_at, made, quarantined
+from helpers.ledger_logs import BEGIN_US, append, lines, names
+from helpers.ledger_recovery import add, batch_at, made, quarantined
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError

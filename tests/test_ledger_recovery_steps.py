@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of, link_caches, make_caches
-from ledger_disk_helpers import refuse
-from ledger_log_helpers import BY, append, lines, names
-from ledger_recovery_helpers import add, batch_at, made, quarantined
-from ledger_redact_helpers import begun, id_of, overwrite, owe, value_of
+from helpers.cache_places import caches_of, link_caches, make_caches
+from helpers.ledger_disk import refuse
+from helpers.ledger_logs import BY, append, lines, names
+from helpers.ledger_recovery import add, batch_at, made, quarantined
+from helpers.ledger_redaction import begun, id_of, overwrite, owe, value_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame

@@ -14,8 +14,8 @@ import pytest
 
 from faults.crash_states import image, materialise, states
 from faults.recorder import Recorder
-from ledger_log_helpers import BY
-from ledger_redact_helpers import (
+from helpers.ledger_logs import BY
+from helpers.ledger_redaction import (
     LONG,
     NOTE,
     TOLD,

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger_line_helpers import forge
-from ledger_redact_helpers import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
+from helpers.ledger_lines import forge
+from helpers.ledger_redaction import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
 from tallybook.ledger.line import BY_FIELDS, START, RawBatch, compute_chain

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_line_helpers import batches_of, raw, read
-from ledger_redact_helpers import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
+from helpers.ledger_lines import batches_of, raw, read
+from helpers.ledger_redaction import LONG, TOLD, TORN, begun, events, id_of, overwrite, owe, put, strike, value_of
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventRedacted, LogRecovered, PlaybookUpdated, PointAdded, PointRated

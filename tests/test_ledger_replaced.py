@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_log_helpers import append
+from helpers.ledger_logs import append
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 OURS, THEIRS = "kpt_a", "kpt_b"
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_line_helpers import batches_of, file_of, raw
-from ledger_log_helpers import rated
+from helpers.ledger_lines import batches_of, file_of, raw
+from helpers.ledger_logs import rated
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded

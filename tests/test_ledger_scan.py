@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_line_helpers import EVENTS, Read, batches_of, file_of, forge, raw, read
-from ledger_scan_helpers import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
+from helpers.ledger_lines import EVENTS, Read, batches_of, file_of, forge, raw, read
+from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, FREE_CHARS, MAX_LINE_BYTES, START, Draft

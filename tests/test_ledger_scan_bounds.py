@@ -9,8 +9,8 @@ import os
 import pytest
 
 from faults.fuzz import proven_anew
-from ledger_line_helpers import Read, batches_of, file_of, forge, raw, read
-from ledger_scan_helpers import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
+from helpers.ledger_lines import Read, batches_of, file_of, forge, raw, read
+from helpers.ledger_scan import BATCHES, ENDS, GROUPS, LINES, LOG, end_of, flips, opening, seal_of, sealed_log
 from tallybook.ledger.batches import to_line_batch
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import PointRated

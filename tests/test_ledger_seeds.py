@@ -10,8 +10,8 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 import pytest
 
-from ledger_seeds_helpers import entries, messages, read, read_text
-from reference_model import book, migrate, point
+from helpers.legacy_files import entries, messages, read, read_text
+from helpers.reference_model import book, migrate, point
 from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, LegacyItem, read_legacy, seed_events
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError

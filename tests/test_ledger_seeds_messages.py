@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ledger_seeds_helpers import entries, messages, read, read_text
-from reference_model import point
+from helpers.legacy_files import entries, messages, read, read_text
+from helpers.reference_model import point
 from tallybook.ledger.decisions.legacy_import import HEADING, LegacyFile, read_legacy
 from tallybook.ledger.errors import BadInputError
 

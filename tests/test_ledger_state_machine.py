@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 import pytest
 
-from ledger_log_helpers import BY, Clock, break_off, lines
+from helpers.ledger_logs import BY, Clock, break_off, lines
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.errors import BadInputError

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from ledger_lenient_helpers import JSON
+from helpers.json_values import JSON
 from tallybook.ledger.telemetry import mapping
 from tallybook.ledger.telemetry.lenient import read_number
 from tallybook.ledger.telemetry.mapping import (

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_line_helpers import batches_of, forge, raw, stamp
+from helpers.ledger_lines import batches_of, forge, raw, stamp
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import NewerLedgerError, Problem

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ledger_line_helpers import batches_of, forge, raw
-from ledger_redact_helpers import begun, put, strike
+from helpers.ledger_lines import batches_of, forge, raw
+from helpers.ledger_redaction import begun, put, strike
 from tallybook.ledger import verification as verifying
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json

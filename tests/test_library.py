@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from installed import ROOT, installed
+from helpers.installation import ROOT, installed
 import tallybook
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import NAMES
+from helpers.reference_model import NAMES
 from tallybook.ledger.events import (
     Entry,
     PlaybookEdited,

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import COUNTS, NAMES, TEXTS, point
+from helpers.reference_model import COUNTS, NAMES, TEXTS, point
 from tallybook.projections.playbook.confidence import lower_bound
 from tallybook.projections.playbook.inject import MAX_ENTRY_CHARS, UNTESTED_SHARE, choose, fill, line
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import COUNTS, EXTRACTIONS, LEGACY_FILES, NAMES, TEXTS
+from helpers.reference_model import COUNTS, EXTRACTIONS, LEGACY_FILES, NAMES, TEXTS
 from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 import pytest
 
-from reference_model import TEXTS
+from helpers.reference_model import TEXTS
 from tallybook.ledger.events import (
     EventsVoided,
     PlaybookUpdated,

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import COUNTS, NAMES, TEXTS, book, point
+from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
 from tallybook.ledger.events import Entry
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
 from tallybook.projections.playbook.view import Playbook

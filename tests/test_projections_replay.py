@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
+from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
 from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode

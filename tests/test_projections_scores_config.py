@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from score_histories import config_of
+from helpers.score_histories import config_of
 from tallybook.projections.scores.configuration.document_reader import DocumentError
 from tallybook.projections.scores.configuration.model import Display, Grade, Level, Metric, Sensitivity
 from tallybook.projections.scores.configuration.parser import overlaid

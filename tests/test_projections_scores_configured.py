@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
-from score_histories import config_of, document
+from helpers.score_histories import config_of, document
 from tallybook.projections.scores.configuration.document_reader import DocumentError
 from tallybook.projections.scores.configuration.parser import read_config
 

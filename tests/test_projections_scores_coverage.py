@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from score_histories import config_of, metrics, session_of
-from scored import config, folded, noon, plain
+from helpers.score_examples import config, folded, noon, plain
+from helpers.score_histories import config_of, metrics, session_of
 from tallybook.ledger.events import BenchmarkRecorded
 from tallybook.projections.scores.measures import percent
 from tallybook.projections.scores.reports.summary import standings, summary

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scored import AT, config, folded, noon, plain
+from helpers.score_examples import AT, config, folded, noon, plain
 from tallybook.ledger.events import (
     BenchmarkRecorded,
     FeedbackRecorded,

@@ -13,7 +13,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from score_histories import batches, config_of, folded
+from helpers.score_histories import batches, config_of, folded
 from tallybook.ledger.events import (
     BenchmarkRecorded,
     EventsVoided,

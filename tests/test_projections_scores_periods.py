@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from score_histories import config_of, folded, line, metrics
+from helpers.score_histories import config_of, folded, line, metrics
 from tallybook.ledger.events import SessionEnded
 from tallybook.projections.scores.periods import PERIODS, aggregate, grouped, month_of, series, week_of
 from tallybook.projections.scores.tally import Range, Tally, together

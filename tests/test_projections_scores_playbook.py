@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 import pytest
 
-from documentation import examples
+from helpers.documentation import examples
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from score_histories import LINEAR, config_of, metrics, scored, session_of, value_of
+from helpers.score_histories import LINEAR, config_of, metrics, scored, session_of, value_of
 from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded
 from tallybook.projections.scores.configuration.model import component_id, score_id
 from tallybook.projections.scores.grades import grade_of

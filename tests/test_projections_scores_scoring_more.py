@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from score_histories import LINEAR, config_of, line, metrics, session_of
+from helpers.score_histories import LINEAR, config_of, line, metrics, session_of
 from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded
 from tallybook.projections.scores.scoring import component_score, scores
 from tallybook.projections.scores.session_inputs import exact

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from scored import AT, EXAMPLE, MEASURED, config, example, folded, handoffs, noon, plain
+from helpers.score_examples import AT, EXAMPLE, MEASURED, config, example, folded, handoffs, noon, plain
 from tallybook.projections.scores.reports import score_files
 
 SESSION_FILE = """{

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scored import AT, MEASURED, config, example, folded, handoffs, noon, plain
+from helpers.score_examples import AT, MEASURED, config, example, folded, handoffs, noon, plain
 from tallybook.projections.scores.reports.summary import Focus, feed, focus, standings, summary
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from score_histories import batches, config_of, folded, line, metrics
+from helpers.score_histories import batches, config_of, folded, line, metrics
 from tallybook.ledger.events import (
     BaselineSet,
     BenchmarkRecorded,

@@ -8,7 +8,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_model import EXTRACTIONS, Model, book
+from helpers.reference_model import EXTRACTIONS, Model, book
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reference_model import NAMES
+from helpers.reference_model import NAMES
 from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,

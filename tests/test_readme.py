@@ -8,8 +8,8 @@ import tomllib
 
 import pytest
 
-from command_line import verbs
-from documentation import (
+from helpers.command_line import verbs
+from helpers.documentation import (
     COMMANDS,
     CONTRIBUTING,
     FAULTS,
@@ -22,7 +22,7 @@ from documentation import (
     first_cells,
     section,
 )
-from installed import package_folders
+from helpers.installation import package_folders
 from tallybook.ledger import errors
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED

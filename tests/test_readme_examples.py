@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from command_line import verbs
-from documentation import FIRST, PAGES, ROOT, TELEMETRY, Example, examples, first_cells, prose, section
-from reference_model import extraction
+from helpers.command_line import verbs
+from helpers.documentation import FIRST, PAGES, ROOT, TELEMETRY, Example, examples, first_cells, prose, section
+from helpers.reference_model import extraction
+from helpers.transcripts import run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS
-from transcripts import run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

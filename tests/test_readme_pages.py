@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from documentation import FIRST, LEDGER, PAGES, ROOT, anchor, chapter, headings, prose, section
+from helpers.documentation import FIRST, LEDGER, PAGES, ROOT, anchor, chapter, headings, prose, section
 
 REFERENCE = sorted(set(PAGES) - {"CHANGELOG.md"})
 SHORT = 120

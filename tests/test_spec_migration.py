@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import LEGACY_FILES, LEGACY_ITEMS, book, extraction, migrate, point
+from helpers.reference_model import LEGACY_FILES, LEGACY_ITEMS, book, extraction, migrate, point
 from tallybook import compat
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, Model, book, extraction, point
+from helpers.reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, Model, book, extraction, point
 from tallybook import compat
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from reference_model import extraction
+from helpers.reference_model import extraction
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
@@ -18,7 +18,7 @@ from tallybook.projections.surfaces.writing import curation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 HUMAN = {"rater": "human", "session": "s1"}
 EVENT = ["seq", "id", "at", "by", "summary"]

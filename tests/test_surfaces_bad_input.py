@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from command_line import Answer, Run
+    from helpers.command_line import Answer, Run
 
 MIB = 1024 * 1024
 HUMAN = {"rater": "human"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of, make_caches
+from helpers.cache_places import caches_of, make_caches
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import cache_cleaning
@@ -18,7 +18,7 @@ from tallybook.projections.surfaces.writing import redact
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 HUMAN = {"rater": "human"}
 

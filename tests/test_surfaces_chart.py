@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import pytest
 from rich.console import Console
 
-from screens import KEPT, LEARNED, shown
+from helpers.screens import KEPT, LEARNED, shown
 from tallybook.projections.surfaces.console.chart import MAX_COLUMNS, ROWS, chart
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ import attrs
 import msgspec
 import pytest
 
-from cache_damages import DAMAGES
-from cache_places import caches_of, make_caches
+from helpers.cache_damages import DAMAGES
+from helpers.cache_places import caches_of, make_caches
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode

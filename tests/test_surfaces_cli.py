@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command_line import Answer, verbs
-from reference_model import book, extraction, point
+from helpers.command_line import Answer, verbs
+from helpers.reference_model import book, extraction, point
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 ROOT = Path(__file__).resolve().parent.parent
 MAIN = "from tallybook.projections.surfaces.entry import main; main()"

@@ -15,7 +15,7 @@ from test_surfaces_spool import held, spooled
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 YEAR_10000_S = 253_402_300_800
 YEAR_1_S = -62_135_596_800

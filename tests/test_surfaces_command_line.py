@@ -16,7 +16,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from command_line import Run
+    from helpers.command_line import Run
 
 HUMAN = {"rater": "human"}
 ROOT = Path(__file__).parent.parent

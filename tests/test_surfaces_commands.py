@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reference_model import book, extraction, point
+from helpers.reference_model import book, extraction, point
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from reference_model import Model, extraction, next_name, point
+from helpers.reference_model import Model, extraction, next_name, point
 from tallybook import compat
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reference_model import book, point
+from helpers.reference_model import book, point
+from helpers.transcripts import ROOT, Script, answer, kept
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import ReflectionCompleted
@@ -20,12 +21,11 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from test_surfaces_hook import events
 from test_surfaces_reflect import choose
-from transcripts import ROOT, Script, answer, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from transcripts import Client
+    from helpers.transcripts import Client
 
 PROMPT = """\
 import json

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from doctor_helpers import HUMAN, file_states, levels, lines_of, posix
+from helpers.doctor import HUMAN, file_states, levels, lines_of, posix
 from tallybook.ledger import clock
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands

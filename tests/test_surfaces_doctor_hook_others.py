@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from doctor_hook_helpers import here, install, messages, on_path
+from helpers.doctor_hooks import here, install, messages, on_path
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from doctor_hook_helpers import LONG_AGO_S, NOW, findings, here, install, messages, on_path, record_run, session
+from helpers.doctor_hooks import LONG_AGO_S, NOW, findings, here, install, messages, on_path, record_run, session
 from tallybook.projections.surfaces.doctor import checks, hook_runs, hooks
 from tallybook.projections.surfaces.doctor.finding import Context
 from test_surfaces_bad_disk import run

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from doctor_helpers import file_states, findings_of, posix
-from doctor_hook_helpers import (
+from helpers.doctor import file_states, findings_of, posix
+from helpers.doctor_hooks import (
     EVERYWHERE,
     LONG_AGO_S,
     findings,

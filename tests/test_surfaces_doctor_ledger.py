@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from doctor_helpers import HUMAN, findings_of, levels, lines_of, posix
+from helpers.doctor import HUMAN, findings_of, levels, lines_of, posix
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode

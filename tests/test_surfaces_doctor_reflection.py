@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from doctor_helpers import file_states, findings_of
+from helpers.doctor import file_states, findings_of
+from helpers.transcripts import Script, answer, ask_again, asked_for, kept
 from tallybook.ledger import clock
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from tallybook.projections.surfaces.cli.main import run as run_here
@@ -21,11 +22,10 @@ from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Facts, Request
 from test_surfaces_reflect import choose
-from transcripts import Script, answer, ask_again, asked_for, kept
 
 if TYPE_CHECKING:
+    from helpers.transcripts import Client
     from tallybook.ledger.events import Event
-    from transcripts import Client
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 HOUR_US = 3600 * clock.MICROSECONDS

@@ -13,7 +13,7 @@ import pytest
 from tallybook.projections.surfaces.workspace.project import find_project
 
 if TYPE_CHECKING:
-    from command_line import Run
+    from helpers.command_line import Run
 
 IN_HOME = "the home folder is not a project; change to a project, or give --project"
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reference_model import book, extraction, point
+from helpers.reference_model import book, extraction, point
 from tallybook import compat
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import encode
@@ -23,7 +23,7 @@ from test_projections_laws import told
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 HUMAN = {"rater": "human"}
 NOBODY = (None, None, "", HUMAN)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reference_model import extraction
+from helpers.reference_model import extraction
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.projections.surfaces import commands

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from command_line import verbs
+from helpers.command_line import verbs
 from tallybook.projections.surfaces.cli.main import tallybook
 from tallybook.projections.surfaces.cli.verbs import GROUPS, VERBS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 MAX_CHARS = 60
 COLUMNS = 80

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from cache_places import caches_of
-from reference_model import extraction
+from helpers.cache_places import caches_of
+from helpers.reference_model import extraction
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
 from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from installed import lay_out
+from helpers.installation import lay_out
 import tallybook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.install import hook_command

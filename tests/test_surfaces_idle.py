@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 RECORDED = b"""{"evaluations": [{"name": "kpt_001", "rating": "superb"}, {"name": "kpt_001", "rating": "neutral"}]}"""
 

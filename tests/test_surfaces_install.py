@@ -27,7 +27,7 @@ from test_surfaces_install_settings import files, odd, parsed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from command_line import Answer
+    from helpers.command_line import Answer
 
 HOOK_START = "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()"
 EARLIER = [

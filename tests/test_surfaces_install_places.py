@@ -17,7 +17,7 @@ from test_surfaces_install import OURS, THEIRS, claude, on_path, tree
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from command_line import Answer
+    from helpers.command_line import Answer
 
 __all__ = ["claude", "on_path"]
 

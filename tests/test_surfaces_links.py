@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of
+from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands, entry
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from test_surfaces_bad_disk import BY_HAND, HUMAN, ROOT, Answer, assert_refused, texts

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import extraction
+from helpers.reference_model import extraction
+from helpers.transcripts import COMMAND, ROOT
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import UnknownEntryError
@@ -25,13 +26,12 @@ from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
 from test_projections_laws import KNOWN
-from transcripts import COMMAND, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from command_line import Answer, Run
+    from helpers.command_line import Answer, Run
     from tallybook.ledger.records import EventRecord
 
 HUMAN = {"rater": "human"}

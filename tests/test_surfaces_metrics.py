@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from example_secrets import GITHUB
+from helpers.example_secrets import GITHUB
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from command_line import Answer, Run
+    from helpers.command_line import Answer, Run
 
 
 AT = "2026-01-16T08:00:00.000Z"

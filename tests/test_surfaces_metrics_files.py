@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from ledger_lenient_helpers import JSON
+from helpers.json_values import JSON
 from tallybook.ledger.errors import Problem
 from tallybook.projections.surfaces.scores import ingest_files
 from tallybook.projections.surfaces.scores.ingest_files import Item, items

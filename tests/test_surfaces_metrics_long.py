@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ledger_lenient_helpers import JSON
+from helpers.json_values import JSON
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
 from tallybook.projections.surfaces.scores.cli.metrics import told_json

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import COUNTS, TEXTS, book, extraction, migrate, point
+from helpers.reference_model import COUNTS, TEXTS, book, extraction, migrate, point
 from tallybook import compat
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file

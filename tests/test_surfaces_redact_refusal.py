@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
     from tallybook.projections.surfaces.workspace.project import Project
 
 NAMED = "the text was redacted by event 14; a person can add it with `tallybook add --again`"

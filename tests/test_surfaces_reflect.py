@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, kept, run, said
 from tallybook import compat
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
@@ -31,13 +32,12 @@ from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
-from transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, kept, run, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from helpers.transcripts import Client
     from tallybook.projections.surfaces.workspace.project import Project
-    from transcripts import Client
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 NOTHING = answer()

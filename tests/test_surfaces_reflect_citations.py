@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.events import PointCited
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from test_surfaces_hook import call, events
-from transcripts import Script, answer, asked_for, kept
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transcripts import Client
+    from helpers.transcripts import Client
 
 BEFORE, LAST = "[kpt_001] says so; I look.", "Done, as [kpt_001] has it.\n"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.transcripts import Script, kept, run
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import ReflectionRequested, TranscriptRead
 from tallybook.projections.surfaces import commands
@@ -15,12 +16,11 @@ from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks import worker
 from tallybook.projections.surfaces.workspace.project import Project
-from transcripts import Script, kept, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from transcripts import Client
+    from helpers.transcripts import Client
 
 HOUR_S = 3600
 

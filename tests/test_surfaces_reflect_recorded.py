@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.transcripts import COMMAND, RECORDED, ROOT, Script, answer, run
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     PlaybookInjected,
@@ -27,10 +28,9 @@ from tallybook.ledger.events import (
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
-from transcripts import COMMAND, RECORDED, ROOT, Script, answer, run
 
 if TYPE_CHECKING:
-    from transcripts import Client
+    from helpers.transcripts import Client
 
 SESSION = "77b0c1d2"
 MEGABYTE = 1024 * 1024

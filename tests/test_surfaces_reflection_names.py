@@ -7,18 +7,18 @@ from pathlib import Path
 import re
 from typing import TYPE_CHECKING
 
-from reference_model import point
+from helpers.reference_model import point
+from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.events import PointNoted
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from test_surfaces_hook import events
-from transcripts import Script, answer, asked_for, kept
 
 if TYPE_CHECKING:
     import pytest
 
-    from transcripts import Client
+    from helpers.transcripts import Client
 
 TEMPLATE = (Path(__file__).parents[1] / "prompts" / "reflection.txt").read_text(encoding="utf-8")
 

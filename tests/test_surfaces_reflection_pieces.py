@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.transcripts import Script
 from tallybook.ledger.events import TranscriptRead
 from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.reflection.chunks import (
@@ -19,7 +20,6 @@ from tallybook.projections.surfaces.reflection.chunks import (
     citations,
     next_piece,
 )
-from transcripts import Script
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.transcripts import Script, answer, asked_for, kept, said
 from tallybook.ledger.encoding.codec import decode
 from tallybook.projections.event_rows import row
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.schedule import Plan
 from tallybook.projections.surfaces.reflection.worker import DONE, Came, work
-from transcripts import Script, answer, asked_for, kept, said
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from helpers.transcripts import Client
     from tallybook.projections.surfaces.workspace.project import Project
-    from transcripts import Client
 
 TEXT = answer("Run the tests first.", kpt_001="helpful")
 Steps = list[dict[str, Any]]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.transcripts import RECORDED, Script
 from tallybook.compat import load_transcript
 from tallybook.projections.surfaces.reflection.transcript import (
     CUT,
@@ -17,7 +18,6 @@ from tallybook.projections.surfaces.reflection.transcript import (
     shortened,
     told,
 )
-from transcripts import RECORDED, Script
 
 if TYPE_CHECKING:
     from pathlib import Path

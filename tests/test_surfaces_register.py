@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from cache_damages import DAMAGES
-from cache_places import caches_of, make_caches
-from long_ledgers import (
+from helpers.cache_damages import DAMAGES
+from helpers.cache_places import caches_of, make_caches
+from helpers.long_ledgers import (
     CLOSED,
     CLOSING,
     HUMAN,

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, extraction, point
+from helpers.reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, extraction, point
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import Entry

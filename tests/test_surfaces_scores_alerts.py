@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scored import MEASURED, config, events, folded, noon, plain, say
+from helpers.score_examples import MEASURED, config, events, folded, noon, plain, say
 from tallybook.projections.scores.reports.summary import logged, standings, values
 from tallybook.projections.surfaces.scores.render.box import FRAMED
 from tallybook.projections.surfaces.scores.render.page import alert_lines
@@ -15,7 +15,7 @@ from tallybook.projections.surfaces.scores.render.page import alert_lines
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 LOGGED = "note: low scores: "
 

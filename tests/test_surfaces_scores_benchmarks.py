@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scored import MEASURED, events, noon, plain, say
+from helpers.score_examples import MEASURED, events, noon, plain, say
 from tallybook.projections.surfaces.scores.configuration import load
 from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
@@ -15,7 +15,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 ASK = ("gate", "--component", "ac06")
 

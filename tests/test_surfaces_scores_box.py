@@ -12,8 +12,8 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from scored import config, example, folded, handoffs, noon, plain
-from screens import shown, words
+from helpers.score_examples import config, example, folded, handoffs, noon, plain
+from helpers.screens import shown, words
 from tallybook.projections.scores.reports import summary as scoring
 from tallybook.projections.surfaces.scores.render import box
 from tallybook.projections.surfaces.scores.render.markdown import markdown

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from scored import events, noon, say
+from helpers.score_examples import events, noon, say
 
 if TYPE_CHECKING:
-    from command_line import Run
+    from helpers.command_line import Run
 
 SCORES = Path(".claude/metrics/scores")
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from cache_places import caches_of
+from helpers.cache_places import caches_of
 from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded
 from tallybook.projections.surfaces.scores.cache import store
 from tallybook.projections.surfaces.scores.score_state import state_of

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of
-from scored import EXAMPLE, MEASURED, events, noon, plain, record_example, say
+from helpers.cache_places import caches_of
+from helpers.score_examples import EXAMPLE, MEASURED, events, noon, plain, record_example, say
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
 from tallybook.ledger.events import PointAdded, SessionEnded
 from tallybook.ledger.storage import disk
@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.writing import curation
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from command_line import Run
+    from helpers.command_line import Run
     from tallybook.projections.surfaces.scores.files import Written
 
 SCORES = Path(".claude/metrics/scores")

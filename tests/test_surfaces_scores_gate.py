@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from scored import config, events, folded, noon, plain, say
+from helpers.score_examples import config, events, folded, noon, plain, say
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.scores.trends.score_history import LOOKED_AT, SESSIONS, histories
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 DAYS = [f"2026-01-{day:02}" for day in range(1, 11)]
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of
+from helpers.cache_places import caches_of
 from tallybook.ledger.events import MetricsRecorded, Numbers
 from tallybook.projections.surfaces.scores.score_state import state_of
 from test_surfaces_scores_state import CONFIG, folded, project_in, say, told

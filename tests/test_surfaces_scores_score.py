@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 import pytest
 import yaml
 
-from documentation import examples
-from scored import AT, EXAMPLE, config, events, folded, noon, plain, record_example, say
-from screens import shown, words
+from helpers.documentation import examples
+from helpers.score_examples import AT, EXAMPLE, config, events, folded, noon, plain, record_example, say
+from helpers.screens import shown, words
 from tallybook.ledger.events import (
     BenchmarkRecorded,
     FeedbackRecorded,
@@ -35,7 +35,7 @@ from test_projections_scores_storage import SESSION_FILE
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 SCORES = Path(".claude/metrics/scores")
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from cache_places import caches_of
-from reference_model import NAMES, TEXTS
+from helpers.cache_places import caches_of
+from helpers.reference_model import NAMES, TEXTS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (

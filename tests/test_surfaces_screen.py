@@ -16,8 +16,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, Example, key_block, part
-from reference_model import book, extraction
+from helpers.example_secrets import EXAMPLES, GITHUB, MIXED, STRIPE, Example, key_block, part
+from helpers.reference_model import book, extraction
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, LockHeldError
 from tallybook.projections.surfaces import commands

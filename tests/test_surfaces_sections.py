@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reference_model import book, extraction, point
+from helpers.reference_model import book, extraction, point
 from tallybook import compat
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
@@ -17,7 +17,7 @@ from tallybook.projections.surfaces.writing import curation
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 HUMAN = {"rater": "human"}
 SECTIONS = {

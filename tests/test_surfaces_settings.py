@@ -12,8 +12,8 @@ from hypothesis import settings as options
 from hypothesis import strategies as st
 import pytest
 
-from cache_places import caches_of, link_caches
-from doctor_helpers import findings_of, lines_of
+from helpers.cache_places import caches_of, link_caches
+from helpers.doctor import findings_of, lines_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project

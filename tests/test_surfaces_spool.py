@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
 

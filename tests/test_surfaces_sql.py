@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from documentation import COMMANDS, examples, section
-from reference_model import extraction
+from helpers.documentation import COMMANDS, examples, section
+from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections import sql_tables
 from tallybook.projections.surfaces import commands

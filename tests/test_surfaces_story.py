@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
+from helpers.screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
 from tallybook.projections.surfaces.console.entry_story import (
     CHANGES,
     DECIDING_ROWS,

@@ -12,7 +12,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown, words
+from helpers.screens import AT, BRIEF, KEPT, NOTE, PRUNED, RELATIVE, WIDTHS, shown, words
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import Problem
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 POINTS: list[dict[str, Any]] = [
     {"name": "kpt_001", "text": "Use type hints " * 8, "helpful": 9, "harmful": 1},

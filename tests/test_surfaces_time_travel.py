@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from reference_model import extraction
+from helpers.reference_model import extraction
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from command_line import Answer, Run
+    from helpers.command_line import Answer, Run
     from tallybook.ledger.events import Event
     from tallybook.ledger.records import Batch
 

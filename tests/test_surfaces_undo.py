@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from reference_model import book, extraction, point
+from helpers.reference_model import book, extraction, point
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_NO
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionCompleted, ReflectionRequested
@@ -19,7 +19,7 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
     from tallybook.ledger.events import Event
 
 HUMAN = {"rater": "human"}

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cache_places import caches_of
+from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 HUMAN = {"rater": "human"}
 NOTE = "note: the chain was not verified"

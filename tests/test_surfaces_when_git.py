@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cache_places import caches_of
-from reference_model import extraction
+from helpers.cache_places import caches_of
+from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import playbook_dict
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from command_line import Run
+    from helpers.command_line import Run
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from doctor_helpers import findings_of
+from helpers.doctor import findings_of
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PlaybookInjected

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from faults import NoToolError, Setting, Tally
 from faults.crash_states import OTHER_BOOT, names, sealed_ranges
-from installed import installed
+from helpers.installation import installed
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.line import Draft

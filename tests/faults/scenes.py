@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
+from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.storage import caches, disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.entry import run as run_here
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
-from transcripts import Script, ask_again, kept
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,7 +12,7 @@ import time
 from typing import TYPE_CHECKING
 
 from faults import Setting, Tally
-from installed import installed
+from helpers.installation import installed
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.strict_json import loads
 from tallybook.ledger.errors import LockHeldError

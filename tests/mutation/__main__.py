@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from installed import lay_out
+from helpers.installation import lay_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from doctor_helpers import HUMAN
+from helpers.doctor import HUMAN
+from helpers.transcripts import Script
 from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import hooks
 from tallybook.projections.surfaces.doctor.finding import Context
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.workspace.project import Project
-from transcripts import Script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -23,10 +23,10 @@ from tallybook.projections.surfaces.writing.requests import Facts, Request
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-RECORDED = Path(__file__).parent / "data" / "transcripts"
+RECORDED = Path(__file__).parents[1] / "data" / "transcripts"
 """A session with a subagent, a sidechain, a failing tool, a compaction and a half-written last line."""
 COMMAND = [sys.executable, "-P", "-m", "tallybook"]
-ROOT = Path(__file__).resolve().parent.parent
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @attrs.define

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from ledger_line_helpers import forge, read
+from helpers.ledger_lines import forge, read
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import binascii
 from typing import TYPE_CHECKING
 
-from cache_places import caches_of
+from helpers.cache_places import caches_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ledger_log_helpers import BEGIN_US, BY, append, rated
+from helpers.ledger_logs import BEGIN_US, BY, append, rated
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.line import Stamp, frame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ledger_log_helpers import append
+from helpers.ledger_logs import append
 from tallybook.ledger.errors import OutcomeUnknownError
 from tallybook.ledger.storage.head import NO_HEAD, Head
 

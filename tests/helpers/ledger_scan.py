@@ -5,7 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
-from ledger_line_helpers import batches_of, file_of, raw, stamp
+from helpers.ledger_lines import batches_of, file_of, raw, stamp
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.events import LedgerOpened, PlaybookEdited, PlaybookUpdated, PointAdded, PointEdited, PointRated
 from tallybook.ledger.line import Draft, Position, RawBatch, frame

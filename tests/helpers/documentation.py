@@ -6,7 +6,7 @@ from pathlib import Path
 import re
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parents[1]
+ROOT: Final = Path(__file__).resolve().parents[2]
 FIRST: Final = "README.md"
 COMMANDS: Final = "projections/surfaces/README.md"
 LEDGER: Final = "ledger/README.md"

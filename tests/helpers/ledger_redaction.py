@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ledger_log_helpers import BY
+from helpers.ledger_logs import BY
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode, texts_of
 from tallybook.ledger.events import EventRedacted, PlaybookUpdated, PointAdded, PointRated

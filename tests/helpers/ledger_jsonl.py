@@ -7,7 +7,7 @@ import errno
 import os
 from typing import TYPE_CHECKING
 
-from ledger_log_helpers import BY, rated
+from helpers.ledger_logs import BY, rated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -1,0 +1,1 @@
+"""What several test files share: examples, builders of ledgers, and ways to run the command."""
