@@ -13,7 +13,8 @@ from tallybook.projections.surfaces.workspace.project import MARKS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.hooks.payload import Payload
+    from tallybook.ledger.line import Draft
+    from tallybook.projections.surfaces.hooks.handler import Payload
     from tallybook.projections.surfaces.workspace.project import ProjectPaths
 
 OTHER_AGENT_VARIABLES = ("COPILOT_CLI", "CURSOR_VERSION", "GEMINI_SESSION_ID")
@@ -46,13 +47,12 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     if choice is None or not choice.names:
         return ""
     text = inject.fill(template, choice.lines)
-    key, recent = f"injected:{payload.session}", ("", 0)
-    if payload.source == "compact":
-        prefix = f"injected:compact:{_digest(f'{payload.session} {payload.prompt}')}:"
-        key, recent = f"{prefix}{clock.utc_now().unix_us}", (prefix, _COMPACTION_US)
     event = ledger_access.draft("playbook.injected", names=list(choice.names), left_out=choice.left_out)
     try:
-        is_new = ledger_access.append(project, [event], payload.by, key, not_after=recent)
+        if payload.source == "compact":
+            is_new = _append_compaction(project, payload, event)
+        else:
+            is_new = ledger_access.append(project, [event], payload.by, f"injected:{payload.session}")
     except TallybookError as error:
         # Nothing records that this session has the playbook: only its start may give it, not every prompt.
         ledger_access.save_error(project, error)
@@ -61,6 +61,17 @@ def inject_playbook(project: ProjectPaths, payload: Payload) -> str:
     mark_injected(project, payload.session)
     context = {"hookEventName": payload.event, "additionalContext": text}
     return dumps({"hookSpecificOutput": context}) if is_new else ""
+
+
+def _append_compaction(project: ProjectPaths, payload: Payload, event: Draft) -> bool:
+    """Append an injection after a compaction; return False if another hook of the same compaction did."""
+    from tallybook.projections.surfaces.hooks import ledger_access
+
+    prefix = f"injected:compact:{_digest(f'{payload.session} {payload.prompt}')}:"
+    with ledger_access.lock_deliveries(project):
+        if ledger_access.has_recent(project, prefix, _COMPACTION_US):
+            return False
+        return ledger_access.append(project, [event], payload.by, f"{prefix}{clock.utc_now().unix_us}")
 
 
 def _reads_answers(payload: Payload) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 import os
 import sys
 
@@ -21,14 +21,13 @@ from tallybook.ledger.line import Draft, batch_key, first_seq, head_field
 from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL, STAMP
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.log_ends import read_at
-from tallybook.projections.surfaces.workspace.project import Project, playbook_file
+from tallybook.projections.surfaces.workspace.project import MARKS, Project, playbook_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.storage import spool
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
@@ -42,6 +41,8 @@ MAX_PLAYBOOK_BYTES = 4 * 1024 * 1024
 # Usually the last few lines are enough; each window is twice as large as the one before.
 _WINDOW_BYTES = 4 * 1024
 _MAX_SEARCHED_BYTES = 1024 * 1024
+# Longer than another hook waits for the ledger and writes to the spool; an agent ends a hook after 10 seconds.
+_DELIVERY_WAIT_MS = 2_000
 
 BODIES: dict[str, tuple[int, tuple[str, ...], tuple[str, ...]]] = {
     "playbook.injected": (1, ("names", "left_out"), ()),
@@ -61,23 +62,8 @@ def draft(kind: str, **fields: Any) -> Draft:
     return Draft(kind, version, {field: fields[field] for field in body}, texts or None)
 
 
-def append(
-    project: AnyProject,
-    drafts: Sequence[Draft],
-    by: Mapping[str, str],
-    key: str,
-    *,
-    not_after: tuple[str, int] = ("", 0),
-) -> bool:
-    """Append a batch, once under its key; while the ledger does not accept it, it waits in the spool.
-
-    Args:
-        project: The project of the ledger.
-        drafts: The events.
-        by: Who reports them.
-        key: The idempotency key.
-        not_after: A prefix of keys, and a time in microseconds: a batch whose key has the prefix, appended no longer
-            ago than that, counts as the same delivery. By default only the key itself does.
+def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], key: str) -> bool:
+    """Append a batch, once under its idempotency key; while the ledger does not accept it, it waits in the spool.
 
     Returns:
         False if the ledger already had it.
@@ -88,14 +74,10 @@ def append(
     log = open_log(project.ledger)
     try:
         with log.transaction() as transaction:
-            if not_after[0] and _has_recent(log.log_file, transaction.position.offset, *not_after):
-                return False
             return transaction.append(drafts, by, key) is not None
     except (LockHeldError, CannotWriteError, DamagedLedgerError, NewerLedgerError):
-        now = clock.utc_now()
-        if not_after[0] and _has_recent_spooled(project, log, *not_after):
-            return False
         # The next command that can write to the ledger appends it from the spool.
+        now = clock.utc_now()
         spool.check(drafts, by, key, now.at)
         facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
         spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": facts, "by": dict(by), "key": key}])
@@ -104,35 +86,39 @@ def append(
         log.close()
 
 
-def _has_recent(path: StrPath, end: int, prefix: str, max_age_us: int) -> bool:
-    """Return whether a batch whose key has this prefix was appended so short a time ago."""
-    since = _time_before(max_age_us)
-    fd = disk.open_file(path, write=False)
+@contextmanager
+def lock_deliveries(project: AnyProject) -> Iterator[None]:
+    """Hold a lock that hooks of the same event take in turn; without it where it cannot be had in time.
+
+    The ledger's own lock does not do: a hook that waits for it in vain writes to the spool.
+    """
+    fd = -1
+    with suppress(OSError, TallybookError):
+        path = os.path.join(project.ledger, MARKS, "deliveries.lock")
+        disk.make_folder(project.ledger)
+        disk.make_folder(os.path.dirname(path), durable=False)
+        fd = disk.open_file(path, write=True, create=True)
+        disk.lock(fd, path, _DELIVERY_WAIT_MS)
     try:
-        for line in _lines_before(fd, end):
+        yield
+    finally:
+        if fd >= 0:
+            os.close(fd)
+
+
+def has_recent(project: AnyProject, prefix: str, max_age_us: int) -> bool:
+    """Return whether the ledger or the spool has a batch whose key has this prefix and that is no older than that."""
+    since = clock.moment(clock.utc_now().unix_us - max_age_us).at
+    # A log that cannot be read has nothing recent.
+    with suppress(CannotWriteError, DamagedLedgerError, OSError):
+        log = open_log(project.ledger)
+        head = log.read_head()
+        for line in _lines_before(log.log_file, head.position.offset) if head else ():
             if head_field(line, b"at") < since:
-                return False
+                break
             if batch_key(line).startswith(prefix):
                 return True
-    finally:
-        os.close(fd)
-    return False
-
-
-def _has_recent_spooled(project: AnyProject, log: JsonlLog, prefix: str, max_age_us: int) -> bool:
-    """Return the same without the lock: from the log up to its head, and from the spool."""
-    try:
-        head = log.read_head()
-        if head is not None and _has_recent(log.log_file, head.position.offset, prefix, max_age_us):
-            return True
-    except (CannotWriteError, DamagedLedgerError, OSError):
-        # A log that cannot be read has nothing recent.
-        pass
-    return spool.has_recent(project.ledger, prefix, _time_before(max_age_us))
-
-
-def _time_before(age_us: int) -> str:
-    return clock.moment(clock.utc_now().unix_us - age_us).at
+    return spool.has_recent(project.ledger, prefix, since)
 
 
 def read_entries(project: ProjectPaths) -> Sequence[Mapping[str, Any]]:
@@ -205,27 +191,27 @@ def is_current(project: AnyProject, seq: int, chain: str) -> bool:
         return False
     if (head.position.seq, head.position.chain) == (seq, chain):
         return True
-    fd = disk.open_file(log.log_file, write=False)
-    try:
-        for line in _lines_before(fd, head.position.offset):
-            if 1 <= first_seq(line) <= seq:
-                return True
-            if kind_of(line) not in PLAYBOOK_NEUTRAL:
-                return False
-    finally:
-        os.close(fd)
+    for line in _lines_before(log.log_file, head.position.offset):
+        if 1 <= first_seq(line) <= seq:
+            return True
+        if kind_of(line) not in PLAYBOOK_NEUTRAL:
+            return False
     return False
 
 
-def _lines_before(fd: int, end: int) -> Iterator[bytes]:
+def _lines_before(log_file: StrPath, end: int) -> Iterator[bytes]:
     """Yield the lines of a log before an offset, the last one first, as far back as is quickly read."""
-    begin, window, rest = end, _WINDOW_BYTES, b""
-    while begin > 0 and end - begin < _MAX_SEARCHED_BYTES:
-        at = max(begin - window, 0)
-        text = read_at(fd, begin - at, at) + rest
-        rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
-        yield from reversed(list(filter(None, whole.split(b"\n"))))
-        begin, window = at, 2 * window
+    fd = disk.open_file(log_file, write=False)
+    try:
+        begin, window, rest = end, _WINDOW_BYTES, b""
+        while begin > 0 and end - begin < _MAX_SEARCHED_BYTES:
+            at = max(begin - window, 0)
+            text = read_at(fd, begin - at, at) + rest
+            rest, _, whole = (b"", b"", text) if at == 0 else text.partition(b"\n")
+            yield from reversed(list(filter(None, whole.split(b"\n"))))
+            begin, window = at, 2 * window
+    finally:
+        os.close(fd)
 
 
 def kind_of(line: bytes) -> str:
