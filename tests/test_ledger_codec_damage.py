@@ -185,7 +185,7 @@ def test_a_memo_that_is_full_is_begun_anew_in_time(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(codec, "decode_fast", noted)
     names = ["a", "b", "c", "again", "again", "again"]
-    assert names == [batch.events[0].name for batch in decode([rated(name) for name in names])]  # type: ignore[union-attr]
+    assert names == [batch.events[0].name for batch in decode([rated(name) for name in names])]  # type: ignore[attr-defined]
     assert [name.encode() in what for name, what in zip(names[:5], asked, strict=True)] == [True] * 5
 
 

@@ -10,6 +10,8 @@ import attrs
 from tallybook.ledger.kinds.limits import MAX_INT
 
 FREE: Final = "free"
+FREE_TEXT: Final = {FREE: True}
+"""Metadata of a field whose text is written to the free section of a line, where it can be redacted."""
 
 
 def _check_count(_event: object, field: attrs.Attribute[Any], value: int) -> None:
@@ -30,7 +32,7 @@ NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str),
 
 
 @attrs.frozen(eq=False, repr=False)
-class Kind:
+class Event:
     """Base of every event class: events are shown, compared and hashed by the values of their fields."""
 
     # attrs would generate and compile these methods for each class, which takes longer than to make the class itself,
@@ -51,11 +53,6 @@ class Kind:
         """Render as ``PointRated(name='kpt_001', rating='helpful')``."""
         values = ", ".join(f"{field.name}={getattr(self, field.name)!r}" for field in attrs.fields(type(self)))
         return f"{type(self).__name__}({values})"
-
-
-def free_text(validator: Any = None) -> Any:
-    """Return an attrs field that is written to the free section of a line, where it can be redacted."""
-    return attrs.field(metadata={FREE: True}, validator=validator)
 
 
 def check_json_object(_event: object, field: attrs.Attribute[Any], value: str | None) -> None:

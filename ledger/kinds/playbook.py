@@ -1,4 +1,4 @@
-"""Events that change the playbook: import of a legacy file, updates with ratings, and manual edits."""
+"""Events about the ledger itself and its playbook: creation, import, updates, manual edits, curation, undo."""
 
 from __future__ import annotations
 
@@ -6,158 +6,72 @@ from typing import Final
 
 import attrs
 
-from tallybook.ledger.kinds.fields import EXACT, NAMES, NOT_NEGATIVE, Kind, check_json_object, free_text
+from tallybook.ledger.kinds.fields import EXACT, FREE_TEXT, NAMES, NOT_NEGATIVE, Event, check_json_object
+
+# ---- The ledger ----
 
 
 @attrs.frozen(eq=False, repr=False)
-class PlaybookAdopted(Kind):
-    """A legacy ``playbook.json`` is imported; a ``point.seeded`` follows for each entry in the same batch.
+class LedgerOpened(Event):
+    """The first line of every ledger.
 
     Attributes:
-        source: SHA-256 of the file's bytes, in hex.
-        entries: How many entries follow, 0 or more.
-        top: The file's top-level keys other than ``key_points``, as a JSON object in the file's order; ``sections`` of
-            entries as ``section_names``, heading → names.
+        ledger: The ledger's own id, a UUIDv7; a copy keeps it.
+        format: Number of the line format, from 1.
     """
 
-    source: str
-    entries: int = attrs.field(validator=NOT_NEGATIVE)
-    top: str | None = free_text(check_json_object)
+    ledger: str
+    format: int = attrs.field(validator=NOT_NEGATIVE)
 
 
 @attrs.frozen(eq=False, repr=False)
-class PointSeeded(Kind):
-    """An entry of a legacy file, a synthetic event for its history before the ledger.
+class EventRedacted(Event):
+    """The free text of an earlier event is erased from disk; its proof remains.
+
+    From this line on readers accept that the text is missing. A missing text without such a line is damage.
 
     Attributes:
-        name: Its name, from the file or generated.
-        helpful: Count of helpful ratings before the ledger, 0 or more.
-        harmful: Count of harmful ratings before the ledger, 0 or more.
-        origin: Shape it had: canonical, bare_string, dict_no_score, dict_with_score, one_counter, section, or odd.
-        text: Its text.
-        original: The item of the file in JSON, where it differs from what was read; empty elsewhere.
+        id: Id of the earlier event.
+        reason: Why it was redacted.
     """
 
-    name: str
-    helpful: int = attrs.field(validator=NOT_NEGATIVE)
-    harmful: int = attrs.field(validator=NOT_NEGATIVE)
-    origin: str
-    text: str | None = free_text()
-    original: str | None = free_text()
+    id: str
+    reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
 @attrs.frozen(eq=False, repr=False)
-class ItemSkipped(Kind):
-    """An item of a legacy or edited file that is not an entry; kept as evidence, ignored by every view.
+class LogRecovered(Event):
+    """A range of bytes that was never acknowledged and does not verify is sealed: readers skip exactly this range.
 
     Attributes:
-        index: Its index among the file's items, from 0.
-        reason: Why it is not an entry, in a few words.
-        original: The item of the file, in JSON.
+        begin: Offset of the first sealed byte.
+        end: Offset after the last one, where this line begins.
+        digest: First 16 bytes of the range's SHA-256, in hex.
     """
 
-    index: int = attrs.field(validator=NOT_NEGATIVE)
-    reason: str
-    original: str | None = free_text()
+    begin: int = attrs.field(validator=NOT_NEGATIVE)
+    end: int = attrs.field(validator=NOT_NEGATIVE)
+    digest: str
 
 
 @attrs.frozen(eq=False, repr=False)
-class PointAdded(Kind):
-    """A new entry; it starts without ratings.
+class UnknownEvent(Event):
+    """An event of a kind or version that this Tallybook does not know: kept byte for byte, ignored by every view.
 
     Attributes:
-        name: Its name, never used before.
-        text: Its text.
+        kind: Its kind.
+        v: Its version.
+        body: Its body, in JSON.
+        free: Its free text by field, in JSON; None where it has none or was redacted.
     """
 
-    name: str
-    text: str | None = free_text()
+    kind: str
+    v: int
+    body: str
+    free: str | None = None
 
 
-RATINGS: Final = ("helpful", "harmful", "neutral")
-"""The ratings that Tallybook knows; any other is recorded and counts nothing."""
-
-
-@attrs.frozen(eq=False, repr=False)
-class PointRated(Kind):
-    """A rating of an entry, recorded as received.
-
-    Attributes:
-        name: The entry; the rating of a name that is not in the playbook is recorded and counts nothing.
-        rating: helpful (+1 helpful), harmful (+1 harmful), or anything else, which counts nothing.
-    """
-
-    name: str
-    rating: str
-
-
-@attrs.frozen(eq=False, repr=False)
-class PlaybookUpdated(Kind):
-    """The end of an update, the only event that prunes (REQ-SCORE-007), even where the update was empty.
-
-    Attributes:
-        added: How many entries the update added.
-        rated: How many ratings counted.
-        ignored: How many parts counted nothing, such as a rating of an unknown entry.
-    """
-
-    added: int = attrs.field(validator=NOT_NEGATIVE)
-    rated: int = attrs.field(validator=NOT_NEGATIVE)
-    ignored: int = attrs.field(validator=NOT_NEGATIVE)
-
-
-@attrs.frozen(eq=False, repr=False)
-class PointEdited(Kind):
-    """A manual edit of ``playbook.json`` gave an entry these values.
-
-    Attributes:
-        name: The entry; one that is not in the playbook is added to it, even if it was pruned before.
-        helpful: Its new count, 0 or more.
-        harmful: Its new count, 0 or more.
-        text: Its new text.
-    """
-
-    name: str
-    helpful: int = attrs.field(validator=NOT_NEGATIVE)
-    harmful: int = attrs.field(validator=NOT_NEGATIVE)
-    text: str | None = free_text()
-
-
-@attrs.frozen(eq=False, repr=False)
-class PointRemoved(Kind):
-    """A manual edit removed an entry from ``playbook.json``.
-
-    Attributes:
-        name: The entry; its name is not used again.
-    """
-
-    name: str
-
-
-@attrs.frozen(eq=False, repr=False)
-class PlaybookOrdered(Kind):
-    """A part of the order that entries have after the ``playbook.edited`` of this batch; the parts of a batch add up.
-
-    Attributes:
-        names: Names in their new order; entries that no part names follow in their old order.
-    """
-
-    names: tuple[str, ...] = attrs.field(validator=NAMES)
-
-
-@attrs.frozen(eq=False, repr=False)
-class PlaybookEdited(Kind):
-    """The end of a manual edit, or of a save that changed nothing. It prunes nothing.
-
-    Attributes:
-        base: Event number of the rendering that was edited; None where unknown.
-        source: SHA-256 of the edited file's bytes; None where a program saved a dict.
-        top: The new top-level keys other than ``key_points``, as a JSON object; empty where they did not change.
-    """
-
-    base: int | None = attrs.field(validator=EXACT)
-    source: str | None
-    top: str | None = free_text(check_json_object)
+# ---- The playbook: import, updates, manual edits ----
 
 
 @attrs.frozen
@@ -175,3 +89,244 @@ class Entry:
     text: str
     helpful: int = 0
     harmful: int = 0
+
+
+@attrs.frozen(eq=False, repr=False)
+class PlaybookAdopted(Event):
+    """A legacy ``playbook.json`` is imported; a ``point.seeded`` follows for each entry in the same batch.
+
+    Attributes:
+        source: SHA-256 of the file's bytes, in hex.
+        entries: How many entries follow, 0 or more.
+        top: The file's top-level keys other than ``key_points``, as a JSON object in the file's order; ``sections`` of
+            entries as ``section_names``, heading → names.
+    """
+
+    source: str
+    entries: int = attrs.field(validator=NOT_NEGATIVE)
+    top: str | None = attrs.field(metadata=FREE_TEXT, validator=check_json_object)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointSeeded(Event):
+    """An entry of a legacy file, a synthetic event for its history before the ledger.
+
+    Attributes:
+        name: Its name, from the file or generated.
+        helpful: Count of helpful ratings before the ledger, 0 or more.
+        harmful: Count of harmful ratings before the ledger, 0 or more.
+        origin: Shape it had: canonical, bare_string, dict_no_score, dict_with_score, one_counter, section, or odd.
+        text: Its text.
+        original: The item of the file in JSON, where it differs from what was read; empty elsewhere.
+    """
+
+    name: str
+    helpful: int = attrs.field(validator=NOT_NEGATIVE)
+    harmful: int = attrs.field(validator=NOT_NEGATIVE)
+    origin: str
+    text: str | None = attrs.field(metadata=FREE_TEXT)
+    original: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class ItemSkipped(Event):
+    """An item of a legacy or edited file that is not an entry; kept as evidence, ignored by every view.
+
+    Attributes:
+        index: Its index among the file's items, from 0.
+        reason: Why it is not an entry, in a few words.
+        original: The item of the file, in JSON.
+    """
+
+    index: int = attrs.field(validator=NOT_NEGATIVE)
+    reason: str
+    original: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointAdded(Event):
+    """A new entry; it starts without ratings.
+
+    Attributes:
+        name: Its name, never used before.
+        text: Its text.
+    """
+
+    name: str
+    text: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+RATINGS: Final = ("helpful", "harmful", "neutral")
+"""The ratings that Tallybook knows; any other is recorded and counts nothing."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointRated(Event):
+    """A rating of an entry, recorded as received.
+
+    Attributes:
+        name: The entry; the rating of a name that is not in the playbook is recorded and counts nothing.
+        rating: helpful (+1 helpful), harmful (+1 harmful), or anything else, which counts nothing.
+    """
+
+    name: str
+    rating: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class PlaybookUpdated(Event):
+    """The end of an update, the only event that prunes (REQ-SCORE-007), even where the update was empty.
+
+    Attributes:
+        added: How many entries the update added.
+        rated: How many ratings counted.
+        ignored: How many parts counted nothing, such as a rating of an unknown entry.
+    """
+
+    added: int = attrs.field(validator=NOT_NEGATIVE)
+    rated: int = attrs.field(validator=NOT_NEGATIVE)
+    ignored: int = attrs.field(validator=NOT_NEGATIVE)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointEdited(Event):
+    """A manual edit of ``playbook.json`` gave an entry these values.
+
+    Attributes:
+        name: The entry; one that is not in the playbook is added to it, even if it was pruned before.
+        helpful: Its new count, 0 or more.
+        harmful: Its new count, 0 or more.
+        text: Its new text.
+    """
+
+    name: str
+    helpful: int = attrs.field(validator=NOT_NEGATIVE)
+    harmful: int = attrs.field(validator=NOT_NEGATIVE)
+    text: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointRemoved(Event):
+    """A manual edit removed an entry from ``playbook.json``.
+
+    Attributes:
+        name: The entry; its name is not used again.
+    """
+
+    name: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class PlaybookOrdered(Event):
+    """A part of the order that entries have after the ``playbook.edited`` of this batch; the parts of a batch add up.
+
+    Attributes:
+        names: Names in their new order; entries that no part names follow in their old order.
+    """
+
+    names: tuple[str, ...] = attrs.field(validator=NAMES)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PlaybookEdited(Event):
+    """The end of a manual edit, or of a save that changed nothing. It prunes nothing.
+
+    Attributes:
+        base: Event number of the rendering that was edited; None where unknown.
+        source: SHA-256 of the edited file's bytes; None where a program saved a dict.
+        top: The new top-level keys other than ``key_points``, as a JSON object; empty where they did not change.
+    """
+
+    base: int | None = attrs.field(validator=EXACT)
+    source: str | None
+    top: str | None = attrs.field(metadata=FREE_TEXT, validator=check_json_object)
+
+
+# ---- Curation, by people and curators ----
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointNoted(Event):
+    """A remark that came with a rating or a citation; it counts nothing.
+
+    Attributes:
+        name: The entry.
+        note: The reason that was given, or a quote that shows it.
+    """
+
+    name: str
+    note: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class CurationEvent(Event):
+    """What the curation events below have in common.
+
+    Attributes:
+        name: The entry.
+        reason: Why; empty where none was given.
+    """
+
+    name: str
+    reason: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointReworded(CurationEvent):
+    """An entry gets another text; its counts stay.
+
+    Attributes:
+        text: Its new text.
+    """
+
+    text: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointRetired(CurationEvent):
+    """An entry leaves the playbook by decision; it can be restored."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointRestored(CurationEvent):
+    """An entry returns with the text and counts that it had last; only a later harmful rating can prune it again."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointPinned(CurationEvent):
+    """An entry is exempt from pruning, whatever its ratings."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointUnpinned(CurationEvent):
+    """A pinned entry can be pruned again, from the next update on."""
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointMerged(Event):
+    """Entries that say the same are merged into one, which gets their counts and their later ratings.
+
+    Attributes:
+        name: The entry that remains.
+        merged: Names of the entries that are merged into it.
+        reason: Why; empty where none was given.
+    """
+
+    name: str
+    merged: tuple[str, ...] = attrs.field(validator=NAMES)
+    reason: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class EventsVoided(Event):
+    """Undo: from this line on views fold the log without these events; ids, keys and names remain used.
+
+    Attributes:
+        ids: Ids of the events; an earlier undo can be among them.
+        session: A session whose playbook and score events before this one are all undone; None without one.
+        reason: Why; empty where none was given.
+    """
+
+    ids: tuple[str, ...] = attrs.field(validator=NAMES)
+    session: str | None
+    reason: str | None = attrs.field(metadata=FREE_TEXT)

@@ -143,7 +143,7 @@ def _undos(story: Story) -> Iterator[EventRecord]:
 
 
 def _note(record: EventRecord) -> dict[str, Any]:
-    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}  # type: ignore[union-attr]
+    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}  # type: ignore[attr-defined]
 
 
 def _uses(uses: Uses) -> dict[str, Any]:

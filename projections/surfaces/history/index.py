@@ -198,7 +198,7 @@ def _leaves_open(batch: Batch, names: Collection[str], undone: Undone) -> bool |
         if isinstance(event, PlaybookUpdated) and counts:
             return False
         if type(event) in CHANGES and type(event) in keys.ABOUT:
-            concerned = {event.name, *getattr(event, "merged", ())}  # type: ignore[union-attr]
+            concerned = {event.name, *getattr(event, "merged", ())}  # type: ignore[attr-defined]
             if not concerned.isdisjoint(names):
                 return True
     return None

@@ -55,7 +55,7 @@ def entries_in(batch: Batch) -> set[str]:
     names = set()
     for event in batch.events:
         if type(event) in ABOUT:
-            names.add(event.name)  # type: ignore[union-attr]
+            names.add(event.name)  # type: ignore[attr-defined]
             if isinstance(event, PointMerged):
                 names.update(event.merged)
     return names

@@ -1,0 +1,229 @@
+"""Events about sessions: what an agent saw and cited, reflection on it, and measurements.
+
+Each is about the session that its line names in ``by``.
+"""
+
+from __future__ import annotations
+
+import attrs
+
+from tallybook.ledger.kinds.fields import FREE_TEXT, NAMES, NOT_NEGATIVE, PERCENT, Event, Numbers
+
+# ---- What an agent saw and cited ----
+
+
+@attrs.frozen(eq=False, repr=False)
+class PlaybookInjected(Event):
+    """A session received the playbook.
+
+    Attributes:
+        names: The entries that it received, in order.
+        left_out: How many further entries did not fit, 0 or more.
+    """
+
+    names: tuple[str, ...] = attrs.field(validator=NAMES)
+    left_out: int = attrs.field(validator=NOT_NEGATIVE)
+
+
+@attrs.frozen(eq=False, repr=False)
+class PointCited(Event):
+    """An agent named an entry in a message or in a tool call. It shows use, not approval, so it is not a rating.
+
+    Attributes:
+        name: The entry.
+        where: ``message``, or the name of the tool.
+    """
+
+    name: str
+    where: str
+
+
+# ---- Reflection: a model rates a session ----
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReflectionRequested(Event):
+    """A transcript awaits reflection up to an offset; ranges that were read before are not read again.
+
+    Attributes:
+        end: Length of the transcript, in bytes.
+        trigger: The agent's event that caused the request.
+        transcript: Path of the transcript.
+    """
+
+    end: int = attrs.field(validator=NOT_NEGATIVE)
+    trigger: str
+    transcript: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReflectionStarted(Event):
+    """A model is about to be called. Without a later completion or failure the call was interrupted.
+
+    Attributes:
+        rater: Which rater is called: claude, anthropic.
+        tokens: Expected cost, in tokens.
+    """
+
+    rater: str
+    tokens: int = attrs.field(validator=NOT_NEGATIVE)
+
+
+@attrs.frozen(eq=False, repr=False)
+class TranscriptRead(Event):
+    """A range of a transcript was evaluated; its ratings are in the same batch.
+
+    Attributes:
+        file: Empty for the session's own transcript, else the name of a subagent's: ``agent-a1b2``.
+        begin: Offset of the first byte of the range.
+        end: Offset after its last line, where the next range begins.
+        seen: Offset up to which the transcript is accounted for; above ``end`` only where the last line was incomplete.
+        last: ``uuid`` of the last line, which identifies a copy of the transcript; empty without one.
+        rater: Which rater evaluated it; ``none`` where it was only searched for citations.
+    """
+
+    file: str
+    begin: int = attrs.field(validator=NOT_NEGATIVE)
+    end: int = attrs.field(validator=NOT_NEGATIVE)
+    seen: int = attrs.field(validator=NOT_NEGATIVE)
+    last: str
+    rater: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReflectionCompleted(Event):
+    """A model's answer was recorded; the ranges and ratings of this batch come from it.
+
+    Attributes:
+        rater: Which rater was called.
+        input_tokens: Tokens sent, as the rater counted them.
+        output_tokens: Tokens received, as the rater counted them.
+    """
+
+    rater: str
+    input_tokens: int = attrs.field(validator=NOT_NEGATIVE)
+    output_tokens: int = attrs.field(validator=NOT_NEGATIVE)
+
+
+@attrs.frozen(eq=False, repr=False)
+class ReflectionFailed(Event):
+    """A reflection gave no result; it is tried again later, unless its transcript is gone.
+
+    Attributes:
+        rater: Which rater was called, or was about to be.
+        cause: gone (no transcript), unavailable, refused, or unusable (an answer without anything to record).
+        input_tokens: Tokens sent all the same; 0 where not known.
+        output_tokens: Tokens received all the same; 0 where not known.
+        reason: What went wrong, in a few words.
+    """
+
+    rater: str
+    cause: str
+    input_tokens: int = attrs.field(validator=NOT_NEGATIVE)
+    output_tokens: int = attrs.field(validator=NOT_NEGATIVE)
+    reason: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+# ---- Measurements of an agent's components and sessions ----
+
+# They count for the line's ``when``, or else its ``at``. The name of a component is recorded as received; the score
+# configuration maps it to a component.
+
+
+@attrs.frozen(eq=False, repr=False)
+class MetricsRecorded(Event):
+    """Metrics of a component.
+
+    Attributes:
+        component: The component, ``ac01``; empty where none was named, and then the metrics count nothing.
+        metrics: Name → value: a number, or true or false. The score configuration decides whether values add up or
+            the last one counts.
+        source: Type of the telemetry event that they come from; empty for metrics that were sent as such.
+    """
+
+    component: str
+    metrics: Numbers
+    source: str
+
+
+def _check_passed(event: BenchmarkRecorded, _field: object, total: int) -> None:
+    """Refuse more passed cases than there are cases."""
+    if event.passed > total:
+        raise ValueError(f"{event.passed} of {total} cases cannot have passed")
+
+
+@attrs.frozen(eq=False, repr=False)
+class BenchmarkRecorded(Event):
+    """The result of a benchmark of a component.
+
+    Attributes:
+        component: The component.
+        benchmark: Name of the benchmark; empty where it has none.
+        passed: How many of its cases passed, from 0 to ``total``.
+        total: How many cases it has, 0 or more.
+    """
+
+    component: str
+    benchmark: str
+    passed: int = attrs.field(validator=NOT_NEGATIVE)
+    total: int = attrs.field(validator=(NOT_NEGATIVE, _check_passed))
+
+
+@attrs.frozen(eq=False, repr=False)
+class FeedbackRecorded(Event):
+    """A person's judgement of a component, or of a session as a whole.
+
+    Attributes:
+        component: The component; empty for the session.
+        score: From 0 to 100.
+        verdict: The word that was given for the score: helpful, harmful or neutral; empty where it was a number.
+        note: Why; empty where no reason was given.
+    """
+
+    component: str
+    score: float = attrs.field(validator=PERCENT)
+    verdict: str
+    note: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class BaselineSet(Event):
+    """The value that a score is compared with from now on; earlier drops of the score are accepted.
+
+    Attributes:
+        score: Which score: a component, ``ac06``, or one of a session, ``session.overall``.
+        value: From 0 to 100.
+        reason: Why; empty where no reason was given.
+    """
+
+    score: str
+    value: float = attrs.field(validator=PERCENT)
+    reason: str | None = attrs.field(metadata=FREE_TEXT)
+
+
+@attrs.frozen(eq=False, repr=False)
+class SessionEnded(Event):
+    """A session ended.
+
+    Attributes:
+        version: Version of the agent or of its project, by which scores are compared; empty where unknown.
+    """
+
+    version: str
+
+
+@attrs.frozen(eq=False, repr=False)
+class TelemetryKept(Event):
+    """A telemetry event without a scored value; kept as evidence, and counted.
+
+    Attributes:
+        component: The component that it names; empty without one.
+        type: Its type as received; empty without one.
+        reason: Why it is not scored, in a few words.
+        original: The event as received, in JSON.
+    """
+
+    component: str
+    type: str
+    reason: str
+    original: str | None = attrs.field(metadata=FREE_TEXT)
