@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a term
 HUMAN = {"rater": "human"}
 ROOT = Path(__file__).parent.parent
 AT_ONCE = """
-from tallybook.projections.surfaces.console import progress
-progress.DELAY_S = 0.0
+from tallybook.projections.surfaces.console import output
+output.DELAY_S = 0.0
 from tallybook.projections.surfaces.entry import main
 main()
 """
@@ -122,7 +122,7 @@ def test_a_short_command_shows_no_progress(here: Project, verb: str) -> None:
 @pytest.mark.usefixtures("here")
 def test_no_progress_is_shown_where_nobody_looks(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the error output is no terminal, nothing is shown."""
-    monkeypatch.setattr("tallybook.projections.surfaces.console.progress.DELAY_S", 0.0)
+    monkeypatch.setattr("tallybook.projections.surfaces.console.output.DELAY_S", 0.0)
     assert (0, "") == run("log")[::2]
 
 

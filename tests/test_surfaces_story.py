@@ -13,7 +13,7 @@ from tallybook.projections.surfaces.console.entry_story import (
     KIN,
     NOTES,
     TRAIL_ROWS,
-    matches,
+    print_matches,
     story,
 )
 
@@ -258,7 +258,7 @@ def test_a_name_never_seen_is_told_as_such() -> None:
 def test_entries_to_choose_from_are_a_line_each(width: int) -> None:
     """Name, status and the whole text, which steers nothing."""
     found = [{"name": "kpt_001", "status": "kept", "text": "a\nb " + "x" * 90}]
-    assert f"kpt_001  kept  a\\nb {'x' * 90}\n" == shown(lambda console: matches(console, found), width)
+    assert f"kpt_001  kept  a\\nb {'x' * 90}\n" == shown(lambda console: print_matches(console, found), width)
 
 
 def test_a_moment_that_is_told_is_that_of_the_event() -> None:

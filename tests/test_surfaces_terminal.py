@@ -17,7 +17,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.line import Draft
-from tallybook.projections.surfaces.console import chart, entry_story, tables, terminal
+from tallybook.projections.surfaces.console import chart, entry_story, output, tables, terminal
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -168,8 +168,8 @@ def test_a_line_has_the_same_characters_in_a_pipe_as_on_a_terminal(text: str) ->
     """Where nothing can be coloured Rich is passed by, and nobody sees a difference."""
     stream = StringIO()
     coloured = Console(file=stream, width=40, force_terminal=True, color_system="standard", markup=False, emoji=False)
-    terminal.line(coloured, text, "dim")
-    assert re.sub(r"\x1b\[\d+m", "", stream.getvalue()) == shown(lambda console: terminal.line(console, text), 40)
+    terminal.print_line(coloured, text, "dim")
+    assert re.sub(r"\x1b\[\d+m", "", stream.getvalue()) == shown(lambda console: terminal.print_line(console, text), 40)
 
 
 def test_the_log_is_printed_as_it_comes() -> None:
@@ -214,7 +214,7 @@ def test_a_problem_is_one_line_that_says_where(problem: dict[str, Any], expected
 )
 def test_a_moment_reads_the_same_everywhere(value: object, expected: str) -> None:
     """Times are shown to the minute with their zone; what is no time is shown as it is."""
-    assert expected == terminal.moment(value)
+    assert expected == output.format_time(value)
 
 
 @pytest.fixture
@@ -247,8 +247,8 @@ def test_people_see_local_time_and_programs_utc(project: Path, run: Run, at: str
     with log.transaction() as transaction:
         transaction.append([point], {"rater": "test"})
     log.close()
-    assert expected == terminal.moment(at)
+    assert expected == output.format_time(at)
     assert [expected, expected] == re.findall(r"20\d\d-\S* \S*(?: UTC)?(?=  )", run("log").out)
     assert [at, at] == [json.loads(line)["at"] for line in run("log", "--json").out.splitlines()]
     minute_later = clock.moment(now + 60 * clock.MICROSECONDS).at
-    assert 2 == moments.resolve(log, terminal.moment(minute_later), clock.moment(now + 3600 * clock.MICROSECONDS))
+    assert 2 == moments.resolve(log, output.format_time(minute_later), clock.moment(now + 3600 * clock.MICROSECONDS))

@@ -14,9 +14,9 @@ from tallybook.ledger.names import find_name
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.surfaces.cli.whatif import TEXT_CHARS
+from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import answer, local_minute, note, say
-from tallybook.projections.surfaces.history import moments
+from tallybook.projections.surfaces.console.output import answer, format_time, say
 from tallybook.projections.surfaces.history.index import index_of
 from tallybook.projections.surfaces.history.reading import open_log
 
@@ -36,7 +36,7 @@ def find(project: Project, text: str, stretch: tuple[str | None, str | None], *,
         UnknownEntryError: It never became true, and no entry ever had a name in it.
     """
     condition = parse(text)
-    begin, end = (_seq(project, when, option) for option, when in zip(("--from", "--to"), stretch, strict=True))
+    begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), stretch, strict=True))
     if begin is not None and end is not None and end < begin:
         raise BadInputError(f"--to {stretch[1]}", f"is before --from {stretch[0]}", "exchange them")
     found = _search(project, condition, (begin or 0, end), last=last)
@@ -58,16 +58,6 @@ def _search(project: Project, condition: Condition, stretch: tuple[int, int | No
     return search(condition, lambda: decode(log.read()), stretch, last=last)
 
 
-def _seq(project: Project, when: str | None, option: str) -> int | None:
-    """Return the sequence number that a WHEN names; what a person should hear of it is printed."""
-    if when is None:
-        return None
-    moment = moments.find_here(project, when, option)
-    for line in moment.notes:
-        note(line)
-    return moment.seq
-
-
 def lines(told: Mapping[str, Any], *, last: bool) -> Iterator[str]:
     """Yield the answer for people, a line each."""
     event, values = told["event"], told["after"]
@@ -82,7 +72,7 @@ def lines(told: Mapping[str, Any], *, last: bool) -> Iterator[str]:
     by = event["by"]
     who = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
     what = "became true last" if last else "first became true"
-    yield f"{what} at event {event['seq']}, {local_minute(event['at'])}, by {who}: {event['summary']}"
+    yield f"{what} at event {event['seq']}, {format_time(event['at'])}, by {who}: {event['summary']}"
     for term, value in values.items():
         was = told["before"][term]
         yield f"  {term} is {_value(value)}" + ("" if was == value else f", was {_value(was)}")
@@ -118,8 +108,5 @@ def bisect(project: Project, /, **options: Any) -> int:
     if options["as_json"]:
         answer(told)
     else:
-        from tallybook.projections.surfaces.console import terminal
-
-        for line in lines(told, last=options["last"]):
-            say(terminal.harmless(line))
+        say(*lines(told, last=options["last"]))
     return EXIT_NO if found.turn is None else 0

@@ -10,8 +10,8 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.cli.verbs import VERBS
-from tallybook.projections.surfaces.console.options import as_json, provenance, with_reason
-from tallybook.projections.surfaces.console.output import answer, note, provenance_of, say
+from tallybook.projections.surfaces.console.options import as_json, provenance, provenance_of, with_reason
+from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
@@ -20,19 +20,17 @@ if TYPE_CHECKING:
 
 
 _MAX_EVENTS: Final = 20
-"""UndoResult events that are listed; an import can have thousands."""
+"""Undone events that are listed for people; an import can have thousands."""
 
 
 def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:
     """Print what was recorded, in the words of ``log``."""
-    for line in outcome.notes:
-        note(line)
+    note(*outcome.notes)
     rows = [{"seq": seq, "summary": summary(event)} for seq, event in enumerate(outcome.events, outcome.seq_from or 0)]
     if as_json:
         answer(rows[0] | {"events": rows})
-        return
-    for row in rows:
-        say(f"recorded as event {row['seq']}: {row['summary']}")
+    else:
+        say(*(f"recorded as event {row['seq']}: {row['summary']}" for row in rows))
 
 
 def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
@@ -113,10 +111,8 @@ def undo(project: Project, /, **options: Any) -> None:
         events = [{"seq": seq, "summary": what} for seq, what in done.events]
         answer({"seq": done.outcome.seq_from, "events": events, "redo": done.redo})
         return
-    for seq, what in done.events[:_MAX_EVENTS]:
-        say(f"undone: event {seq}, {what}")
+    say(*(f"undone: event {seq}, {what}" for seq, what in done.events[:_MAX_EVENTS]))
     if len(done.events) > _MAX_EVENTS:
         say(f"and {len(done.events) - _MAX_EVENTS:,} more")
     say(f"to bring this back, run: {done.redo}")
-    for line in done.outcome.notes:
-        note(line)
+    note(*done.outcome.notes)

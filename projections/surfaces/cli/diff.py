@@ -154,8 +154,7 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
     A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
     """
     before, after, difference = between(project, first, second)
-    for line in (*before.notes, *after.notes):
-        note(line)
+    note(*before.notes, *after.notes)
     if as_json:
         answer({"from": _side_json(before), "to": _side_json(after)} | diff_json(difference))
         return

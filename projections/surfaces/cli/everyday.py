@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import attrs
 import click
 
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import EXIT_NO, BadInputError
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import output
-from tallybook.projections.surfaces.console.options import as_json, at_when, delivery, find_moment, with_reason
-from tallybook.projections.surfaces.console.output import answer, note
+from tallybook.projections.surfaces.console.options import (
+    as_json,
+    at_when,
+    provenance,
+    provenance_of,
+    read_input,
+    read_text,
+    with_key,
+    with_reason,
+)
+from tallybook.projections.surfaces.console.output import answer, note, say
 
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.history import entry_story
+    from collections.abc import Mapping, Sequence
+
     from tallybook.projections.surfaces.workspace.project import Project
+    from tallybook.projections.surfaces.writing.record import Outcome
+
+_TEXT_CHARS: Final = 100
 
 
 @click.command(epilog="Example: tallybook show --at 2026-11-01")
@@ -32,8 +45,7 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """
     then = None if when is None else commands.at(project, when)
     playbook = playbook_dict(commands.now(project) if then is None else then.playbook)
-    for line in (*(() if then is None else then.notes), *commands.spool_notes(project)):
-        note(line)
+    note(*(() if then is None else then.notes), *commands.spool_notes(project))
     if as_json:
         answer(playbook)
     else:
@@ -46,7 +58,8 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
 @click.command(epilog='Example: tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
 @click.option("--again", is_flag=True, help="Accept a redacted text again, from now on.")
-@delivery("human")
+@provenance("human")
+@with_key
 @as_json
 @click.pass_obj
 def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json: bool, **by: str | None) -> None:
@@ -54,16 +67,16 @@ def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json
 
     A TEXT of - is read from standard input. The answer has the entry's name.
     """
-    given = output.given_text(text, "the text of the entry") or ""
-    done = commands.add(project, given, output.provenance_of(by), key, again=again)
-    output.print_outcome(done, as_json=as_json)
+    text = read_text(text, "the text of the entry")
+    _print_outcome(commands.add(project, text, provenance_of(by), key, again=again), as_json=as_json)
 
 
 @click.command(epilog="Example: tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.argument("rating")
 @with_reason
-@delivery("human")
+@provenance("human")
+@with_key
 @as_json
 @click.pass_obj
 def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
@@ -74,15 +87,18 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
     from tallybook.projections.surfaces.writing.requests import Rating
 
     given = Rating(options["names"], options["rating"], options["reason"])
-    done = commands.rate_all(project, given, output.provenance_of(options), options["key"])
-    output.print_outcome(done, as_json=as_json, with_counts=True)
+    outcome = commands.rate_all(project, given, provenance_of(options), options["key"])
+    _print_outcome(outcome, as_json=as_json)
+    if not as_json:
+        say(*(f"{one.name}  +{one.helpful} -{one.harmful}  {_cut(one.text)}" for one in outcome.rated))
 
 
 @click.command(
     epilog='Example: echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
 )
 @click.argument("file", default="-")
-@delivery("reflector")
+@provenance("reflector")
+@with_key
 @as_json
 @click.pass_obj
 def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **by: str | None) -> None:
@@ -90,9 +106,34 @@ def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **
 
     FILE holds an extraction result, one JSON object, recorded as one batch; - is standard input.
     """
-    provenance = output.provenance_of(by)
-    payload = strict_json.loads(*output.read_input(file, "an extraction result, a JSON object"))
-    output.print_outcome(commands.record(project, payload, provenance, key), as_json=as_json)
+    author = provenance_of(by)
+    payload = strict_json.loads(*read_input(file, "an extraction result, a JSON object"))
+    _print_outcome(commands.record(project, payload, author, key), as_json=as_json)
+
+
+def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:
+    """Print the outcome of a request, and its notes on standard error."""
+    note(*outcome.notes)
+    if as_json:
+        fields = {field: getattr(outcome, field) for field in ("seq_from", "seq_to", "added", "pruned")}
+        ignored, rated = ([attrs.asdict(one) for one in group] for group in (outcome.ignored, outcome.rated))
+        answer(fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated})
+        return
+    say(*(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}" for one in outcome.ignored))
+    if outcome.spooled:
+        say("another process holds the ledger; spooled, the next command that writes records it")
+    elif outcome.repeated:
+        say("already recorded under this key; nothing was added")
+    else:
+        first, last = outcome.seq_from, outcome.seq_to
+        parts = [f"recorded as event {first}" if first == last else f"recorded as events {first} to {last}"]
+        parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
+        parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
+        say("; ".join(parts))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _TEXT_CHARS else f"{text[: _TEXT_CHARS - 1]}…"
 
 
 @click.command(epilog="Example: tallybook why kpt_003 --chart; tallybook why type hints")
@@ -114,11 +155,11 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     name = " ".join(words)
     if as_json and any(shown.values()):
         raise BadInputError("--json", "excludes --chart and --trail", "leave them out; it has every event and count")
-    moment = find_moment(project, when)
+    moment = notices.find_moment(project, when)
     try:
         story, standing, tell = entry_story.story_of(project, name, moment)
-    except entry_story.SeveralPointsError as several:
-        _print_matches(several, as_json=as_json)
+    except entry_story.SeveralPointsError as error:
+        _print_matches(error.matches, as_json=as_json)
         raise
     explained, extras = explain(story, standing, tell)
     notices.note_pending(project, moment, standing.book, story.name)
@@ -150,15 +191,14 @@ def _score_hint(project: Project, name: str) -> str:
     return f"{wanted} is a score; run: tallybook score --session --detail" if wanted in config.score_ids else ""
 
 
-def _print_matches(several: entry_story.SeveralPointsError, *, as_json: bool) -> None:
-    """Print the entries whose text has the words."""
+def _print_matches(matches: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
+    """Print the entries to choose from, before the error that says so."""
     if as_json:
-        answer({"matches": several.matches})
+        answer({"matches": matches})
         return
-    from tallybook.projections.surfaces.console import entry_story as stories
-    from tallybook.projections.surfaces.console import terminal
+    from tallybook.projections.surfaces.console import entry_story, terminal
 
-    stories.matches(terminal.console_for(sys.stdout), several.matches)
+    entry_story.print_matches(terminal.console_for(sys.stdout), matches)
     sys.stdout.flush()
 
 
@@ -186,8 +226,7 @@ def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
     from tallybook.projections.playbook.render import needs_ratings as rank
 
     rows = rank(commands.now(project))[:limit]
-    for line in commands.spool_notes(project):
-        note(line)
+    note(*commands.spool_notes(project))
     if as_json:
         answer(rows)
         return

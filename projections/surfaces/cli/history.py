@@ -9,8 +9,9 @@ import click
 
 from tallybook.projections.entry_history import status
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
-from tallybook.projections.surfaces.console.output import answer, given_text, note
+from tallybook.projections.surfaces.console.notices import find_moment
+from tallybook.projections.surfaces.console.options import as_json, at_when, read_text
+from tallybook.projections.surfaces.console.output import answer, note
 from tallybook.projections.surfaces.history.as_of import UNTAKEN, numbered
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ def _rows(
     """Return rows about entries and the moment they describe, None for now; print notes about the moment."""
     found = commands.standing(project, when)
     rows = numbered(found, rows_of(found.state))
-    for line in (*found.notes, *([f"this is {UNTAKEN}"] if found.is_untaken else []), *commands.spool_notes(project)):
-        note(line)
+    note(*found.notes, *([f"this is {UNTAKEN}"] if found.is_untaken else []), *commands.spool_notes(project))
     return rows, when and found.told
 
 
@@ -82,9 +82,8 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     from tallybook.projections.surfaces.console import tables, terminal
     from tallybook.projections.surfaces.history import sql as engine
 
-    found = engine.query(project, given_text(query, "a query") or "", find_moment(project, when))
-    for line in commands.spool_notes(project):
-        note(line)
+    found = engine.query(project, read_text(query, "a query"), find_moment(project, when))
+    note(*commands.spool_notes(project))
     if as_json:
         for row in found.rows:
             answer(dict(zip(found.columns, row, strict=True)))

@@ -18,9 +18,9 @@ from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
 from tallybook.projections.event_rows import EventFilter, is_of_kind
+from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import answer, note
-from tallybook.projections.surfaces.console.progress import METER
+from tallybook.projections.surfaces.console.output import METER, answer, note
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.events import comes_from, raters, stretches, undone
 from tallybook.projections.surfaces.history.reading import open_log
@@ -48,21 +48,11 @@ def wanted_of(project: Project, options: Mapping[str, Any]) -> EventFilter:
     session = options["session"]
     if session is not None and not options["follow"]:
         session = moments.session_of(open_log(project), session, f"--session {session}").session
-    since = _bound(project, "--since", options["since"])
-    until = _bound(project, "--until", options["until"])
+    since = find_seq(project, options["since"], "--since")
+    until = find_seq(project, options["until"], "--until")
     if since is not None and until is not None and since >= until:
         note(f"--until {options['until']} is not after --since {options['since']}: no event is between them")
     return EventFilter(options["name"], session, options["rater"], options["kinds"], since or 0, until)
-
-
-def _bound(project: Project, option: str, when: str | None) -> int | None:
-    """Return the moment that an option names, None without one; what is odd about it goes to standard error."""
-    if when is None:
-        return None
-    moment = moments.find_here(project, when, option)
-    for line in moment.notes:
-        note(line)
-    return moment.seq
 
 
 def wait_for_more() -> bool:

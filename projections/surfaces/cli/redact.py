@@ -10,8 +10,8 @@ import click
 
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.projections.event_rows import kind_of, summary
-from tallybook.projections.surfaces.console.options import as_json, provenance
-from tallybook.projections.surfaces.console.output import answer, given_text, provenance_of, say
+from tallybook.projections.surfaces.console.options import as_json, provenance, provenance_of, read_text
+from tallybook.projections.surfaces.console.output import answer, format_count, say
 from tallybook.projections.surfaces.writing import redact as redaction
 from tallybook.projections.surfaces.writing.redact import NOTHING, Target
 
@@ -51,7 +51,7 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     The proof of the ledger stays intact. ID is an event's id or number, as `log` shows them: its whole text is erased
     wherever it occurs.
     """
-    target = Target(event, given_text(options["text"]))
+    target = Target(event, None if options["text"] is None else read_text(options["text"]))
     if (target.event is None) is (target.text is None):
         raise BadInputError("redact", "takes either the ID of an event or --text", f"give one of them; {NOTHING}")
     if options["dry_run"]:
@@ -71,16 +71,12 @@ def _confirm(found: RedactionResult, *, as_json: bool) -> None:
         BadInputError: There is no terminal to ask on.
         NotConfirmedError: The answer is no.
     """
-    number = f"{len(found.events):,} {'event' if len(found.events) == 1 else 'events'}"
+    number = format_count(len(found.events), "event")
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         what = f"is in {number}, and what is redacted cannot be restored"
         raise BadInputError("--text", what, "list them with --dry-run, then give --yes")
-    from tallybook.projections.surfaces.console.terminal import harmless
-
-    for record in found.events:
-        say(f"event {record.seq}: {harmless(summary(record.event))}")
-    for line in _lines(attrs.evolve(found, events=()), "would be redacted"):
-        say(line)
+    say(*(f"event {record.seq}: {summary(record.event)}" for record in found.events))
+    say(*_lines(attrs.evolve(found, events=()), "would be redacted"))
     if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
         raise NotConfirmedError
 
@@ -103,8 +99,7 @@ def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
             }
         )
     else:
-        for line in _lines(done, result):
-            say(line)
+        say(*_lines(done, result))
     return EXIT_NOT_WRITTEN if erased.stands else 0
 
 

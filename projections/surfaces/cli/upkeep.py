@@ -12,9 +12,8 @@ import click
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.options import as_json, at_when
-from tallybook.projections.surfaces.console.output import answer, note, read_input, say
-from tallybook.projections.surfaces.console.progress import METER
+from tallybook.projections.surfaces.console.options import as_json, at_when, read_input
+from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -88,8 +87,7 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
         _check(project, as_json=as_json)
         return
     then = _unverified(project, when) if unverified else None if when is None else commands.at(project, when)
-    for line in () if then is None else then.notes:
-        note(line)
+    note(*(() if then is None else then.notes))
     if output == "-" or (then is not None and output is None):
         sys.stdout.buffer.write(commands.replay_bytes(project, then))
     elif output is not None:
@@ -135,8 +133,7 @@ def _rebuild(project: Project, *, as_json: bool) -> None:
         _print_result(project, "written", as_json=as_json)
     else:
         _print_result(project, "not begun", ": the ledger has no event of a playbook", as_json=as_json)
-    for line in notes:
-        note(line)
+    note(*notes)
 
 
 def _print_result(project: Project, result: str, why: str = "", *, as_json: bool) -> None:
@@ -160,7 +157,7 @@ def import_(project: Project, /, *, file: str, as_json: bool) -> None:
     if as_json:
         answer({"imported": done.imported, "skipped": done.skipped, "problems": list(done.problems)})
         return
-    entries = f"{done.imported} {'entry' if done.imported == 1 else 'entries'} imported from {source}"
+    entries = f"{format_count(done.imported, 'entry', 'entries')} imported from {source}"
     again = "; this file was imported before" if done.repeated else ""
     say(entries + (f", {done.skipped} skipped" if done.skipped else "") + again)
     if done.problems:

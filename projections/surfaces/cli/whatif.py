@@ -18,8 +18,8 @@ from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import notices
-from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
-from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.options import as_json, at_when
+from tallybook.projections.surfaces.console.output import answer, format_count, note, say
 from tallybook.projections.surfaces.history import moments, reading
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def told_json(state: Alternative, supposed: Supposed) -> dict[str, Any]:
 
 def lines(told: Mapping[str, Any]) -> Iterator[str]:
     """Yield the answer for people, a line each; texts are cut."""
-    left = ", ".join(f"{what} ({count} event{'' if count == 1 else 's'})" for what, count in told["without"].items())
+    left = ", ".join(f"{what} ({format_count(count, 'event')})" for what, count in told["without"].items())
     yield f"by the policy {told['policy']}: {told['rule']}" + (f"; without {left}" if left else "")
     for row in told["back"]:
         was = "was never there" if row["status"] == "unknown" else f"is {row['status']}"
@@ -153,7 +153,7 @@ def lines(told: Mapping[str, Any]) -> Iterator[str]:
     if not differ:
         yield f"nothing would be otherwise at event {told['at']}"
         return
-    entries = "1 entry" if differ == 1 else f"{differ} entries"
+    entries = format_count(differ, "entry", "entries")
     yield f"{entries} would be otherwise at event {told['at']}; {told['other']} would stand instead of {told['real']}"
 
 
@@ -182,7 +182,7 @@ def what_if(project: Project, /, **options: Any) -> None:
     """
     policy = policy_of(options["policy"], options["floor"], options["margin"])
     supposed = Supposed(policy, options["half_life"], options["without"])
-    moment = find_moment(project, options["when"])
+    moment = notices.find_moment(project, options["when"])
     state = look(project, supposed, moment)
     notices.note_pending(project, moment, state.real)
     if options["output"] == "-":
@@ -196,7 +196,4 @@ def what_if(project: Project, /, **options: Any) -> None:
         answer(told)
         return
     notices.note_moment(moment, state)
-    from tallybook.projections.surfaces.console import terminal
-
-    for line in lines(told):
-        say(terminal.harmless(" ".join(line.split())))
+    say(*(" ".join(line.split()) for line in lines(told)))

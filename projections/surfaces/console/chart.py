@@ -11,7 +11,8 @@ import attrs
 from rich.text import Text
 
 from tallybook.projections.surfaces.console.entry_story import BESIDE, COUNTS, leaves
-from tallybook.projections.surfaces.console.terminal import is_utf, moment, say
+from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.console.terminal import is_utf, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -71,7 +72,7 @@ def chart(console: Console, told: Mapping[str, Any]) -> None:
     """
     rows = [row for row in told["trail"] if row["kind"] not in BESIDE]
     if not rows:
-        say(console, "There is nothing to draw: nothing ever counted for this entry.")
+        print_text(console, "There is nothing to draw: nothing ever counted for this entry.")
         return
     most = max(1, *(row[which] for row in rows for which in COUNTS))
     label = len(str(most))
@@ -82,13 +83,13 @@ def chart(console: Console, told: Mapping[str, Any]) -> None:
     console.print()
     for line in _drawn(columns, unit, label, utf=is_utf(console)):
         console.print(line, no_wrap=True, overflow="crop")
-    ends = [moment(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])]
-    say(console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1)))
+    ends = [format_time(row["at"])[:_MINUTE_CHARS] if timed else f"event {row['seq']}" for row in (rows[0], rows[-1])]
+    print_text(console, " " * (label + 2) + ends[0] + ends[1].rjust(max(width - len(ends[0]), len(ends[1]) + 1)))
     marks = {column.mark for column in columns} & {"x", "o"}
     legend = [text for mark, text in (("x", "x left"), ("o", "o back")) if mark in marks]
-    say(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
+    print_text(console, ", ".join(["helpful up, harmful down", *legend]), style="dim")
     if timed:
-        say(console, f"times {moment(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
+        print_text(console, f"times {format_time(rows[-1]['at'])[_MINUTE_CHARS:].strip()}", style="dim")
 
 
 def _steps(rows: Sequence[Mapping[str, Any]], told: Mapping[str, Any]) -> tuple[list[_Step], bool]:

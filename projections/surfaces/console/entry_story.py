@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any, Final
 from rich import box
 from rich.table import Table
 
-from tallybook.projections.surfaces.console.terminal import NARROW, indented, log_rows, moment, plural, say, shown
+from tallybook.projections.surfaces.console.output import format_count, format_time
+from tallybook.projections.surfaces.console.terminal import (
+    NARROW,
+    log_rows,
+    make_text,
+    print_indented,
+    print_line,
+    print_text,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -70,24 +78,24 @@ def story(console: Console, told: Told, extras: Told | None = None, *, trail: bo
     """
     extras = extras or {}
     status = "undone" if told["status"] == "unknown" and extras.get("vanished_by") else told["status"]
-    heading = shown(console, told["name"], "bold")
+    heading = make_text(console, told["name"], "bold")
     heading.append(f"  {status}", "green" if status == "kept" else "red")
     console.print(heading)
     if told["text"] is not None:
-        indented(console, shown(console, told["text"]))
+        print_indented(console, make_text(console, told["text"]))
         console.print()
     for sentence in _sentences(told, extras, then=then):
-        say(console, sentence)
+        print_text(console, sentence)
     _quoted(console, extras.get("deciding", ()))
     _kin(console, extras.get("lineage", ()))
     if trail:
         _trail(console, told)
 
 
-def matches(console: Console, found: Sequence[Told]) -> None:
+def print_matches(console: Console, matches: Sequence[Told]) -> None:
     """Print entries to choose from, each ``{name, status, text}``, a line each that is never cut."""
-    for one in found:
-        console.print(shown(console, f"{one['name']}  {one['status']}  {one['text']}"), soft_wrap=True)
+    for one in matches:
+        print_line(console, f"{one['name']}  {one['status']}  {one['text']}")
 
 
 def _sentences(told: Told, extras: Told, *, then: bool) -> Iterator[str]:
@@ -140,14 +148,16 @@ def _notes(notes: Sequence[Told]) -> Iterator[str]:
         yield f"  {said} ({note['by']['rater']}, event {note['seq']})"
     if len(notes) > NOTES:
         earlier = len(notes) - NOTES
-        yield f"  {earlier} earlier note{plural(earlier)} not shown; --json has them all."
+        yield f"  {format_count(earlier, 'earlier note')} not shown; --json has them all."
 
 
 def _used(extras: Told) -> Iterator[str]:
     """Say how often sessions were told of it and agents cited it."""
     uses = ((what, extras.get(key)) for what, key in (("told to sessions", "told"), ("cited", "cited")))
     said = [
-        f"{what} {_times(use['count'])}, last {moment(use['last']['at'])}" for what, use in uses if use and use["count"]
+        f"{what} {_times(use['count'])}, last {format_time(use['last']['at'])}"
+        for what, use in uses
+        if use and use["count"]
     ]
     if said:
         line = "; ".join(said)
@@ -211,11 +221,11 @@ def _idle(told: Told) -> Iterator[str]:
     idle = [row for row in told["ignored"] if row["reason"] not in sent_on]
     late = [row for row in idle if end is not None and row["seq"] > end]
     if late:
-        yield f"{len(late)} event{plural(len(late))} came after that and changed nothing."
+        yield f"{format_count(len(late), 'event')} came after that and changed nothing."
     reasons = Counter(row["reason"] for row in idle if row not in late)
     if reasons:
         reason = ", ".join(f"{reason} ({count})" for reason, count in reasons.items())
-        yield f"{reasons.total()} event{plural(reasons.total())} about it changed nothing: {reason}."
+        yield f"{format_count(reasons.total(), 'event')} about it changed nothing: {reason}."
 
 
 def _quoted(console: Console, deciding: Sequence[Told]) -> None:
@@ -226,7 +236,7 @@ def _quoted(console: Console, deciding: Sequence[Told]) -> None:
     console.print()
     log_rows(console, deciding[:1])
     if left := len(deciding) - 1 - len(rest):
-        say(console, f"   ...  {left} more that decided; --json has them all", style="dim")
+        print_text(console, f"   ...  {left} more that decided; --json has them all", style="dim")
     log_rows(console, rest)
 
 
@@ -235,12 +245,12 @@ def _kin(console: Console, lineage: Sequence[Told]) -> None:
     if not lineage:
         return
     console.print()
-    say(console, f"The same guidance under {'another name' if len(lineage) == 1 else 'other names'}:")
+    print_text(console, f"The same guidance under {'another name' if len(lineage) == 1 else 'other names'}:")
     for one in lineage[:KIN]:
         how = f"{one['relation']} {'' if one['relation'] in {'went into', 'took in'} else 'as '}{one['of']}"
-        indented(console, shown(console, f"{one['name']}  {one['status']}, {how}: {one['text']}"))
+        print_indented(console, make_text(console, f"{one['name']}  {one['status']}, {how}: {one['text']}"))
     if len(lineage) > KIN:
-        say(console, f"  and {len(lineage) - KIN} more; --json has them all.", style="dim")
+        print_text(console, f"  and {len(lineage) - KIN} more; --json has them all.", style="dim")
 
 
 def _trail(console: Console, told: Told) -> None:
@@ -251,12 +261,14 @@ def _trail(console: Console, told: Told) -> None:
         console.print()
     if len(rows) > len(last):
         earlier = len(rows) - len(last)
-        say(console, f"{earlier} earlier event{plural(earlier)} not shown; --json has them all.", style="dim")
+        print_text(console, f"{format_count(earlier, 'earlier event')} not shown; --json has them all.", style="dim")
     if last and console.width >= NARROW:
         console.print(_trail_table(console, last, told))
         return
     for row in last:
-        say(console, f"{row['seq']}  {moment(row['at'])}  {_step(row, told)}, {row['by']['rater']}{_sofar(row)}")
+        print_text(
+            console, f"{row['seq']}  {format_time(row['at'])}  {_step(row, told)}, {row['by']['rater']}{_sofar(row)}"
+        )
 
 
 def _trail_table(console: Console, rows: Sequence[Told], told: Told) -> Table:
@@ -269,8 +281,8 @@ def _trail_table(console: Console, rows: Sequence[Told], told: Told) -> Table:
     table.add_column("-", justify="right", no_wrap=True)
     for row in rows:
         counts = (row.get(which, "") for which in COUNTS)
-        cells = (row["seq"], moment(row["at"]), _step(row, told), row["by"]["rater"], *counts)
-        table.add_row(*(shown(console, cell) for cell in cells), style="dim" if "reason" in row else "")
+        cells = (row["seq"], format_time(row["at"]), _step(row, told), row["by"]["rater"], *counts)
+        table.add_row(*(make_text(console, cell) for cell in cells), style="dim" if "reason" in row else "")
     return table
 
 
@@ -289,7 +301,7 @@ def _when(row: Told) -> str:
     by = row["by"]
     who = by["rater"] + (f" in session {by['session']}" if by.get("session") else "")
     place = f" ({by['place']})" if by.get("place") else ""
-    return f"{moment(row['at'])} by {who}{place}, event {row['seq']}"
+    return f"{format_time(row['at'])} by {who}{place}, event {row['seq']}"
 
 
 def _did(row: Told, told: Told) -> str:

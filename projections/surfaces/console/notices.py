@@ -1,4 +1,4 @@
-"""Notes on standard error about an answer: its moment, and changes that the ledger does not have yet."""
+"""The moment of an answer: found from an option, and noted on standard error with changes that are not recorded yet."""
 
 from __future__ import annotations
 
@@ -11,18 +11,46 @@ from tallybook.projections.surfaces.history import moments, playbook_file
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from tallybook.projections.fold import State
     from tallybook.projections.playbook.view import Playbook
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
-MAX_NAMES: Final = 5
-"""Entries that a note names at most."""
+_MAX_NAMES: Final = 5
+_MANUAL_EDITS: Final = (PointAdded, PointSeeded, PointEdited, PointRemoved)
+_NEXT_WRITE: Final = "the next command that writes records it"
 
-MANUAL_EDITS: Final = (PointAdded, PointSeeded, PointEdited, PointRemoved)
-NEXT_WRITE: Final = "the next command that writes records it"
+
+def find_moment(project: Project, when: str | None) -> Moment | None:
+    """Return the moment that ``--at`` names, None without one; print which moment it is and notes about it."""
+    if when is None:
+        return None
+    moment = moments.find(project, when)
+    # A plain event number needs no explanation.
+    if when != str(moment.seq):
+        place = f"event {moment.seq}" if moment.seq else "the beginning, before any event"
+        note(f"{when} is {place}{f', {moment.named}' if moment.named else ''}")
+    note(*moment.notes)
+    return moment
+
+
+def find_seq(project: Project, when: str | None, option: str) -> int | None:
+    """Return the event number of the moment that an option names, None without one; print notes about it.
+
+    Raises:
+        BadInputError: It names no moment of the project's own ledger.
+    """
+    if when is None:
+        return None
+    moment = moments.find_here(project, when, option)
+    note(*moment.notes)
+    return moment.seq
+
+
+def note_moment(moment: Moment | None, state: State) -> None:
+    """Print which moment an answer shows if the user named an event inside a batch."""
+    if moment is not None and state.seq < moment.seq:
+        note(f"as of {moments.as_of(moment, state)}")
 
 
 def note_pending(project: Project, moment: Moment | None, book: Playbook, name: str | None = None) -> None:
@@ -34,39 +62,15 @@ def note_pending(project: Project, moment: Moment | None, book: Playbook, name: 
         book: The playbook at that moment.
         name: The entry that the answer is about, None for all of them.
     """
-    for line in commands.spool_notes(project):
-        note(line)
-    if moment is None and (line := manual_edits(project, book, name)):
-        note(line)
-
-
-def note_moment(moment: Moment | None, state: State) -> None:
-    """Print which moment an answer shows if the user named an event inside a batch."""
-    if moment is not None and state.seq < moment.seq:
-        note(f"as of {moments.as_of(moment, state)}")
-
-
-def manual_edits(project: Project, book: Playbook, name: str | None = None) -> str:
-    """Describe the manual edits of ``playbook.json`` that no command has recorded yet; empty for none.
-
-    Args:
-        project: The project of the file.
-        book: The playbook at the end of the ledger.
-        name: The entry that the answer is about, None for all of them.
-    """
-    found = playbook_file.examine(project, book, open_log(project).read).events
-    events = {event.name: event for event in found if isinstance(event, MANUAL_EDITS)}
-    if name is None:
-        return f"playbook.json has manual edits of {_list(events)}; {NEXT_WRITE}" if events else ""
-    if name not in events:
-        return ""
-    if isinstance(events[name], PointRemoved):
-        return f"a manual edit removed it from playbook.json; {NEXT_WRITE}"
-    return f"a manual edit {'changed' if name in book.points else 'added'} it in playbook.json; {NEXT_WRITE}"
-
-
-def _list(given: Iterable[str]) -> str:
-    """Return names as a list, the first of them where there are many."""
-    names = list(given)
-    first = ", ".join(names[:MAX_NAMES])
-    return f"{first} and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else first
+    note(*commands.spool_notes(project))
+    if moment is not None:
+        return
+    edits = playbook_file.examine(project, book, open_log(project).read).events
+    names = [event.name for event in edits if isinstance(event, _MANUAL_EDITS)]
+    if name is None and names:
+        rest = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        note(f"playbook.json has manual edits of {', '.join(names[:_MAX_NAMES])}{rest}; {_NEXT_WRITE}")
+    elif name in names:
+        removed = any(isinstance(event, PointRemoved) and event.name == name for event in edits)
+        what = "removed it from" if removed else f"{'changed' if name in book.points else 'added'} it in"
+        note(f"a manual edit {what} playbook.json; {_NEXT_WRITE}")

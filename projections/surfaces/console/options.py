@@ -1,70 +1,98 @@
-"""Options that several verbs share."""
+"""What several verbs take: options, files, and texts from standard input."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from pathlib import Path
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from tallybook.projections.surfaces.console import output
+from tallybook.ledger.encoding import strict_json
+from tallybook.ledger.errors import BadInputError
+from tallybook.ledger.storage.disk import reason
+from tallybook.projections.surfaces.console.output import note
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.projections.surfaces.history.moments import Moment
-    from tallybook.projections.surfaces.workspace.project import Project
+    from collections.abc import Callable, Mapping
 
     Command = Callable[..., Any]
 
+as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+at_when: Final = click.option(
+    "--at", "when", metavar="WHEN", help="Answer as of an event, date, age (2d), session or commit."
+)
+with_key: Final = click.option("--key", help="Record once, however often this key is sent.")
+with_reason: Final = click.option("--reason", default="", help="State why; stored in the ledger.")
 
-def as_json(command: Command) -> Command:
-    """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")(command)
-
-
-def with_reason(command: Command) -> Command:
-    """Add ``--reason``."""
-    return click.option("--reason", default="", help="State why; stored in the ledger.")(command)
-
-
-def at_when(command: Command) -> Command:
-    """Add ``--at``."""
-    text = "Answer as of an event, date, age (2d), session or commit."
-    return click.option("--at", "when", metavar="WHEN", help=text)(command)
-
-
-def find_moment(project: Project, when: str | None) -> Moment | None:
-    """Return the moment that ``--at`` names, None without one; print which moment it is and notes about it."""
-    if when is None:
-        return None
-    from tallybook.projections.surfaces.history import moments
-
-    moment = moments.find(project, when)
-    place = f"event {moment.seq}" if moment.seq else "the beginning, before any event"
-    # A plain event number needs no explanation.
-    if when != str(moment.seq):
-        output.note(f"{when} is {place}{f', {moment.named}' if moment.named else ''}")
-    for line in moment.notes:
-        output.note(line)
-    return moment
-
-
-def delivery(rater: str) -> Callable[[Command], Command]:
-    """Add the options for provenance and for the idempotency key."""
-
-    def add(command: Command) -> Command:
-        return provenance(rater)(click.option("--key", help=output.KEY_OPTION)(command))
-
-    return add
+PROVENANCE_OPTIONS: Final = {
+    "rater": "Record this rater: human, agent, reflector, …",
+    "session": "Record the session it comes from.",
+    "agent": "Record the agent.",
+    "model": "Record the model that rated.",
+}
+MAX_PROVENANCE_CHARS: Final = 200
 
 
 def provenance(rater: str) -> Callable[[Command], Command]:
-    """Add the options for provenance: who rates, from which session, with which agent and model."""
+    """Return a decorator that adds the options for provenance.
+
+    Args:
+        rater: The rater where the option is not given.
+    """
 
     def add(command: Command) -> Command:
-        for field, text in reversed(output.PROVENANCE_OPTIONS.items()):
+        for field, text in reversed(PROVENANCE_OPTIONS.items()):
             default = rater if field == "rater" else None
             command = click.option(f"--{field}", help=text, default=default, show_default=True)(command)
         return command
 
     return add
+
+
+def provenance_of(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the provenance that the options of PROVENANCE_OPTIONS give.
+
+    Raises:
+        BadInputError: A value is empty, too long or not printable.
+    """
+    by = {field: options[field] for field in PROVENANCE_OPTIONS if options.get(field) is not None}
+    for field, value in by.items():
+        if not value.strip() or len(value) > MAX_PROVENANCE_CHARS or not value.isprintable():
+            fault = f"needs 1 to {MAX_PROVENANCE_CHARS} printable characters"
+            raise BadInputError(f"--{field}", fault, strict_json.HINT)
+    return by
+
+
+def announce_input(what: str) -> None:
+    """Print what a command reads from a terminal, and how to end the input."""
+    if sys.stdin.isatty():
+        key = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
+        note(f"type or paste {what}, then press {key}")
+
+
+def read_input(file: str, what: str = "the text") -> tuple[bytes, str]:
+    """Return the bytes of a file, or of standard input for ``-``, and the name of the source for messages.
+
+    Args:
+        file: The file.
+        what: What the command expects, for a person at a terminal.
+    """
+    if file == "-":
+        announce_input(what)
+        return sys.stdin.buffer.read(strict_json.MAX_PAYLOAD_BYTES + 1), "standard input"
+    try:
+        return Path(file).read_bytes(), file
+    except OSError as error:
+        raise BadInputError(file, f"cannot be read: {reason(error)}", strict_json.HINT) from error
+
+
+def read_text(argument: str, what: str = "the text") -> str:
+    """Return an argument, or standard input for ``-``: that leaves no trace in a shell's history."""
+    if argument != "-":
+        return argument
+    try:
+        return read_input("-", what)[0].decode().removesuffix("\n")
+    except UnicodeDecodeError as error:
+        raise BadInputError("standard input", "is not UTF-8 text", strict_json.HINT) from error

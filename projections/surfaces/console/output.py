@@ -1,6 +1,6 @@
-"""Standard input, output and error of every verb: read a text, print an answer, a note or an error.
+"""What every verb prints, without Rich: answers, notes, errors, and the progress of a long read.
 
-Rich is not imported here: an answer in JSON does not need it.
+Rich is loaded late, by ``terminal``: an answer in JSON does not need it.
 """
 
 from __future__ import annotations
@@ -10,168 +10,169 @@ import json
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING, Any
+import time
+from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
-from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, BadInputError, TallybookError
+from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, TallybookError
 from tallybook.ledger.storage import receipts
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.surfaces.console.progress import METER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
-    from tallybook.projections.surfaces.writing.record import Outcome
+    from rich.progress import Progress
 
-MAX_PROVENANCE_CHARS = 200
 RECORDED = "the events are recorded, so do not send them again"
-_TEXT_CHARS = 100
 
-PROVENANCE_OPTIONS = {
-    "rater": "Record this rater: human, agent, reflector, …",
-    "session": "Record the session it comes from.",
-    "agent": "Record the agent.",
-    "model": "Record the model that rated.",
-}
-KEY_OPTION = "Record once, however often this key is sent."
+# Unicode categories that steer a terminal or the direction of writing, or break the line.
+_CONTROLS: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+# Joiners shape letters of several scripts and emoji, and move nothing.
+_JOINERS: Final = "\u200c\u200d"
+
+DELAY_S: Final = 1.0
+"""Seconds before a command shows progress."""
+
+_REFRESH_S: Final = 0.1
 
 
-def say(text: str) -> None:
-    """Print a line."""
+class Meter:
+    """The progress of one command.
+
+    Attributes:
+        enabled: Whether a person sees it.
+    """
+
+    enabled = False
+    _progress: Progress | None = None
+    _next_s = 0.0
+
+    def enable(self) -> None:
+        """Show progress from now on, if the error output is a terminal."""
+        self.enabled = sys.stderr.isatty()
+        self._next_s = time.monotonic() + DELAY_S
+
+    def disable(self) -> None:
+        """Show no more progress."""
+        self.clear()
+        self.enabled = False
+
+    @property
+    def watcher(self) -> Callable[[int, int], None] | None:
+        """Return the function that a long read calls with its progress, None where no person sees it."""
+        return self.update if self.enabled else None
+
+    def update(self, done: int, size: int) -> None:
+        """Show how much of a read is done; ``done`` equal to ``size`` ends it.
+
+        Args:
+            done: How much is done.
+            size: How much there is in all; 0 where that is unknown.
+        """
+        if done == size:
+            self.clear()
+        elif self.enabled and time.monotonic() >= self._next_s:
+            self._next_s = time.monotonic() + _REFRESH_S
+            if self._progress is None:
+                self._progress = _start_progress()
+            self._progress.update(self._progress.task_ids[0], completed=done, total=size or None, refresh=True)
+
+    def clear(self) -> None:
+        """Leave the terminal as it was."""
+        if self._progress is not None:
+            self._progress.stop()
+            self._progress = None
+
+
+def _start_progress() -> Progress:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TaskProgressColumn, TimeRemainingColumn
+
+    progress = Progress(
+        *(BarColumn(), TaskProgressColumn(show_speed=True), TimeRemainingColumn()),
+        console=Console(file=sys.stderr),
+        auto_refresh=False,
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+    )
+    progress.start()
+    progress.add_task("", total=None)
+    return progress
+
+
+METER: Final = Meter()
+
+
+def escape(text: object) -> str:
+    r"""Return a text on one line, with every character that steers a terminal shown as an escape such as ``\x1b``."""
+    text = str(text)
+    if text.isprintable():
+        return text
+    import unicodedata
+
+    return "".join(
+        char.encode("unicode_escape").decode()
+        if unicodedata.category(char) in _CONTROLS and char not in _JOINERS
+        else char
+        for char in text
+    )
+
+
+def say(*lines: object) -> None:
+    """Print lines to standard output; texts in them are other people's, so they are escaped."""
+    write("".join(f"{escape(line)}\n" for line in lines))
+
+
+def write(text: str) -> None:
+    """Print a text as it is."""
     METER.clear()
-    sys.stdout.write(f"{text}\n")
+    sys.stdout.write(text)
 
 
 def answer(value: Any) -> None:
     """Print one JSON answer on one line, in what the stream can carry."""
     utf = (sys.stdout.encoding or "").lower().replace("-", "").startswith("utf")
-    say(json.dumps(value, ensure_ascii=not utf))
+    write(f"{json.dumps(value, ensure_ascii=not utf)}\n")
 
 
-def note(text: str) -> None:
-    """Print a note for people on standard error."""
+def note(*lines: str) -> None:
+    """Print notes for people on standard error, a line each."""
     METER.clear()
-    sys.stderr.write(f"note: {_harmless(text)}\n")
+    sys.stderr.writelines(f"note: {escape(line)}\n" for line in lines)
 
 
 def complain(message: str, code: int) -> int:
-    """Print one line on standard error and return the code."""
+    """Print an error on one line of standard error and return the exit code."""
     METER.clear()
-    sys.stderr.write(f"tallybook: {_harmless(' '.join(message.split()))}\n")
+    sys.stderr.write(f"tallybook: {escape(' '.join(message.split()))}\n")
     return code
 
 
-def _harmless(text: str) -> str:
-    """Return a text with control characters escaped: ids and names in it come from other people."""
-    if text.isprintable():
-        return text
-    from tallybook.projections.surfaces.console.terminal import harmless
-
-    return harmless(text)
-
-
-def local_minute(at: str) -> str:
+def format_time(at: object) -> str:
     """Return an ISO time to the minute, in the local zone with its offset, or without one where the time has no zone.
 
     Args:
-        at: Such as ``2026-11-21T20:17:03.123456Z``.
+        at: Such as ``2026-11-21T20:17:03.123456Z``; a legacy playbook may have any text or None in its place.
 
     Returns:
         ``2026-11-21 21:17+01:00``, or ``2026-11-21 20:17 UTC`` where the offset is zero: ``--at`` takes both.
-
-    Raises:
-        ValueError: It is not a time.
-        OverflowError: No calendar has it in the local zone.
+        ``never`` for None, and anything that is not a time unchanged.
     """
     from datetime import datetime
 
-    time = datetime.fromisoformat(at)
-    time = time if time.tzinfo is None else time.astimezone()
+    try:
+        time = datetime.fromisoformat(at) if isinstance(at, str) else None
+        time = time if time is None or time.tzinfo is None else time.astimezone()
+    except (ValueError, OverflowError):  # The calendar has no such time, in this zone at least.
+        time = None
+    if time is None:
+        return escape("never" if at is None else at)
     return time.isoformat(" ", "minutes").replace("+00:00", " UTC")
 
 
-def announce_input(what: str) -> None:
-    """Print what a command reads from a terminal, and how to end the input."""
-    if sys.stdin.isatty():
-        key = "Ctrl-Z and Enter" if os.name == "nt" else "Ctrl-D"
-        note(f"type or paste {what}, then press {key}")
-
-
-def read_input(file: str, what: str = "the text") -> tuple[bytes, str]:
-    """Return the bytes of a file, or of standard input for ``-``, and the name of the source for messages.
-
-    Args:
-        file: The file.
-        what: What the command expects, for a person at a terminal.
-    """
-    if file == "-":
-        announce_input(what)
-        return sys.stdin.buffer.read(strict_json.MAX_PAYLOAD_BYTES + 1), "standard input"
-    try:
-        return Path(file).read_bytes(), file
-    except OSError as error:
-        raise BadInputError(file, f"cannot be read: {reason(error)}", strict_json.HINT) from error
-
-
-def given_text(given: str | None, what: str = "the text") -> str | None:
-    """Return a text from the command line, or from standard input for ``-``: that leaves no trace in shell history."""
-    if given != "-":
-        return given
-    try:
-        return read_input("-", what)[0].decode().removesuffix("\n")
-    except UnicodeDecodeError as error:
-        raise BadInputError("standard input", "is not UTF-8 text", strict_json.HINT) from error
-
-
-def provenance_of(options: Mapping[str, Any]) -> dict[str, str]:
-    """Return the provenance that the options of PROVENANCE_OPTIONS give.
-
-    Raises:
-        BadInputError: A value is empty, too long or not printable.
-    """
-    by = {field: options[field] for field in PROVENANCE_OPTIONS if options.get(field) is not None}
-    for field, value in by.items():
-        if not value.strip() or len(value) > MAX_PROVENANCE_CHARS or not value.isprintable():
-            raise BadInputError(
-                f"--{field}", f"needs 1 to {MAX_PROVENANCE_CHARS} printable characters", strict_json.HINT
-            )
-    return by
-
-
-def print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False) -> None:
-    """Print the outcome of a request, and its notes on standard error.
-
-    Args:
-        outcome: The outcome.
-        as_json: Whether to print JSON.
-        with_counts: Whether to print each rated entry with its new counts; JSON always has them.
-    """
-    for line in outcome.notes:
-        note(line)
-    if as_json:
-        fields = ("seq_from", "seq_to", "added", "pruned")
-        ignored = [attrs.asdict(one) for one in outcome.ignored]
-        rated = [attrs.asdict(point) for point in outcome.rated]
-        beside = {"ignored": ignored, "spooled": outcome.spooled, "rated": rated}
-        answer({field: getattr(outcome, field) for field in fields} | beside)
-        return
-    for one in outcome.ignored:
-        say(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}")
-    if outcome.spooled:
-        say("another process holds the ledger; spooled, the next command that writes records it")
-    elif outcome.repeated:
-        say("already recorded under this key; nothing was added")
-    else:
-        first, last = outcome.seq_from, outcome.seq_to
-        parts = [f"recorded as event {first}" if first == last else f"recorded as events {first} to {last}"]
-        parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
-        parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
-        say("; ".join(parts))
-    for point in outcome.rated if with_counts else ():
-        text = point.text if len(point.text) <= _TEXT_CHARS else f"{point.text[: _TEXT_CHARS - 1]}…"
-        say(_harmless(f"{point.name}  +{point.helpful} -{point.harmful}  {text}"))
+def format_count(number: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: ``1 byte``, ``2 bytes``, ``2 entries``."""
+    return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
 def _replace_closed_streams() -> None:

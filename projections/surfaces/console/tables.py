@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from rich import box
 from rich.table import Table
 
-from tallybook.projections.surfaces.console.terminal import indented, line, moment, say, shown
+from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.console.terminal import make_text, print_indented, print_line, print_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,13 +37,13 @@ def blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = 
         at: The moment they are of, None where that need not be said.
     """
     if not rows:
-        say(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
+        print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
         return
     width = max(len(row["name"]) for row in rows)
     for row in rows:
         event, counts = row["event"], _counts(row)
-        when = f"{_number(event):>6}  {moment(event['at'])}  {event['by']['rater']}"
-        line(console, f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}")
+        when = f"{_number(event):>6}  {format_time(event['at'])}  {event['by']['rater']}"
+        print_line(console, f"{row['name']:<{width}}  {counts:<8}  {when}  {event['summary']}")
     _as_of(console, at)
 
 
@@ -52,7 +53,7 @@ def _number(event: Mapping[str, Any]) -> str:
 
 def _as_of(console: Console, at: str | None) -> None:
     if at is not None:
-        say(console, f"as of {at}", style="dim")
+        print_text(console, f"as of {at}", style="dim")
 
 
 def graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = None) -> None:
@@ -66,18 +67,18 @@ def graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str | Non
     if not rows:
         gone = "was pruned, retired, removed, merged or undone"
         begins = "is empty: nothing ever" if at is None else f"was empty at {at}: by then nothing"
-        say(console, f"The graveyard {begins} {gone}.")
+        print_text(console, f"The graveyard {begins} {gone}.")
         return
     for row in rows:
         event = row["event"]
-        heading = shown(console, row["name"], "bold")
-        heading.append_text(shown(console, f"  {row['status']}", "red"))
+        heading = make_text(console, row["name"], "bold")
+        heading.append_text(make_text(console, f"  {row['status']}", "red"))
         why = f", {_cause(row)}" if _cause(row) else ""
-        by = f"{moment(event['at'])} by {event['by']['rater']}{why}"
+        by = f"{format_time(event['at'])} by {event['by']['rater']}{why}"
         where = "in playbook.json" if event["seq"] is None else f"event {event['seq']}"
-        heading.append_text(shown(console, f"  {_counts(row)}  {where}, {by}"))
+        heading.append_text(make_text(console, f"  {_counts(row)}  {where}, {by}"))
         console.print(heading)
-        indented(console, shown(console, row["text"]))
+        print_indented(console, make_text(console, row["text"]))
     _as_of(console, at)
 
 
@@ -95,11 +96,11 @@ def needs_ratings(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
         rows: As ``tallybook.projections.playbook.render.needs_ratings`` has them.
     """
     if not rows:
-        say(console, "The playbook is empty.")
+        print_text(console, "The playbook is empty.")
     width = max((len(row["name"]) for row in rows), default=0)
     for row in rows:
         share = f"{row['low'] * 100:>3.0f} to {row['high'] * 100:>3.0f} %"
-        line(console, f"{row['name']:<{width}}  {_counts(row):<8}  {share}  {row['text']}")
+        print_line(console, f"{row['name']:<{width}}  {_counts(row):<8}  {share}  {row['text']}")
 
 
 def _counts(row: Mapping[str, Any]) -> str:
@@ -114,7 +115,7 @@ def table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[Any]
     left = iter(rows)
     chosen = [[_cell(console, value) for value in row] for row in islice(left, MAX_ROWS)]
     if not chosen:
-        say(console, f"no rows of {', '.join(columns)}")
+        print_text(console, f"no rows of {', '.join(columns)}")
         return False
     widths = [max(len(column), *(row[index].cell_len for row in chosen)) for index, column in enumerate(columns)]
     if sum(min(width, WIDE) + GAP for width in widths) - GAP <= console.width:
@@ -128,7 +129,7 @@ def _side_by_side(console: Console, columns: Sequence[str], rows: Sequence[Seque
     printed = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, column in enumerate(columns):
         numbers = all(row[index].style == NUMBER for row in rows)
-        printed.add_column(shown(console, column), justify="right" if numbers else "left", overflow="fold")
+        printed.add_column(make_text(console, column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
         printed.add_row(*row)
     return printed
@@ -137,14 +138,14 @@ def _side_by_side(console: Console, columns: Sequence[str], rows: Sequence[Seque
 def _blocks(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
     width = max(map(len, columns))
     for number, row in enumerate(rows, 1):
-        say(console, f"row {number}", style="dim")
+        print_text(console, f"row {number}", style="dim")
         for column, cell in zip(columns, row, strict=True):
-            console.print(shown(console, f"{column:<{width}}  ", "bold") + cell, soft_wrap=True)
+            console.print(make_text(console, f"{column:<{width}}  ", "bold") + cell, soft_wrap=True)
 
 
 def _cell(console: Console, value: Any) -> Text:
     """Return a value of an answer; what is not known is dim."""
     if value is None:
-        return shown(console, "NULL", "dim")
+        return make_text(console, "NULL", "dim")
     style = NUMBER if isinstance(value, int | float) and not isinstance(value, bool) else ""
-    return shown(console, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), style)
+    return make_text(console, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False), style)

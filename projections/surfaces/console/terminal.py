@@ -9,15 +9,13 @@ from __future__ import annotations
 from itertools import zip_longest
 from textwrap import wrap
 from typing import IO, TYPE_CHECKING, Any, Final
-import unicodedata
 
 from rich.cells import cell_len
 from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from tallybook.projections.surfaces.console.output import local_minute
-from tallybook.projections.surfaces.console.progress import METER
+from tallybook.projections.surfaces.console.output import METER, escape, format_count, format_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -29,11 +27,6 @@ MIDDLE: Final = ("helpful", "harmful", "trust")
 GAP: Final = "   "
 BAR_CELLS: Final = 5
 INDENT: Final = 2
-HIDDEN: Final = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-"""Unicode categories that steer a terminal or the direction of writing, or break the line."""
-
-# Joiners: they shape letters of several scripts and emoji, and move nothing.
-JOINERS: Final = "\u200c\u200d"
 
 
 class _Terminal(Console):
@@ -55,27 +48,6 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
     return _Terminal(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-def harmless(text: object) -> str:
-    r"""Return a text on one line, with every character that steers a terminal shown as an escape such as ``\x1b``."""
-    text = str(text)
-    if text.isprintable():
-        return text
-    return "".join(
-        char.encode("unicode_escape").decode() if unicodedata.category(char) in HIDDEN and char not in JOINERS else char
-        for char in text
-    )
-
-
-def moment(value: object) -> str:
-    """Return an ISO time as ``local_minute`` does; anything else as it is."""
-    try:
-        if isinstance(value, str):
-            return local_minute(value)
-    except (ValueError, OverflowError):
-        pass
-    return harmless("never" if value is None else value)
-
-
 def playbook_table(
     console: Console, points: Sequence[Mapping[str, Any]], last_updated: object, at: object = None
 ) -> None:
@@ -88,22 +60,24 @@ def playbook_table(
         at: The moment it is shown at, as the person named it; None for now.
     """
     if not points:
-        say(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
+        print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
         if at is None:
-            say(console, "`tallybook add TEXT` adds a key point, `tallybook import FILE` takes in an old playbook.")
+            print_text(
+                console, "`tallybook add TEXT` adds a key point, `tallybook import FILE` takes in an old playbook."
+            )
         return
     if console.width < NARROW:
         for point in points:
             _block(console, point)
     else:
         _points_table(console, points)
-    count = f"{len(points)} key point{plural(len(points))}, last updated {moment(last_updated)}"
-    say(console, count if at is None else f"{count}, as of {at}", style="dim")
+    count = f"{format_count(len(points), 'key point')}, last updated {format_time(last_updated)}"
+    print_text(console, count if at is None else f"{count}, as of {at}", style="dim")
 
 
 def _points_table(console: Console, points: Sequence[Mapping[str, Any]]) -> None:
     """Print entries in columns; Rich would measure every cell of them all, a second for two thousand."""
-    names = [shown(console, point["name"]).plain for point in points]
+    names = [make_text(console, point["name"]).plain for point in points]
     middle = [(str(point["helpful"]), str(point["harmful"]), _bar(console, point)) for point in points]
     helpful, harmful, trust = (max(map(len, column)) for column in zip(MIDDLE, *middle, strict=True))
     # A name can be any text in a hand-made file, and must not take the room of the guidance.
@@ -116,14 +90,14 @@ def _points_table(console: Console, points: Sequence[Mapping[str, Any]]) -> None
         told.append_text(bar)
         told.append(" " * (trust - len(bar)) + GAP + text)
         told.rstrip()
-        _put(console, told)
+        _print_whole(console, told)
 
     row("name", MIDDLE[:2], Text(MIDDLE[2]), "text")
-    line(console, ("─" if is_utf(console) else "-") * console.width)
+    print_line(console, ("─" if is_utf(console) else "-") * console.width)
     for point, name, (*counts, bar) in zip(points, names, middle, strict=True):
         left, right = (
             _folded(console, name, name_cells),
-            _folded(console, shown(console, point["text"]).plain, text_cells),
+            _folded(console, make_text(console, point["text"]).plain, text_cells),
         )
         row(left[0], (counts[0], counts[1]), bar, right[0])
         for beginning, end in zip_longest(left[1:], right[1:], fillvalue=""):
@@ -139,10 +113,10 @@ def _folded(console: Console, text: str, cells: int) -> list[str]:
 
 def _block(console: Console, point: Mapping[str, Any]) -> None:
     """Print one entry for a narrow terminal: its counts, and the guidance below."""
-    line = shown(console, point["name"], "bold")
+    line = make_text(console, point["name"], "bold")
     line.append(f"  +{point['helpful']} -{point['harmful']}  ")
     console.print(line + _bar(console, point))
-    console.print(Padding(shown(console, point["text"]), (0, 0, 0, 2)))
+    console.print(Padding(make_text(console, point["text"]), (0, 0, 0, 2)))
 
 
 def _bar(console: Console, point: Mapping[str, Any]) -> Text:
@@ -165,15 +139,15 @@ def log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
         briefs: Events as ``{seq, at, by, summary}``, with ``undone_by`` where one was taken back.
     """
     for brief in briefs:
-        _put(console, log_row(console, brief))
+        _print_whole(console, log_row(console, brief))
 
 
 def log_row(console: Console, brief: Mapping[str, Any]) -> Text:
     """Return an event as one line, dim where it was undone."""
-    told = f"{brief['seq']:>6}  {moment(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
+    told = f"{brief['seq']:>6}  {format_time(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
     undone = brief.get("undone_by")
     mark = "" if undone is None else f" (undone by event {undone})"
-    return shown(console, told + mark, "dim" if mark else "")
+    return make_text(console, told + mark, "dim" if mark else "")
 
 
 def changes(console: Console, before: str, after: str, lines: Sequence[tuple[str, str]], total: str) -> None:
@@ -186,11 +160,11 @@ def changes(console: Console, before: str, after: str, lines: Sequence[tuple[str
         lines: What changed, as (sign, line); without a sign a line belongs to the one above it.
         total: All of it in a line, empty where nothing changed.
     """
-    say(console, f"{before}, {after}:", style="dim")
+    print_text(console, f"{before}, {after}:", style="dim")
     for sign, line in lines:
-        text = shown(console, f"{sign} {line}" if sign else line, _SIGNS[sign])
+        text = make_text(console, f"{sign} {line}" if sign else line, _SIGNS[sign])
         console.print(text if sign else Padding(text, (0, 0, 0, 2), expand=False))
-    say(console, f"{total}." if total else "Nothing changed in the playbook.")
+    print_text(console, f"{total}." if total else "Nothing changed in the playbook.")
 
 
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow", "": ""}
@@ -206,20 +180,20 @@ def problems(console: Console, found: Iterable[Mapping[str, Any]]) -> None:
     for problem in found:
         places = [f"{place} {problem[place]}" for place in ("line", "seq") if problem.get(place) is not None]
         where = problem.get("source") or ", ".join(places)
-        line(console, f"{where}: {problem['message']}" if where else problem["message"])
+        print_line(console, f"{where}: {problem['message']}" if where else problem["message"])
 
 
-def say(console: Console, sentence: str, style: str = "") -> None:
+def print_text(console: Console, sentence: str, style: str = "") -> None:
     """Print a sentence, wrapped where it is longer than the terminal is wide."""
-    console.print(shown(console, sentence, style))
+    console.print(make_text(console, sentence, style))
 
 
-def line(console: Console, text: str, style: str = "") -> None:
+def print_line(console: Console, text: str, style: str = "") -> None:
     """Print a line as it is, however long, so that it can be searched in a pipe."""
-    _put(console, shown(console, text, style))
+    _print_whole(console, make_text(console, text, style))
 
 
-def _put(console: Console, told: Text) -> None:
+def _print_whole(console: Console, told: Text) -> None:
     if console.color_system is None:
         # Where no style can show, Rich would give the same characters for twenty times the time.
         console.file.write(f"{told.plain}\n")
@@ -227,7 +201,7 @@ def _put(console: Console, told: Text) -> None:
         console.print(told, soft_wrap=True)
 
 
-def indented(console: Console, text: Text) -> None:
+def print_indented(console: Console, text: Text) -> None:
     """Print a text wrapped and two columns in, with no blanks behind its lines."""
     for wrapped in text.wrap(console, max(console.width - INDENT, 1)):
         row = Text(" " * INDENT) + wrapped
@@ -235,9 +209,9 @@ def indented(console: Console, text: Text) -> None:
         console.print(row, soft_wrap=True)
 
 
-def shown(console: Console, value: object, style: str = "") -> Text:
+def make_text(console: Console, value: object, style: str = "") -> Text:
     """Return a value as the console can show it: no markup, no steering, nothing its encoding lacks."""
-    text = harmless(value)
+    text = escape(value)
     if not is_utf(console):
         text = _spelled(text, console.encoding)
     return Text(text, style)
@@ -252,8 +226,3 @@ def is_utf(console: Console) -> bool:
     """Say whether a console can show every character."""
     encoding: str = console.encoding
     return encoding.startswith("utf")
-
-
-def plural(count: int) -> str:
-    """Return what makes a word that of a number of things."""
-    return "" if count == 1 else "s"

@@ -14,7 +14,6 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, CannotWriteError, DamagedLedgerError, TallybookError
 from tallybook.projections.surfaces.console.output import answer, say
-from tallybook.projections.surfaces.console.terminal import harmless
 from tallybook.projections.surfaces.doctor import hooks, ledger, reflection, settings, system
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Context, Finding
 
@@ -172,7 +171,7 @@ def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
 
 def _format_line(finding: Finding) -> str:
     fix = f"; {finding.fix}" if finding.fix else ""
-    return harmless(f"{finding.level:<5} {finding.check}: {finding.message}{fix}")
+    return f"{finding.level:<5} {finding.check}: {finding.message}{fix}"
 
 
 def print_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
@@ -180,6 +179,5 @@ def print_findings(findings: Sequence[Finding], *, as_json: bool) -> int:
     if as_json:
         answer(findings_json(findings))
     else:
-        for line in format_findings(findings):
-            say(line)
+        say(*format_findings(findings))
     return exit_code(findings)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 from tallybook.ledger.clock import MICROSECONDS
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
@@ -92,11 +93,6 @@ def format_size(number: int) -> str:
         if number >= unit:
             return f"{number // unit:,} {name}"
     return format_count(number, "byte")
-
-
-def format_count(number: int, noun: str) -> str:
-    """Return a number with its noun: ``1 byte``, ``2 bytes``."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def format_names(names: Sequence[str]) -> str:

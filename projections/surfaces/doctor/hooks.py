@@ -11,8 +11,9 @@ from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.events import PlaybookInjected, PointCited, ReflectionRequested
 from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import read_verified
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor import hook_runs, hook_settings
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_age, format_count
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_age
 from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, SUCCEEDED
 from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.install import places

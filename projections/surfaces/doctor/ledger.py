@@ -19,13 +19,13 @@ from tallybook.ledger.storage.log_ends import has_position, read_at
 from tallybook.ledger.verification import read_verified, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import (
     BAD,
     NOTE,
     OK,
     Finding,
     format_age,
-    format_count,
     format_names,
     format_size,
 )

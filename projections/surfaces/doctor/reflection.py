@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 from tallybook.ledger import clock
 from tallybook.projections.reflections import GONE, INTERRUPTED, NO_RATER, last_failure
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor.finding import (
     BAD,
     NOTE,
     OK,
     Finding,
     format_age,
-    format_count,
     format_duration,
     format_names,
 )

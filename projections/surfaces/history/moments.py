@@ -21,7 +21,7 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, split_lines
 from tallybook.ledger.storage import redaction
-from tallybook.projections.surfaces.console.output import local_minute
+from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ def as_of(moment: Moment, state: State) -> str:
     if state.latest_batch is None:
         told = "the beginning, before any event"
     else:
-        told = f"event {state.seq}, {local_minute(state.latest_batch.at)}"
+        told = f"event {state.seq}, {format_time(state.latest_batch.at)}"
     if moment.seq > state.seq:
         told += f" (event {moment.seq} is inside a batch, which counts as a whole)"
     return f"{told}, {moment.named}" if moment.named else told
@@ -216,11 +216,11 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
             found, within = last, later
     notes = []
     if last and not found:
-        notes.append(f"{question.when} is before the ledger's first event, {local_minute(first_at)}")
+        notes.append(f"{question.when} is before the ledger's first event, {format_time(first_at)}")
     if last and unix_us > question.now.unix_us:
-        notes.append(f"{question.when} has not come yet; the ledger's last event is {last}, {local_minute(last_at)}")
+        notes.append(f"{question.when} has not come yet; the ledger's last event is {last}, {format_time(last_at)}")
     if within:
-        which = f"{_events(within)} up to event {found} have a later time than {local_minute(at)}"
+        which = f"{_events(within)} up to event {found} have a later time than {format_time(at)}"
         notes.append(f"the clock ran back: {which}")
     return Moment(found, question.log.read, named, tuple(notes))
 
@@ -345,7 +345,7 @@ def _committed(question: _Question) -> Moment:
                 return _in_copy(question, copy, commit)
     except git.FAILURES as error:
         raise question.refusal(git.no_commit(error), "give a time or a number") from error
-    named = f"the last before commit {commit.name} of {local_minute(clock.moment(commit.unix_us).at)}"
+    named = f"the last before commit {commit.name} of {format_time(clock.moment(commit.unix_us).at)}"
     return _as_of_time(question, commit.unix_us, named)
 
 

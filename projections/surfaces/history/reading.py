@@ -10,7 +10,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.line import START, Position
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.console import progress
+from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history import checkpoints
 from tallybook.projections.undo import fold_history
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def open_log(project: Project) -> JsonlLog:
     """Return the project's ledger; nothing is created yet."""
     log = table.open_log(project.ledger)
-    log.watch = progress.watcher()
+    log.watch = METER.watcher
     return log
 
 

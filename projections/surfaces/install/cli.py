@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import answer, note, say
+from tallybook.projections.surfaces.console.output import answer, escape, note, say, write
 from tallybook.projections.surfaces.install import hook_command as command
 from tallybook.projections.surfaces.install import places, plan, steps
 
@@ -50,8 +50,7 @@ def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool)
         # First what is most likely to fail: then nothing is installed.
         odd = plan.begin(place.project) if place.project is not None and _changed(begun) else ()
         _take(planned)
-    for line in (*odd, *plan.remarks(planned)):
-        note(line)
+    note(*odd, *plan.remarks(planned))
     last = _next(place) if _changed((*begun, *planned)) else f"Nothing to change: all of it is in {place.claude}."
     _tell((*begun, *planned), _DRY if dry_run else last, as_json=as_json)
 
@@ -105,12 +104,10 @@ def _tell(taken: Sequence[Step], last: str, *, as_json: bool) -> None:
         left = [step for step in taken if step.what == steps.LEFT]
         answer({"changed": _rows(_changed(taken)), "left": _rows(left), "diff": difference})
         return
-    from tallybook.projections.surfaces.console.terminal import harmless
-
-    for line in difference.split("\n") if difference else ():
-        say("\t".join(map(harmless, line.split("\t"))))
-    for text in (*([""] if difference else []), *taken, last):
-        say(harmless(text))
+    if difference:
+        # Tabs indent the lines of some people's settings.
+        write("\t".join("\n".join(map(escape, part.split("\n"))) for part in difference.split("\t")) + "\n\n")
+    say(*taken, last)
 
 
 def _rows(taken: Sequence[Step]) -> list[dict[str, str]]:

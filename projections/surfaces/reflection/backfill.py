@@ -14,7 +14,7 @@ from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.reflections import NO_RATER, Session
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.doctor.finding import format_count
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.reflection import chunks, killed_sessions, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Facts, Request

@@ -17,9 +17,7 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import answer, note, say
-from tallybook.projections.surfaces.console.progress import METER
-from tallybook.projections.surfaces.console.terminal import harmless
+from tallybook.projections.surfaces.console.output import METER, answer, note, say
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.reflection import backfill, schedule, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
@@ -120,8 +118,8 @@ def _worked(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> 
     if as_json:
         answer({"ended": ended, "tokens": sum(came.tokens for came in done), "pieces": list(map(attrs.asdict, done))})
         return ENDED[ended]
-    for came in done if pieces else ():
-        say(_line(came))
+    if pieces:
+        say(*map(_line, done))
     if not done and ended == worker.DONE:
         say("nothing is owed")
     if ended != worker.DONE:
@@ -147,11 +145,11 @@ def _ended(project: Project, plan: Plan, tell: Callable[[Came], None], done: lis
 def _line(came: Came) -> str:
     """Return what came of a piece, in one line."""
     if came.failed:
-        return harmless(f"{came.session}: nothing came of it: {came.failed}")
+        return f"{came.session}: nothing came of it: {came.failed}"
     told = [f"{came.rated} rated", *(f"learned {name}" for name in came.added), *(f"pruned {n}" for n in came.pruned)]
     told += [f"{came.quotes} quoted"] if came.quotes else []
     told += [f"ignored {what}" for what in came.ignored]
-    return harmless(f"{came.session}: {', '.join(told)}, {came.tokens:,} tokens")
+    return f"{came.session}: {', '.join(told)}, {came.tokens:,} tokens"
 
 
 def _shown(asks: list[Ask], plan: Plan, *, as_json: bool) -> int:
@@ -162,9 +160,7 @@ def _shown(asks: list[Ask], plan: Plan, *, as_json: bool) -> int:
         )
         return 0
     for ask in asks:
-        say(f"== session {harmless(ask.session)}, about {ask.tokens:,} tokens")
-        for line in ask.prompt.splitlines():
-            say(harmless(line))
+        say(f"== session {ask.session}, about {ask.tokens:,} tokens", *ask.prompt.splitlines())
     say(backfill.estimate(asks, plan))
     return 0
 

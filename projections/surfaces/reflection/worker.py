@@ -19,7 +19,7 @@ from tallybook.ledger.events import PointCited, ReflectionCompleted, ReflectionF
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
-from tallybook.projections.surfaces.console.output import MAX_PROVENANCE_CHARS
+from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.hooks.worker import SETTLED
 from tallybook.projections.surfaces.reflection import chunks, killed_sessions, raters, transcript

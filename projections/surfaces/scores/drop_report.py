@@ -14,6 +14,7 @@ from tallybook.projections.scores.grades import is_enough
 from tallybook.projections.scores.periods import PERIODS, grouped
 from tallybook.projections.scores.reports.drop_causes import drop_in, lead_json, leads_view, levels, stretch
 from tallybook.projections.scores.trends.gates import NOT_ENOUGH
+from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.configuration import score_named
 from tallybook.projections.undo import fold_history
@@ -136,15 +137,13 @@ def lines(told: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
             "says it of a component, such as ac06"
         )
         return
-    from tallybook.projections.surfaces.console.terminal import moment
-
     before, after = drop["before"], drop["after"]
     points = "1 point" if drop["points"] == 1 else f"{drop['points']} points"
     fell = ", ".join(f"{one['score']} {_WITHIN[told['period']]} {one['period']}" for one in (before, after))
     yield f"{told['score']} dropped by {points}: {fell}"
     for what, one in (("last as good as before", "good"), ("then worst", "bad")):
         session = told["between"][one]
-        yield f"  {what} in session {session['session']}, {moment(session['at'])}, with {session['score']}"
+        yield f"  {what} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
     leads = told["leads"]
     if not leads:
         yield "Between these nothing changed in the playbook: what made it drop lies elsewhere."
@@ -154,7 +153,7 @@ def lines(told: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
     for lead in leads[:SHOWN]:
         by = lead["by"]
         who = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
-        yield f"{lead['seq']:>6}  {moment(lead['at'])}  {who}: {lead['summary']}"
+        yield f"{lead['seq']:>6}  {format_time(lead['at'])}  {who}: {lead['summary']}"
     if len(leads) > SHOWN:
         yield f"and {len(leads) - SHOWN} older; --json has them all"
     yield f"`tallybook show --at {told['moment']}` is the playbook as it stood then"

@@ -8,6 +8,7 @@ from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.events import KIND_OF, BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, SessionEnded
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
@@ -39,12 +40,11 @@ def rebuild(project: Project) -> Iterator[str]:
     """
     if not has_scores(project):
         return
-    from tallybook.projections.surfaces.console.terminal import plural
     from tallybook.projections.surfaces.scores import files
 
     done = files.rebuild(project, _state(project))
     if done.written or done.deleted:
-        yield f"{done.folder}: {done.written} score file{plural(done.written)} written, {done.deleted} deleted"
+        yield f"{done.folder}: {format_count(done.written, 'score file')} written, {done.deleted} deleted"
     yield from _remarks(done)
 
 
@@ -56,13 +56,12 @@ def check(project: Project) -> None:
     """
     if not has_scores(project):
         return
-    from tallybook.projections.surfaces.console.terminal import plural
     from tallybook.projections.surfaces.scores import files
 
     state = _state(project)
     places = files.differing(project, state)
     if places:
-        more = f", and {len(places) - 1} more such file{plural(len(places) - 1)}" if len(places) > 1 else ""
+        more = f", and {format_count(len(places) - 1, 'more such file')}" if len(places) > 1 else ""
         folder = files.folder_of(project, state.config.path)
         raise commands.DriftError(folder / places[0], f"is missing or not what the ledger says{more}")
 

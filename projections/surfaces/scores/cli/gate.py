@@ -16,7 +16,8 @@ from tallybook.projections.scores.trends.gates import NO_DATA, NOT_ENOUGH, Asked
 from tallybook.projections.scores.trends.regressions import METHODS
 from tallybook.projections.scores.trends.score_history import histories
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
+from tallybook.projections.surfaces.console.notices import find_moment
+from tallybook.projections.surfaces.console.options import as_json, at_when
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.score_state import state_of
@@ -135,14 +136,11 @@ def gate_verb(project: Project, /, **options: Any) -> int:
     if options["as_json"]:
         answer({"open": found.open, "reasons": [attrs.asdict(reason) for reason in found.reasons]})
     else:
-        from tallybook.projections.surfaces.console.terminal import harmless
-
         say("open" if found.open else "closed")
         if any(one.closes and one.bound is None for one in found.reasons):
             say(f"- {_FEED}")
         told = [f"{'- ' if one.closes else '  '}{one.text}" for one in found.reasons]
-        for line in told if asked.score_id is not None else brief(found.reasons, known):
-            say(harmless(line))
+        say(*(told if asked.score_id is not None else brief(found.reasons, known)))
     return 0 if found.open else EXIT_NO
 
 

@@ -9,9 +9,8 @@ import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError
 from tallybook.ledger.telemetry import lenient
-from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import announce_input, answer, complain, note, provenance_of, say
-from tallybook.projections.surfaces.console.progress import METER
+from tallybook.projections.surfaces.console.options import announce_input, as_json, provenance_of
+from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say
 from tallybook.projections.surfaces.scores.ingest import Defaults, Fed, feed
 from tallybook.projections.surfaces.scores.ingest_files import Item, items
 
@@ -131,13 +130,9 @@ def tell(fed: Fed, *, as_json: bool) -> int:
     if as_json:
         answer(told_json(fed))
         return code
-    from tallybook.projections.surfaces.console import terminal
-
     if code:
         first = str(fed.problems[0]) if fed.problems else "no object came"
-        return complain(f"nothing could be read; {terminal.harmless(first)}", code)
-    for line in odd(fed):
-        note(terminal.harmless(line))
-    for line in lines(fed):
-        say(terminal.harmless(line))
+        return complain(f"nothing could be read; {first}", code)
+    note(*odd(fed))
+    say(*lines(fed))
     return code

@@ -11,9 +11,9 @@ import click
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console import output as answers
-from tallybook.projections.surfaces.console.options import as_json, at_when, find_moment
-from tallybook.projections.surfaces.console.output import answer, note
+from tallybook.projections.surfaces.console.notices import find_moment
+from tallybook.projections.surfaces.console.options import as_json, at_when
+from tallybook.projections.surfaces.console.output import answer, note, say, write
 from tallybook.projections.surfaces.scores.rebuild import refresh
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ def _configured(project: Project, *, as_json: bool) -> None:
     try:
         text, document = configuration.in_force(project)
     except BadInputError as error:
-        answers.say(configuration.PACKAGED.read_text(encoding="utf-8").removesuffix("\n"))
+        write(configuration.PACKAGED.read_text(encoding="utf-8").removesuffix("\n") + "\n")
         raise BadInputError(str(error).partition(";")[0], "the default is printed") from error
-    answer(document) if as_json else answers.say(text.removesuffix("\n"))
+    answer(document) if as_json else write(text.removesuffix("\n") + "\n")
 
 
 @click.command(epilog="Example: tallybook score --component ac06 --detail")
@@ -147,7 +147,6 @@ def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
 
 def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
     """Print what the playbook saw change before a score dropped."""
-    from tallybook.projections.surfaces.console import terminal
     from tallybook.projections.surfaces.scores import drop_report
 
     given = options["blame"]
@@ -158,8 +157,7 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
     if options["as_json"]:
         answer(answered)
         return
-    for line in drop_report.lines(answered, state.config.display.min_coverage):
-        answers.say(terminal.harmless(line))
+    say(*drop_report.lines(answered, state.config.display.min_coverage))
 
 
 def _export(project: Project, options: Mapping[str, Any], page: Page, state: Scores) -> None:
@@ -173,4 +171,4 @@ def _export(project: Project, options: Mapping[str, Any], page: Page, state: Sco
     dated = f"scores-{max(state.days, default='none')}.md"
     output = Path(dated if options["export"] == _DATED else options["export"])
     commands.write_beside(project, output, lambda: data)
-    answer({"path": str(output), "result": "written"}) if options["as_json"] else answers.say(f"{output} written")
+    answer({"path": str(output), "result": "written"}) if options["as_json"] else say(f"{output} written")

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tallybook.projections.surfaces.console import tables
-from tallybook.projections.surfaces.console.terminal import is_utf, say, shown
+from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
 from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA, partly
 from tallybook.projections.surfaces.scores.render.plot import plot
 
@@ -74,7 +74,7 @@ def _tables(console: Console, page: Page) -> None:
     for table in page.tables:
         console.print()
         if table.title:
-            say(console, table.title, style="bold")
+            print_text(console, table.title, style="bold")
         if console.width < FRAMED:
             tables.table(console, table.columns, table.rows)
         else:
@@ -94,7 +94,7 @@ def _table(console: Console, table: Rows) -> Table:
 
 def _text(console: Console, text: str, style: str = "") -> Text:
     """Return a text as the console can show it, the signs of ours in it too."""
-    return shown(console, text if is_utf(console) else text.translate(_PLAIN), style)
+    return make_text(console, text if is_utf(console) else text.translate(_PLAIN), style)
 
 
 def _box(console: Console, page: Page) -> Iterator[Text]:

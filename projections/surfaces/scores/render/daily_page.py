@@ -9,7 +9,7 @@ from tallybook.projections.scores.grades import is_enough
 from tallybook.projections.scores.reports import summary as scoring
 from tallybook.projections.scores.reports.score_files import OVERALL_ID
 from tallybook.projections.scores.trends.gates import NOT_ENOUGH
-from tallybook.projections.surfaces.console.terminal import plural
+from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.scores.render.page import (
     ALL,
     NO_DATA,
@@ -47,5 +47,5 @@ def daily_page(told: Mapping[str, Any], config: Config, only: str | None = None)
     value = graded(overall, config) if shown else not_enough(measured[OVERALL_ID])
     change = f"  {changed(told['trend'], config.short_term_days)}" if config.display.trends and shown else ""
     table = Table("", ("score", "avg", "min", "max", "grade", "measured"), rows)
-    heading = f"{count} session{plural(count)}" + ("" if only else f", Overall: {value}{change}")
+    heading = format_count(count, "session") + ("" if only else f", Overall: {value}{change}")
     return Page(f"DAY {told['date']}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from tallybook.projections.surfaces.console.terminal import harmless
+from tallybook.projections.surfaces.console.output import escape
 from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA
 from tallybook.projections.surfaces.scores.render.plot import plot
 
@@ -43,7 +43,7 @@ def _of(bar: Bar) -> str:
 
 
 def _plain(value: Any) -> str:
-    return _MARKS.sub(r"\\\1", harmless(value))
+    return _MARKS.sub(r"\\\1", escape(value))
 
 
 def _table(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

@@ -11,7 +11,7 @@ from tallybook.projections.scores.grades import USER, alerts, grade_of, is_enoug
 from tallybook.projections.scores.reports import summary as scoring
 from tallybook.projections.scores.reports.score_files import OVERALL_ID, grade_name
 from tallybook.projections.scores.trends.gates import NOT_ENOUGH
-from tallybook.projections.surfaces.console.terminal import moment
+from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.scores.render.omissions import explanation, omissions
 
 if TYPE_CHECKING:
@@ -223,7 +223,7 @@ def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] =
     whole = overall(found.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
     return Page(
         f"SESSION {told['session_id']}",
-        ", ".join([f"Overall: {whole}", f"{moment(told['timestamp'])}", *version]),
+        ", ".join([f"Overall: {whole}", f"{format_time(told['timestamp'])}", *version]),
         tuple(bars),
         tables=tuple(parts_table(why, f"{name}: {_covered(why, config)}") for name, why in parts),
     )
@@ -325,9 +325,9 @@ def _said(one: Standing, config: Config) -> str:
 
 def why_tables(why: Told, config: Config) -> Iterator[Table]:
     """Yield what gave a component's score in a session: its parts, and the events."""
-    title = f"In session {why['session_id']}, {moment(why['timestamp'])}: {_covered(why, config)}"
+    title = f"In session {why['session_id']}, {format_time(why['timestamp'])}: {_covered(why, config)}"
     yield parts_table(why, title)
-    rows = tuple((row["seq"], moment(row["at"]), row["what"], values(row["values"])) for row in why["events"])
+    rows = tuple((row["seq"], format_time(row["at"]), row["what"], values(row["values"])) for row in why["events"])
     if rows:
         yield Table("Events", ("event", "when", "what", "values"), rows)
 
