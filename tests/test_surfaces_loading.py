@@ -25,13 +25,13 @@ code = run(sys.argv[1:])
 print(*sorted(sys.modules))
 sys.exit(code)
 """
-INSTALLED = ("rich", "yaml")
+INSTALLED = ("cattrs", "rich", "yaml")
 # Each takes a process about as long to load as a day's ratings to fold, and none of these commands needs it.
 SLOW = ("asyncio", "email", "hashlib", "logging", "subprocess", "tempfile", "zoneinfo")
 # Of ours, what is for other commands: what writes, what finds a moment, what a legacy file or a redaction takes.
 WRITING = (
     "tallybook.ledger.decisions.update",
-    *(f"tallybook.projections.surfaces.{name}" for name in ("record", "requests", "screen")),
+    *(f"tallybook.projections.surfaces.writing.{name}" for name in ("record", "requests", "secrets")),
 )
 OTHERS = (
     "tallybook.ledger.decisions.legacy_import",

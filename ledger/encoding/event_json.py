@@ -5,13 +5,12 @@ This is the only module of `ledger` that imports msgspec and cattrs.
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from math import isfinite
 import re
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, cast
 
 import attrs
-from cattrs import BaseValidationError, Converter, transform_error
 import msgspec
 
 from tallybook.ledger.events import EVENT_TYPES, FREE, LedgerOpened, Numbers
@@ -19,7 +18,9 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.limits import MAX_INT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
+
+    from cattrs import Converter
 
     from tallybook.ledger.events import Event
 
@@ -82,18 +83,36 @@ def _check_numbers(value: Any, _: object) -> Numbers:
     return Numbers(value)
 
 
+def _check_optional_text(value: Any, _: object) -> str | None:
+    return None if value is None else check_text(value)
+
+
+_CHECKS: Final[dict[Any, Callable[[Any, object], Any]]] = {
+    int: _check_int,
+    float: _check_number,
+    str: check_text,
+    str | None: _check_optional_text,
+    tuple[str, ...]: _check_texts,
+    Numbers: _check_numbers,
+}
+"""Type of a field → its hook."""
+
+
+@cache
+def _checks_of(cls: type[Any]) -> dict[str, Callable[[Any, object], Any]]:
+    return {field.name: _CHECKS[field.type] for field in attrs.fields(attrs.resolve_types(cls))}
+
+
+@cache
 def _make_converter() -> Converter:
+    # It takes 45 ms to load, as long as all the rest of a command that reads the ledger.
+    from cattrs import Converter  # noqa: PLC0415 - as above
+
     converter = Converter(forbid_extra_keys=True)
-    converter.register_structure_hook(int, _check_int)
-    converter.register_structure_hook(float, _check_number)
-    converter.register_structure_hook(str, check_text)
-    converter.register_structure_hook(Numbers, _check_numbers)
+    for type_ in (int, float, str, Numbers):
+        converter.register_structure_hook(type_, _CHECKS[type_])
     converter.register_structure_hook_func(lambda type_: type_ == tuple[str, ...], _check_texts)
-    converter.register_unstructure_hook(Numbers, dict)
     return converter
-
-
-_converter = _make_converter()
 
 
 def structure_fields(fields: dict[str, Any], cls: type[T], path: str) -> T:
@@ -103,7 +122,15 @@ def structure_fields(fields: dict[str, Any], cls: type[T], path: str) -> T:
         UnfitError: They do not fit; the message gives the place below ``path``.
     """
     try:
-        return _converter.structure(fields, cls)
+        checks = _checks_of(cast("Hashable", cls))
+        return cls(**{name: checks[name](value, None) for name, value in fields.items()})
+    except REFUSALS:
+        # Slow to load, and seldom needed.
+        from cattrs import BaseValidationError, transform_error  # noqa: PLC0415 - as above
+
+    # The same checks again, by cattrs, which says where they fail.
+    try:
+        return _make_converter().structure(fields, cls)
     except BaseValidationError as error:
         raise UnfitError(transform_error(error, path=path)[0]) from error
 
@@ -127,19 +154,17 @@ class _Shape(NamedTuple):
     Attributes:
         first_text: How the first free text begins, ``,"text":``; empty where the kind has none.
         decode: Reads all fields of a line, as one JSON object, into the class of the kind.
-        unstructure: Returns the fields of an event in the order of the class.
-        encode: Returns fields as canonical JSON.
+        encode: Returns the fields of an event, in the order of the class, as canonical JSON.
     """
 
     first_text: bytes
     decode: Callable[[bytes], Any]
-    unstructure: Callable[[Any], dict[str, Any]]
     encode: Callable[[Any], bytes]
 
 
-def _encode_floats(fields: object) -> bytes:
+def _encode_floats(event: Any) -> bytes:
     # msgspec writes 1e-7 where the ledger writes 1e-07.
-    return dumps(fields).encode()
+    return dumps({field.name: getattr(event, field.name) for field in attrs.fields(type(event))}).encode()
 
 
 # Bounded, because a damaged log may name any number of kinds.
@@ -157,7 +182,6 @@ def _shape_of(begin: bytes) -> _Shape | None:
     return _Shape(
         f',"{texts[0]}":'.encode() if texts else b"",
         msgspec.json.Decoder(cls, dec_hook=lambda type_, value: _check_numbers(value, type_)).decode,
-        _converter.get_unstructure_hook(cls),
         _encode_floats if types & {float, Numbers} else msgspec.json.Encoder().encode,
     )
 
@@ -169,8 +193,8 @@ _BETWEEN: Final = re.compile(rb'\},"sum":"[0-9a-f]{32}",\t"free":\{"salt":"[ !#-
 def decode_fast(what: bytes) -> Event | None:
     """Return the event of a line that stands exactly as this version writes it; None for any other line.
 
-    msgspec reads the fields strictly into the class, and cattrs turns the event into fields again, in the order of the
-    class. If these encode to the bytes that were read, the JSON is canonical, no field is unknown and no key repeated.
+    msgspec reads the fields strictly into the class, and writes them again in the order of the class. If these are the
+    bytes that were read, the JSON is canonical, no field is unknown and no key repeated.
 
     Args:
         what: The line after its first section, up to and with its end.
@@ -179,7 +203,7 @@ def decode_fast(what: bytes) -> Event | None:
     shape = _shape_of(begin)
     if shape is None or not rest.endswith(b"}\n"):
         return None
-    first_text, decode, unstructure, encode = shape
+    first_text, decode, encode = shape
     fields = rest[:-2]
     if first_text:
         body, *texts = _BETWEEN.split(fields, 1)
@@ -190,4 +214,4 @@ def decode_fast(what: bytes) -> Event | None:
         event: Event = decode(fields)
     except (msgspec.MsgspecError, ValueError, RecursionError):
         return None
-    return event if encode(unstructure(event)) == fields else None
+    return event if encode(event) == fields else None

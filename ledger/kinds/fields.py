@@ -31,12 +31,13 @@ PERCENT: Final = attrs.validators.and_(attrs.validators.ge(0), attrs.validators.
 NAMES: Final = attrs.validators.deep_iterable(attrs.validators.instance_of(str), attrs.validators.instance_of(tuple))
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class Event:
     """Base of every event class: events are shown, compared and hashed by the values of their fields."""
 
     # attrs would generate and compile these methods for each class, which takes longer than to make the class itself,
-    # and every command makes all the classes.
+    # and every command makes all the classes. No slots: attrs makes such a class twice, and msgspec would write its
+    # fields in the order of the alphabet.
 
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name) for field in attrs.fields(type(self)))

@@ -11,7 +11,7 @@ from tallybook.ledger.kinds.fields import EXACT, FREE_TEXT, NAMES, NOT_NEGATIVE,
 # ---- The ledger ----
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class LedgerOpened(Event):
     """The first line of every ledger.
 
@@ -24,7 +24,7 @@ class LedgerOpened(Event):
     format: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class EventRedacted(Event):
     """The free text of an earlier event is erased from disk; its proof remains.
 
@@ -39,7 +39,7 @@ class EventRedacted(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class LogRecovered(Event):
     """A range of bytes that was never acknowledged and does not verify is sealed: readers skip exactly this range.
 
@@ -54,7 +54,7 @@ class LogRecovered(Event):
     digest: str
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class UnknownEvent(Event):
     """An event of a kind or version that this Tallybook does not know: kept byte for byte, ignored by every view.
 
@@ -91,7 +91,7 @@ class Entry:
     harmful: int = 0
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookAdopted(Event):
     """A legacy ``playbook.json`` is imported; a ``point.seeded`` follows for each entry in the same batch.
 
@@ -107,7 +107,7 @@ class PlaybookAdopted(Event):
     top: str | None = attrs.field(metadata=FREE_TEXT, validator=check_json_object)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointSeeded(Event):
     """An entry of a legacy file, a synthetic event for its history before the ledger.
 
@@ -128,7 +128,7 @@ class PointSeeded(Event):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class ItemSkipped(Event):
     """An item of a legacy or edited file that is not an entry; kept as evidence, ignored by every view.
 
@@ -143,7 +143,7 @@ class ItemSkipped(Event):
     original: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointAdded(Event):
     """A new entry; it starts without ratings.
 
@@ -160,7 +160,7 @@ RATINGS: Final = ("helpful", "harmful", "neutral")
 """The ratings that Tallybook knows; any other is recorded and counts nothing."""
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointRated(Event):
     """A rating of an entry, recorded as received.
 
@@ -173,7 +173,7 @@ class PointRated(Event):
     rating: str
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookUpdated(Event):
     """The end of an update, the only event that prunes (REQ-SCORE-007), even where the update was empty.
 
@@ -188,7 +188,7 @@ class PlaybookUpdated(Event):
     ignored: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointEdited(Event):
     """A manual edit of ``playbook.json`` gave an entry these values.
 
@@ -205,7 +205,7 @@ class PointEdited(Event):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointRemoved(Event):
     """A manual edit removed an entry from ``playbook.json``.
 
@@ -216,7 +216,7 @@ class PointRemoved(Event):
     name: str
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookOrdered(Event):
     """A part of the order that entries have after the ``playbook.edited`` of this batch; the parts of a batch add up.
 
@@ -227,7 +227,7 @@ class PlaybookOrdered(Event):
     names: tuple[str, ...] = attrs.field(validator=NAMES)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookEdited(Event):
     """The end of a manual edit, or of a save that changed nothing. It prunes nothing.
 
@@ -245,7 +245,7 @@ class PlaybookEdited(Event):
 # ---- Curation, by people and curators ----
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointNoted(Event):
     """A remark that came with a rating or a citation; it counts nothing.
 
@@ -258,7 +258,7 @@ class PointNoted(Event):
     note: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class CurationEvent(Event):
     """What the curation events below have in common.
 
@@ -271,7 +271,7 @@ class CurationEvent(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointReworded(CurationEvent):
     """An entry gets another text; its counts stay.
 
@@ -282,27 +282,27 @@ class PointReworded(CurationEvent):
     text: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointRetired(CurationEvent):
     """An entry leaves the playbook by decision; it can be restored."""
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointRestored(CurationEvent):
     """An entry returns with the text and counts that it had last; only a later harmful rating can prune it again."""
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointPinned(CurationEvent):
     """An entry is exempt from pruning, whatever its ratings."""
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointUnpinned(CurationEvent):
     """A pinned entry can be pruned again, from the next update on."""
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointMerged(Event):
     """Entries that say the same are merged into one, which gets their counts and their later ratings.
 
@@ -317,7 +317,7 @@ class PointMerged(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class EventsVoided(Event):
     """Undo: from this line on views fold the log without these events; ids, keys and names remain used.
 

@@ -12,7 +12,7 @@ from tallybook.ledger.kinds.fields import FREE_TEXT, NAMES, NOT_NEGATIVE, PERCEN
 # ---- What an agent saw and cited ----
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookInjected(Event):
     """A session received the playbook.
 
@@ -25,7 +25,7 @@ class PlaybookInjected(Event):
     left_out: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class PointCited(Event):
     """An agent named an entry in a message or in a tool call. It shows use, not approval, so it is not a rating.
 
@@ -41,7 +41,7 @@ class PointCited(Event):
 # ---- Reflection: a model rates a session ----
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class ReflectionRequested(Event):
     """A transcript awaits reflection up to an offset; ranges that were read before are not read again.
 
@@ -56,7 +56,7 @@ class ReflectionRequested(Event):
     transcript: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class ReflectionStarted(Event):
     """A model is about to be called. Without a later completion or failure the call was interrupted.
 
@@ -69,7 +69,7 @@ class ReflectionStarted(Event):
     tokens: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class TranscriptRead(Event):
     """A range of a transcript was evaluated; its ratings are in the same batch.
 
@@ -90,7 +90,7 @@ class TranscriptRead(Event):
     rater: str
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class ReflectionCompleted(Event):
     """A model's answer was recorded; the ranges and ratings of this batch come from it.
 
@@ -105,7 +105,7 @@ class ReflectionCompleted(Event):
     output_tokens: int = attrs.field(validator=NOT_NEGATIVE)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class ReflectionFailed(Event):
     """A reflection gave no result; it is tried again later, unless its transcript is gone.
 
@@ -130,7 +130,7 @@ class ReflectionFailed(Event):
 # configuration maps it to a component.
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class MetricsRecorded(Event):
     """Metrics of a component.
 
@@ -152,7 +152,7 @@ def _check_passed(event: BenchmarkRecorded, _field: object, total: int) -> None:
         raise ValueError(f"{event.passed} of {total} cases cannot have passed")
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class BenchmarkRecorded(Event):
     """The result of a benchmark of a component.
 
@@ -169,7 +169,7 @@ class BenchmarkRecorded(Event):
     total: int = attrs.field(validator=(NOT_NEGATIVE, _check_passed))
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class FeedbackRecorded(Event):
     """A person's judgement of a component, or of a session as a whole.
 
@@ -186,7 +186,7 @@ class FeedbackRecorded(Event):
     note: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class BaselineSet(Event):
     """The value that a score is compared with from now on; earlier drops of the score are accepted.
 
@@ -201,7 +201,7 @@ class BaselineSet(Event):
     reason: str | None = attrs.field(metadata=FREE_TEXT)
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class SessionEnded(Event):
     """A session ended.
 
@@ -212,7 +212,7 @@ class SessionEnded(Event):
     version: str
 
 
-@attrs.frozen(eq=False, repr=False)
+@attrs.frozen(eq=False, repr=False, slots=False)
 class TelemetryKept(Event):
     """A telemetry event without a scored value; kept as evidence, and counted.
 
