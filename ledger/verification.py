@@ -11,15 +11,14 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.encoding.header import parse_head
+from tallybook.ledger.encoding.codec import decode, parse_head
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, line_fault, split_line, split_lines
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.log_ends import check_format, has_position
+from tallybook.ledger.storage.head import check_format, has_position
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -43,7 +43,6 @@ STDLIB_ALONE = [
     "tallybook.ledger.storage.disk",
     "tallybook.ledger.storage.rights",
     "tallybook.ledger.storage.head",
-    "tallybook.ledger.storage.log_ends",
     "tallybook.ledger.reading.scan",
     "tallybook.ledger.reading.recovery",
     "tallybook.ledger.storage.spool",

@@ -14,7 +14,7 @@ from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Draft
 from tallybook.ledger.storage import caches
-from tallybook.ledger.storage.log_ends import ledger_id
+from tallybook.ledger.storage.head import ledger_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable

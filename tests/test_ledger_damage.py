@@ -12,7 +12,7 @@ from tallybook.ledger.line import START
 from tallybook.ledger.reading import damage, salvage, scan
 from tallybook.ledger.reading.salvage import survey
 from tallybook.ledger.reading.scan import Scan
-from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage.disk import read_at
 
 Work = Callable[[int, int], object]
 Count = Callable[[Work, bytes], int]

@@ -8,7 +8,7 @@ import pytest
 
 from tallybook.ledger.errors import NewerLedgerError
 from tallybook.ledger.line import FORMAT
-from tallybook.ledger.storage.log_ends import check_format
+from tallybook.ledger.storage.head import check_format
 
 if TYPE_CHECKING:
     from pathlib import Path

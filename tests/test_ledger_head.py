@@ -259,6 +259,6 @@ def test_a_checksum_is_taken_from_the_end() -> None:
 def test_a_whole_head_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only what a writer is at just now is read again."""
     found = [encode(EXAMPLE), b""]
-    monkeypatch.setattr(head, "read_at", lambda *_: found.pop(0))
+    monkeypatch.setattr(disk, "read_at", lambda *_: found.pop(0))
     assert (EXAMPLE, encode(EXAMPLE)) == head.read(0)
     assert [b""] == found

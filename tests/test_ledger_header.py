@@ -10,8 +10,7 @@ import pytest
 
 from helpers.ledger_lines import AT, KEYS, TEXTS, forge, read, stamp
 from tallybook.ledger.clock import moment
-from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.encoding.header import LineHead, parse_head
+from tallybook.ledger.encoding.codec import LineHead, decode, encode, parse_head
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import PlaybookUpdated
 from tallybook.ledger.line import SECTION, START, frame

@@ -17,8 +17,7 @@ from tallybook.ledger.reading.reader import LogReader
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage import redaction
-from tallybook.ledger.storage.head import Head
-from tallybook.ledger.storage.log_ends import check_format
+from tallybook.ledger.storage.head import Head, check_format
 from tallybook.ledger.verification import salvage, verify
 
 if TYPE_CHECKING:

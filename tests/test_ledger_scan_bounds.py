@@ -27,7 +27,8 @@ from tallybook.ledger.line import (
 from tallybook.ledger.reading import damage, scan
 from tallybook.ledger.reading.damage import ByteRange, DamageIndex
 from tallybook.ledger.reading.scan import Scan, find_last_batch_end
-from tallybook.ledger.storage.log_ends import has_position, read_at
+from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.storage.redaction import mask
 
 RATED = encode(PointRated("kpt_002", "harmful"))

@@ -14,8 +14,8 @@ from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import first_seq
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.head import HEAD_BYTES, Head
-from tallybook.ledger.storage.log_ends import has_position, read_at
+from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import HEAD_BYTES, Head, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from tallybook.ledger.backends.files import LOG_NAME, REPORT_TRIES, Files
 from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame
-from tallybook.ledger.storage import disk, idempotency, receipts
+from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
-from tallybook.ledger.storage.head import Head
-from tallybook.ledger.storage.log_ends import check_format, has_position, read_at
+from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import Head, check_format, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,12 +30,13 @@ if TYPE_CHECKING:
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.reading import reader, recovery
+    from tallybook.ledger.storage import idempotency
 else:
-    # A hook on a ledger that is as it should be needs none of them.
-    found, reader, recovery = map(
-        import_lazily,
-        ("tallybook.ledger.batches", "tallybook.ledger.reading.reader", "tallybook.ledger.reading.recovery"),
-    )
+    # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
+    found = import_lazily("tallybook.ledger.batches")
+    reader = import_lazily("tallybook.ledger.reading.reader")
+    recovery = import_lazily("tallybook.ledger.reading.recovery")
+    idempotency = import_lazily("tallybook.ledger.storage.idempotency")
 
 _CHUNK_BYTES = 1024 * 1024
 SYSTEM = {"rater": "tallybook"}
@@ -373,7 +374,7 @@ class Transaction:
         if kind is None and (self._pending or self._flush_owed):
             begin = self._pending[0].offset if self._pending else -1
             files.confirm(self.position, begin, self._opened, self._noted)
-            receipts.add()
+            disk.note_acknowledged()
 
     def _write(self, files: Files) -> None:
         """Write the appended batches, in one call."""

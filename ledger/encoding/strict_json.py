@@ -42,13 +42,14 @@ def loads(data: bytes, source: str, hint: str = HINT) -> Any:
         )
         if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
             _check_depth(value)
-    except _RefusedError as error:
-        raise BadInputError(source, str(error), hint) from error
     except UnicodeDecodeError as error:
         raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on", hint) from error
     except json.JSONDecodeError as error:
         what = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}" if data.strip() else "is empty"
         raise BadInputError(source, what, hint) from error
+    except ValueError as error:
+        # One of the refusals below.
+        raise BadInputError(source, str(error), hint) from error
     except RecursionError as error:
         raise BadInputError(source, "is nested too deeply", hint) from error
     return value
@@ -75,13 +76,9 @@ def is_too_deep(value: Any) -> bool:
     return True
 
 
-class _RefusedError(Exception):
-    """A part of the JSON that readers disagree about."""
-
-
 def _check_depth(value: Any) -> None:
     if is_too_deep(value):
-        raise _RefusedError(f"is nested more than {MAX_DEPTH} deep")
+        raise ValueError(f"is nested more than {MAX_DEPTH} deep")
 
 
 def _check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -89,21 +86,21 @@ def _check_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         twice = next(name for name in names if names.count(name) > 1)
-        raise _RefusedError(f"has the key {twice!r} twice in one object")
+        raise ValueError(f"has the key {twice!r} twice in one object")
     return value
 
 
 def _refuse_constant(name: str) -> Any:
-    raise _RefusedError(f"holds {name}, which is no JSON")
+    raise ValueError(f"holds {name}, which is no JSON")
 
 
 def _parse_int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS or abs(int(digits)) > MAX_INT:
-        raise _RefusedError(f"holds the number {digits[:20]}, beyond 2^53")
+        raise ValueError(f"holds the number {digits[:20]}, beyond 2^53")
     return int(digits)
 
 
 def _parse_float(digits: str) -> float:
     if isinf(number := float(digits)):
-        raise _RefusedError(f"holds the number {digits[:20]}, which is too large")
+        raise ValueError(f"holds the number {digits[:20]}, which is too large")
     return number

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.line import CHAIN_CHARS, MAX_LINE_BYTES
-from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from tallybook.ledger.line import (
     sum_fault,
 )
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

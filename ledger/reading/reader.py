@@ -7,10 +7,10 @@ import os
 
 from tallybook.ledger.batches import Batches
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, redaction
-from tallybook.ledger.storage.log_ends import check_format, has_position
+from tallybook.ledger.storage.head import check_format, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,11 @@ if TYPE_CHECKING:
     from tallybook.ledger.batches import Run
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import Position, RawBatch
+    from tallybook.ledger.reading import recovery
     from tallybook.ledger.storage.head import Head
+else:
+    # Only a log that does not verify needs it.
+    recovery = import_lazily("tallybook.ledger.reading.recovery")
 
 
 class LogReader:

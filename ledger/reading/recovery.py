@@ -27,8 +27,8 @@ from tallybook.ledger.line import (
 from tallybook.ledger.reading.damage import ByteRange, DamageIndex
 from tallybook.ledger.reading.scan import Scan, Stop, find_last_batch_end
 from tallybook.ledger.storage import caches, disk, idempotency, redaction
-from tallybook.ledger.storage.head import NO_HEAD, Head
-from tallybook.ledger.storage.log_ends import has_position, read_at
+from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import NO_HEAD, Head, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

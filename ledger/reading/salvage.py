@@ -22,7 +22,7 @@ from tallybook.ledger.line import (
 )
 from tallybook.ledger.reading.damage import DamageIndex
 from tallybook.ledger.reading.scan import Scan, Stop
-from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.redaction import mask
 
 if TYPE_CHECKING:

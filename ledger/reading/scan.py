@@ -27,8 +27,8 @@ from tallybook.ledger.line import (
     line_fault,
     sum_fault,
 )
-from tallybook.ledger.reading.damage import ByteRange, DamageIndex
-from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage import redaction
+from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +37,10 @@ if TYPE_CHECKING:
 
     Digest = Callable[[bytes], _Hash]
 
-    from tallybook.ledger.storage import redaction as redact
+    from tallybook.ledger.reading import damage
 else:
-    redact = import_lazily("tallybook.ledger.storage.redaction")
+    # Only a log that does not verify needs it.
+    damage = import_lazily("tallybook.ledger.reading.damage")
 
 # The fastest size: smaller chunks take more calls, larger ones leave the CPU cache before they are hashed.
 CHUNK_BYTES = 128 * 1024
@@ -90,7 +91,7 @@ class Scan:
         pending: Collection[str] = (),
         *,
         verify: bool = True,
-        index: DamageIndex | None = None,
+        index: damage.DamageIndex | None = None,
     ) -> None:
         """Scan ``fd`` from ``start`` to the offset ``end``.
 
@@ -98,7 +99,7 @@ class Scan:
         ``verify`` only the form is checked: the number of lines of each batch, and their event numbers. Several scans
         of a damaged log can share an ``index``, so that it is searched once.
         """
-        self._index = index or DamageIndex(fd, end)
+        self._given_index = index
         self._verify = verify
         self._start = start
         self._last: LineBatch | RawBatch | None = None
@@ -108,6 +109,11 @@ class Scan:
         self._end = end
         self.source = source
         self._pending = pending
+
+    @property
+    def _index(self) -> damage.DamageIndex:
+        self._given_index = self._given_index or damage.DamageIndex(self._fd, self._end)
+        return self._given_index
 
     @property
     def position(self) -> Position:
@@ -156,11 +162,11 @@ class Scan:
 
     def _find_seal(self) -> RawBatch | None:
         """Return the ``log.recovered`` batch that seals the range beginning here; None without one."""
-        unread = ByteRange(self._fd, self.position.offset)
+        unread = damage.ByteRange(self._fd, self.position.offset)
         seals = (self._read_seal(place, unread) for place in self._index.seals(self.position.offset))
         return next(filter(None, seals), None)
 
-    def _read_seal(self, place: int, unread: ByteRange) -> RawBatch | None:
+    def _read_seal(self, place: int, unread: damage.ByteRange) -> RawBatch | None:
         """Return the batch that begins at ``place`` if it verifies and seals exactly the range before it."""
         begin, whole = self.position.offset, b""
         for size in (_SHORT_BYTES, MAX_LINE_BYTES):
@@ -193,7 +199,7 @@ class Scan:
                 break
             size *= 2
         # A text whose redaction is in progress is not damage.
-        text = redact.mask(text, self._pending) + mark + tail
+        text = redaction.mask(text, self._pending) + mark + tail
         index, message = diagnose(text.removesuffix(b"\n").split(b"\n"), seq + 1)
         if not mark and not index and message.startswith("the chain"):
             message = "an unfinished batch: its end is missing"
@@ -269,10 +275,10 @@ def _verify_run(buffer: bytes, after: Position, owed: Collection[str], digest: D
             run.append(found)
             continue
         # A text whose redaction is in progress may be overwritten in part.
-        data = redact.mask(data, owed) if owed else data
+        data = redaction.mask(data, owed) if owed else data
         if digest is not None and sum_fault(data, values, digest) is not None:
             break
-        gone = gone or any(data.startswith(redact.NULL, begin) for begin, _ in values)
+        gone = gone or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
         run.append(found._replace(lines=split_lines_with_ends(data)) if owed else found)
     return Run(run, gone)
 

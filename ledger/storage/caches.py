@@ -18,7 +18,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.fast_stdlib import sha256
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage.log_ends import ledger_id
+from tallybook.ledger.storage.head import ledger_id
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -77,6 +77,14 @@ def _open(path: StrPath, flags: int, *, create: bool) -> int:
     return os.open(path, flags | _SAFE)
 
 
+def read_at(fd: int, size: int, offset: int) -> bytes:
+    """Return up to ``size`` bytes from ``offset`` on, fewer only at the end of the file."""
+    if hasattr(os, "pread"):
+        return os.pread(fd, size, offset)
+    os.lseek(fd, offset, os.SEEK_SET)
+    return os.read(fd, size)
+
+
 def refuse_link(folder: StrPath) -> None:
     """Refuse a folder of the ledger that is a symbolic link.
 
@@ -289,6 +297,20 @@ def _write_new(fresh: StrPath, data: bytes, like: StrPath, flush_file: Callable[
         flush_file(fd)
     finally:
         os.close(fd)
+
+
+_acknowledged = 0
+
+
+def note_acknowledged() -> None:
+    """Count a transaction that was acknowledged, or a payload that was spooled."""
+    global _acknowledged  # noqa: PLW0603 - one number for the whole process
+    _acknowledged += 1
+
+
+def acknowledged_count() -> int:
+    """Return how many there were so far: a command that is interrupted after one does not report a failure."""
+    return _acknowledged
 
 
 def try_lock(fd: int) -> bool:

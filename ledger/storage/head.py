@@ -1,7 +1,7 @@
-"""The head: how far the ledger is acknowledged, in one small file beside it. Standard library only.
+"""The head file, which says how far the ledger is acknowledged, and checks of the log by it. Standard library only.
 
-It is no cache. Bytes before its offset were confirmed by the disk, so anything wrong there is damage; what lies
-behind it may be the torn end of a crash. It is written in place after each successful flush, and never backwards.
+The head is not a cache. The disk has confirmed all bytes before its offset, so anything wrong there is damage; what
+follows may be the torn end of a crash. It is written in place after each successful flush, and never goes back.
 
     tallybook-head 1 SEQ CHAIN OFFSET AT BOOT SUSPECT FAILURES CRC
 
@@ -12,32 +12,40 @@ a writer learns of one that happened between its own write and its own acknowled
 from __future__ import annotations
 
 import binascii
+from contextlib import suppress
 import errno
 import os
 
-from tallybook.ledger.errors import NewerLedgerError
+from tallybook.ledger.errors import CannotWriteError, NewerLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple
-from tallybook.ledger.line import GENESIS, Position
+from tallybook.ledger.line import CHAIN_END, FORMAT, START, Position
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage.log_ends import read_at
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from tallybook.ledger.fast_stdlib import StrPath
 
 HEAD_BYTES = 192
 _MAGIC = b"tallybook-head"
 _VERSION = b"1"
 _FIELDS = 10
-# As many as every offset that a system takes has at most.
+# No offset that a system accepts has more digits.
 _DIGITS = 18
 _READ_ATTEMPTS = 5
+# The first line of a ledger is shorter.
+_OPENING_BYTES = 1024
+_ID_CHARS = 36
+_ID_LETTERS = frozenset(b"0123456789abcdef-")
 
 
 class Head(NamedTuple):
     """The position up to which the ledger is acknowledged.
 
     Attributes:
-        position: The place behind the last acknowledged batch.
-        boot: The boot of the machine in which that was written, empty where the system has no name for it.
+        position: The position after the last acknowledged batch.
+        boot: Id of the boot of the machine in which it was written; empty where the system has none.
         suspect: Offset of the first batch whose flush failed, -1 without one.
-        failures: How many flushes ever failed.
+        failures: How many flushes have failed since the ledger began.
     """
 
     position: Position
@@ -46,15 +54,14 @@ class Head(NamedTuple):
     failures: int = 0
 
 
-NO_HEAD = Head(Position(0, GENESIS, 0), "")
+NO_HEAD = Head(START, "")
 
 
 def encode(head: Head) -> bytes:
     """Return the head as its HEAD_BYTES bytes."""
-    mark = head.position
+    seq, chain, offset, at = head.position
     text = (
-        f"tallybook-head 1 {mark.seq} {mark.chain} {mark.offset} {mark.at or '-'} {head.boot or '-'} "
-        f"{head.suspect} {head.failures} "
+        f"tallybook-head 1 {seq} {chain} {offset} {at or '-'} {head.boot or '-'} {head.suspect} {head.failures} "
     ).encode()
     return (text + b"%08x" % binascii.crc32(text)).ljust(HEAD_BYTES - 1) + b"\n"
 
@@ -75,18 +82,15 @@ def decode(data: bytes) -> Head | None:
         raise NewerLedgerError("head", parts[1].decode("ascii", "replace"), int(_VERSION))
     if len(parts) != _FIELDS or not text.isascii():
         return None
-    seq, offset, suspect, failures = (_number(parts[index]) for index in (2, 4, 7, 8))
+    seq, offset, suspect, failures = (
+        int(part) if part.isdigit() and len(part) <= _DIGITS else -1
+        for part in (parts[2], parts[4], parts[7], parts[8])
+    )
     # The checksum detects lost bytes; another program may still have written a head with wrong values.
     if min(seq, offset, failures) < 0 or (suspect < 0 and parts[7] != b"-1"):
         return None
-    at = "" if parts[5] == b"-" else parts[5].decode()
-    boot = "" if parts[6] == b"-" else parts[6].decode()
+    at, boot = ("" if part == b"-" else part.decode() for part in parts[5:7])
     return Head(Position(seq, parts[3].decode(), offset, at), boot, suspect, failures)
-
-
-def _number(part: bytes) -> int:
-    """Return a number of a head; -1 where the part is not one."""
-    return int(part) if part.isdigit() and len(part) <= _DIGITS else -1
 
 
 def read(fd: int) -> tuple[Head | None, bytes]:
@@ -95,7 +99,7 @@ def read(fd: int) -> tuple[Head | None, bytes]:
     A writer may be writing it at this moment, so bytes that do not decode are read again.
     """
     for _ in range(_READ_ATTEMPTS):
-        data = read_at(fd, HEAD_BYTES, 0)
+        data = disk.read_at(fd, HEAD_BYTES, 0)
         head = decode(data)
         if head is not None or not data:
             break
@@ -110,10 +114,49 @@ def write(fd: int, data: bytes) -> None:
         OSError: They could not be written, or not all of them.
     """
     if hasattr(os, "pwrite"):
-        done = os.pwrite(fd, data, 0)
+        written = os.pwrite(fd, data, 0)
     else:
         os.lseek(fd, 0, os.SEEK_SET)
-        done = os.write(fd, data)
-    if done < len(data):
+        written = os.write(fd, data)
+    if written < len(data):
         # A torn head is ignored, and the next write replaces it.
         raise OSError(errno.EIO, "the head was written in part")
+
+
+# ---- Checks of the log, by its first line and by the position that a head names ----
+
+
+def has_position(fd: int, position: Position) -> bool:
+    """Return whether a batch with this chain value ends at this offset of a log, so that the position belongs to it."""
+    tail = position.chain.encode() + CHAIN_END
+    return not position.offset or disk.read_at(fd, len(tail), max(position.offset - len(tail), 0)) == tail
+
+
+def check_format(fd: int, path: StrPath) -> None:
+    """Refuse a ledger whose first line names a format from the future.
+
+    Raises:
+        NewerLedgerError: It does.
+    """
+    number = _read_opening(fd).partition(b'"format":')[2].partition(b"}")[0]
+    if number.isdigit() and int(number) > FORMAT:
+        raise NewerLedgerError(os.path.basename(path), int(number), FORMAT)
+
+
+def ledger_id(path: StrPath) -> str:
+    """Return the id in the first line of a log; empty where it has none in the form of a ledger's id."""
+    with suppress(OSError, CannotWriteError):
+        fd = disk.open_file(path, write=False)
+        try:
+            id_ = _read_opening(fd).partition(b'"ledger":"')[2].partition(b'"')[0]
+        finally:
+            os.close(fd)
+        if len(id_) == _ID_CHARS and _ID_LETTERS.issuperset(id_):
+            return id_.decode()
+    return ""
+
+
+def _read_opening(fd: int) -> bytes:
+    """Return the body of a log's first line; empty where that is not a ``ledger.opened``."""
+    line = disk.read_at(fd, _OPENING_BYTES, 0).partition(b"\n")[0]
+    return line.partition(b'"kind":"ledger.opened","v":')[2]

@@ -20,7 +20,8 @@ from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple, sha256
 from tallybook.ledger.line import START, Position, batch_key, digest
 from tallybook.ledger.storage import caches, disk
-from tallybook.ledger.storage.log_ends import has_position, read_at
+from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

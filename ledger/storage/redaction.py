@@ -56,17 +56,11 @@ class PendingRedaction(NamedTuple):
     by: Mapping[str, str]
 
 
-class _Value(NamedTuple):
-    """The place of a free value in a batch's bytes, and the id of its event."""
+def _free_values(data: bytes) -> Iterator[tuple[int, str, int, int]]:
+    """Yield every free value of a batch, as (index of its line, id of its event, begin, end).
 
-    line: int
-    owner: str
-    begin: int
-    end: int
-
-
-def _values(data: bytes) -> Iterator[_Value]:
-    """Yield every free value of a batch; a continued text belongs to the event of its first line."""
+    A continued text belongs to the event of its first line.
+    """
     position, owner = 0, ""
     lines = data.split(b"\n")
     for index, line in enumerate(lines):
@@ -77,14 +71,14 @@ def _values(data: bytes) -> Iterator[_Value]:
         if at >= 0:
             # Every line but the last ends with its brace; that of the last follows the chain.
             end = len(line) - (index < len(lines) - 1)
-            yield _Value(index, owner, position + at + len(FREE_MARK), position + end)
+            yield index, owner, position + at + len(FREE_MARK), position + end
         position += len(line) + 1
 
 
 def mask(data: bytes, ids: Collection[str]) -> bytes:
     """Return a batch as it will be when the texts of these events are erased; no byte moves."""
     fresh = bytearray(data)
-    for _, owner, begin, end in _values(data):
+    for _, owner, begin, end in _free_values(data):
         if owner in ids:
             fresh[begin:end] = NULL.ljust(end - begin)
     return bytes(fresh)
@@ -100,7 +94,7 @@ def find_erased(batch: RawBatch) -> list[tuple[int, str]]:
         return [(batch.first, head_field(data, b"id"))]
     if ERASED_TEXT not in data:
         return []
-    return [(batch.first + line, owner) for line, owner, begin, _ in _values(data) if data.startswith(NULL, begin)]
+    return [(batch.first + line, owner) for line, owner, begin, _ in _free_values(data) if data.startswith(NULL, begin)]
 
 
 def redacted_ids(batch: RawBatch) -> list[str]:
@@ -117,7 +111,7 @@ def _erasures(batch: RawBatch, ids: Collection[str]) -> Iterator[tuple[int, int,
         begin, end = span
         # The line feed at its end stays: the sealing line begins after it.
         yield begin, end - 1 - begin, b""
-    for _, owner, begin, end in _values(data) if FREE_MARK in data else ():
+    for _, owner, begin, end in _free_values(data) if FREE_MARK in data else ():
         if owner in ids:
             yield batch.offset + begin, end - begin, NULL
 

@@ -9,9 +9,9 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily
 from tallybook.ledger.line import GENESIS, Draft, Position, Stamp, frame
-from tallybook.ledger.storage import disk, idempotency, receipts
+from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.storage import idempotency
+else:
+    # Only a payload that is spooled needs a key.
+    idempotency = import_lazily("tallybook.ledger.storage.idempotency")
 
 FOLDER = "spool"
 # Event numbers grow until a file is taken in, and each line with them.
@@ -87,7 +91,7 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
         # A number that JSON does not have, or half of a surrogate pair.
         raise CannotWriteError(path, str(error), "nothing was recorded") from error
     disk.replace_file(path, data)
-    receipts.add()
+    disk.note_acknowledged()
     return path
 
 

@@ -12,8 +12,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import decode, encode
-from tallybook.ledger.encoding.header import parse_head
+from tallybook.ledger.encoding.codec import decode, encode, parse_head
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError, TallybookError
 from tallybook.ledger.events import PointRated
 from tallybook.ledger.line import CHAIN_CHARS, CHAIN_END, GENESIS, START, Position, split_line, split_lines

@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger.errors import EXIT_INTERRUPTED, EXIT_NOT_WRITTEN, TallybookError
-from tallybook.ledger.storage import receipts
+from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
 
 if TYPE_CHECKING:
@@ -190,7 +190,7 @@ def run_guarded(work: Callable[[], int]) -> int:
     """
     _replace_closed_streams()
     METER.enable()
-    before = receipts.count()
+    before = disk.acknowledged_count()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             # A stream whose encoding lacks a character gets an escape instead of an error.
@@ -201,13 +201,14 @@ def run_guarded(work: Callable[[], int]) -> int:
     except TallybookError as error:
         return complain(str(error), error.exit_code)
     except KeyboardInterrupt:
-        return complain(f"interrupted; {RECORDED}" if receipts.count() > before else "interrupted", EXIT_INTERRUPTED)
+        is_recorded = disk.acknowledged_count() > before
+        return complain(f"interrupted; {RECORDED}" if is_recorded else "interrupted", EXIT_INTERRUPTED)
     except BrokenPipeError:
         # The reader of the pipe closed it; Python must not flush into it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except OSError as error:
-        if receipts.count() > before:
+        if disk.acknowledged_count() > before:
             note(f"the answer could not be written: {reason(error)}; {RECORDED}")
             return 0
         return complain(f"{error.filename or 'system'}: {reason(error)}", EXIT_NOT_WRITTEN)

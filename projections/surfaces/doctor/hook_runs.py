@@ -13,7 +13,7 @@ import attrs
 
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.storage import disk
-from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.install.hook_entries import calls_us
 
 if TYPE_CHECKING:

@@ -15,7 +15,8 @@ from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.storage import redaction as redact
-from tallybook.ledger.storage.log_ends import has_position, read_at
+from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.verification import read_verified, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.surfaces import commands

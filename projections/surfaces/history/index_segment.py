@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.encoding.header import parse_session
+from tallybook.ledger.encoding.codec import parse_session
 from tallybook.ledger.events import EVENT_TYPES, EventRedacted, EventsVoided, PointMerged, PointNoted
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position

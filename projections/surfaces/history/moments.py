@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.encoding.header import parse_head, parse_session
+from tallybook.ledger.encoding.codec import decode, parse_head, parse_session
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, split_lines

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tallybook.ledger import clock
 from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.storage import caches
-from tallybook.ledger.storage.log_ends import ledger_id
+from tallybook.ledger.storage.head import ledger_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

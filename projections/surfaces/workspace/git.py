@@ -17,7 +17,7 @@ from tallybook.ledger.line import START
 from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import redaction
-from tallybook.ledger.storage.log_ends import check_format
+from tallybook.ledger.storage.head import check_format
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

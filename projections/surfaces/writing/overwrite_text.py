@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger.errors import CannotWriteError, TallybookError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.storage import disk, redacted_digests
-from tallybook.ledger.storage.log_ends import read_at
+from tallybook.ledger.storage.disk import read_at
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
