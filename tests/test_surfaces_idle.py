@@ -76,7 +76,7 @@ def test_metrics_that_no_score_takes_are_named_before_what_was_recorded(
     del project
     lines = run("metrics", "--session", "s1", *words).out.splitlines()
     first = f"in no score: {why}; `tallybook score --config` shows what is scored"
-    assert (first, "recorded 1 metrics.recorded") == (lines[0], lines[1].partition(";")[0])
+    assert (first, "recorded 1 measurement as event 2") == (lines[0], lines[1])
     assert {why.removesuffix(" (1)"): 1} == json.loads(run("metrics", "--session", "s1", *words, "--json").out)[
         "unscored"
     ]
@@ -86,7 +86,7 @@ def test_metrics_that_a_score_takes_are_not_named(project: Path, run: Run) -> No
     """Where everything is in a score, `metrics` says only what it recorded."""
     del project
     done = run("metrics", "--session", "s1", "--component", "ac01", "startup_ms=8000")
-    assert ("", ["recorded 1 metrics.recorded"]) == (done.err, [done.out.partition(";")[0]])
+    assert ("", ["recorded 1 measurement as event 2"]) == (done.err, done.out.splitlines())
 
 
 @pytest.mark.usefixtures("rated")

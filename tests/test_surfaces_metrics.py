@@ -101,7 +101,7 @@ def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
     answer = run(file)
     assert 0 == answer.code
     assert [
-        "recorded 8 metrics.recorded, 1 telemetry.kept, 1 session.ended; events 2 to 11",
+        "recorded 8 measurements, 1 unscored telemetry event and 1 end of a session as events 2 to 11",
         "kept, and in no score: coffee_made (1)",
     ] == answer.out.splitlines()
     assert [
@@ -110,7 +110,26 @@ def test_people_hear_what_became_of_it(run: Run, tmp_path: Path) -> None:
         "note: and 2 more of what was odd; --json lists all of it",
     ] == answer.err.splitlines()
     assert ["10 recorded before"] == run(file).out.splitlines()
-    assert ["recorded 1 metrics.recorded; event 12"] == run("a=1").out.splitlines()
+    assert ["recorded 1 measurement as event 12"] == run("a=1").out.splitlines()
+
+
+def test_every_kind_that_metrics_records_has_words_for_people(run: Run) -> None:
+    """The answer is a sentence in plain words, and names no kind of event."""
+    events = [
+        {"component": "ac01", "metrics": {"startup_ms": 1}},
+        {"component": "ac01", "passed": 1, "total": 2},
+        {"component": "ac01", "passed": 2, "total": 2},
+        {"feedback": 80},
+        {"version": "2", "event_type": "session_end"},
+        {"baseline": 80, "score": "ac01"},
+        {"event_type": "coffee_made"},
+    ]
+    answer = run(stdin=json.dumps(events))
+    expected = (
+        "recorded 2 benchmark results, 1 measurement, 1 feedback score, 1 end of a session, 1 baseline "
+        "and 1 unscored telemetry event as events 2 to 8"
+    )
+    assert expected in answer.out.splitlines()
 
 
 def test_people_hear_of_no_more_types_than_they_read(run: Run) -> None:

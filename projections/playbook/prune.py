@@ -45,7 +45,7 @@ class Policy:
         condition: A further condition, None without one.
         is_permanent: Whether a pruned entry stays pruned. Otherwise its ratings go on counting, and the first
             update at which the policy no longer applies brings it back.
-        about: The policy in a few words, for help and README.
+        about: The policy in a few words, for help and projections/README.md.
     """
 
     name: str = "sticky"
@@ -101,7 +101,7 @@ POLICIES: Final = {
         ),
     )
 }
-"""Name → policy, each with the specification's floor and margin. To add one, add a row here and in the README."""
+"""Name → policy, with the specification's floor and margin. To add one, add a row here and in projections/README.md."""
 
 # Ratings that lose weight with age
 

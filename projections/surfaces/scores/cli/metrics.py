@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,6 +21,16 @@ if TYPE_CHECKING:
 
 _EXAMPLES = 5
 _TYPES_TOLD = 10
+
+NOUNS: Final = {
+    "metrics.recorded": ("measurement", "measurements"),
+    "benchmark.recorded": ("benchmark result", "benchmark results"),
+    "feedback.recorded": ("feedback score", "feedback scores"),
+    "baseline.set": ("baseline", "baselines"),
+    "session.ended": ("end of a session", "ends of sessions"),
+    "telemetry.kept": ("unscored telemetry event", "unscored telemetry events"),
+}
+"""Kind of event that `metrics` records → the words for one of them, and for several."""
 
 
 def typed(words: Sequence[str]) -> Iterator[Item]:
@@ -79,9 +89,10 @@ def lines(fed: Fed) -> Iterator[str]:
 
         yield f"in no score: {reasons(fed.unscored.most_common())}; `tallybook score --config` shows what is scored"
     if fed.recorded:
-        kinds = ", ".join(f"{count:,} {kind}" for kind, count in fed.recorded.most_common())
+        counts = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in fed.recorded.most_common()]
+        nouns = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
         one = fed.seq_from == fed.seq_to
-        yield f"recorded {kinds}; " + (f"event {fed.seq_to}" if one else f"events {fed.seq_from} to {fed.seq_to}")
+        yield f"recorded {nouns} as " + (f"event {fed.seq_to}" if one else f"events {fed.seq_from} to {fed.seq_to}")
     if fed.repeated:
         yield f"{fed.repeated:,} recorded before"
     if fed.spooled:
