@@ -5,17 +5,19 @@ from __future__ import annotations
 from importlib.util import find_spec
 import json
 from math import isfinite
-from pathlib import Path
 import subprocess
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from benchmarks import data, decoders, growth, profiles, readme, worker
 from benchmarks.table import Row, Setting, alternate, faster, render, together
+from helpers.repository import ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
+if TYPE_CHECKING:
+    from pathlib import Path
+
 LINES = {
     "append": 1,
     "append-batch": 1,

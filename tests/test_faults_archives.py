@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults.scenes import ROOT, Scene, begun, here, run
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.worker import SETTLED
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="plants what only POSIX has")
 
-HUMAN = {"rater": "human"}
 TEXT, PLANTED = "Test the edges", "Test the pagan"
 READING = (("show",), ("why", "kpt_003"), ("log",), ("score",), ("doctor",))
 WRITING = (("rate", "kpt_001", "helpful"), ("replay",), ("show",))

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 import subprocess
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
 from faults.fuzz import hostile, log_of, proven_anew
 from faults.verdicts import RATED, Answer, Case, end_of
 from helpers.ledger_lines import stamp
+from helpers.repository import ROOT
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.codec import decode, encode
@@ -27,7 +27,9 @@ from tallybook.ledger.line import Draft, frame
 from tallybook.ledger.verification import Verdict, verify
 from tallybook.projections.surfaces.workspace.project import Project
 
-ROOT = Path(__file__).resolve().parent.parent
+if TYPE_CHECKING:
+    from pathlib import Path
+
 SEQ = 2
 STARRED = Draft("point.starred", 1, {"x": "HERE"})
 TOLD = Draft("point.starred", 1, {}, {"why": "HERE"})

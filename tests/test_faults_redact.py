@@ -16,6 +16,7 @@ import pytest
 
 from faults.at_calls import unclear
 from faults.scenes import PID, ROOT, Answer, Fault, begun, why_not
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.workspace.project import Project
 
-HUMAN = {"rater": "human"}
 PRIVATE = "hunter2-of-the-customer"
 TOLD = f"the key is {PRIVATE}, keep it"
 TORN = b'{"crc":"00000000","seq":4,"id":"torn","body":"' + PRIVATE.encode()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
-from helpers.installation import ROOT, lay_out
+from helpers.installation import lay_out
+from helpers.repository import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 import random
 import shutil
 import signal
@@ -15,7 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults import Setting, sparse, writers
+from helpers.authors import HUMAN
 from helpers.ledger_logs import Clock, append, lines, names, rated
+from helpers.repository import ROOT
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
@@ -25,11 +26,10 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="stops and kills processes as POSIX does")
 
-ROOT = Path(__file__).resolve().parent.parent
-HUMAN = {"rater": "human"}
 RATING = '{"evaluations":[{"name":"kpt_001","rating":"helpful"}]}'
 NOTHING = {"lost": 0, "doubled": 0, "believed": 0, "damaged": 0}
 HOLDER = """

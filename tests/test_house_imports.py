@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
+from helpers.repository import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("ledger", "projections", "prompts", "tests")
 MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 # C modules of the standard library come and go with its version, and all start with an underscore.
@@ -141,6 +142,11 @@ RULES = [
         lambda module: module != "tallybook" and not within(module, *SHELL) and not module.startswith("tests."),
         lambda name: not within(name, *SHELL),
     ),
+    Rule(
+        "6: a test file imports nothing from another one; what several need stands in tests/helpers",
+        lambda module: module.startswith("tests."),
+        lambda name: not top(name).startswith("test_"),
+    ),
 ]
 
 
@@ -191,6 +197,7 @@ def test_a_module_imports_only_what_the_house_lets_it(path: Path) -> None:
         ("projections/__init__.py", "from tallybook.projections import surfaces", "5"),
         ("projections/scores/trends/trend.py", "import tallybook.ledger.line", "3"),
         ("prompts/__init__.py", "from tallybook.ledger import log", "4"),
+        ("tests/test_ledger_log.py", "from test_ledger_line import batches_of", "6"),
         ("projections/fold.py", "from ledger import events", "0"),
     ],
 )

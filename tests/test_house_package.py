@@ -17,7 +17,8 @@ import zipfile
 import click
 import pytest
 
-from helpers.installation import ROOT, package_folders
+from helpers.installation import package_folders
+from helpers.repository import ROOT
 from tallybook.projections.surfaces.cli.main import tallybook as command_line
 
 if TYPE_CHECKING:

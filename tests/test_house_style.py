@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
+from helpers.repository import ROOT
+
 FOLDERS = ("ledger", "projections", "prompts", "tests")
 MODULES = sorted(path.relative_to(ROOT) for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 PACKAGED = [path for path in MODULES if path.parts[0] != "tests"]
@@ -82,6 +83,11 @@ def test_every_test_states_the_behaviour(path: Path) -> None:
     functions = [node for node in ast.walk(parse(path)) if isinstance(node, ast.FunctionDef)]
     tests = [node for node in functions if node.name.startswith("test_")]
     assert [] == [f"{path}:{node.lineno}: {node.name}" for node in tests if not ast.get_docstring(node)]
+
+
+def test_a_test_file_is_named_by_its_subject() -> None:
+    """No test file is the second part of another one by its name."""
+    assert [] == [path.as_posix() for path in MODULES if path.stem.endswith(("_more", "_rest", "_2"))]
 
 
 @pytest.mark.parametrize("path", PACKAGED, ids=Path.as_posix)

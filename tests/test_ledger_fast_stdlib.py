@@ -6,7 +6,6 @@ import copy
 import hashlib
 import importlib.util
 import json
-from pathlib import Path
 import pickle
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from tallybook.ledger import fast_stdlib
 from tallybook.ledger.fast_stdlib import NamedTuple
 
 if typing.TYPE_CHECKING:
+    from pathlib import Path
     from types import ModuleType
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
@@ -28,7 +28,6 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
     max_leaves=12,
 )
-ROOT = Path(__file__).resolve().parent.parent
 C_PARTS = ("_json", "_sha2", "_sha256")
 
 

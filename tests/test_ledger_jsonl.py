@@ -15,6 +15,7 @@ import pytest
 
 from helpers.ledger_jsonl import append_two, full_after, unprivileged
 from helpers.ledger_logs import BY, append, lines, names, rated
+from helpers.repository import ROOT
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import (
     CannotWriteError,
@@ -28,7 +29,6 @@ from tallybook.ledger.storage import disk
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).resolve().parent.parent
 WANTED = ["events.jsonl", "head", "lock"]
 HOLDER = """
 import fcntl, sys

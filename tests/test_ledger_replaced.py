@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.hook_calls import call
 from helpers.ledger_logs import append
+from helpers.spool_files import spooled
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.verification import verify
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_hook import call
-from test_surfaces_spool import spooled
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.installation import ROOT, installed
+from helpers.installation import installed
+from helpers.repository import ROOT
 import tallybook
 
 if TYPE_CHECKING:

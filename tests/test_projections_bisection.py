@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.undo_histories import folded, then
+from helpers.view_histories import KNOWN, history
 from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
@@ -26,8 +28,6 @@ from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.entry_history.audit import audit_view, story_json
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.undo import fold_history
-from test_projections_laws import KNOWN, history
-from test_projections_voids import folded, then
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 import msgspec
 
+from helpers.view_histories import HISTORIES, history, plain
 from tallybook.ledger.events import Entry
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.checkpoint import OMITTED_FIELDS, PACKED_FIELDS, PLAIN_FIELDS, pack, unpack_playbook
 from tallybook.projections.playbook.view import PLAYBOOK, Past, Playbook
-from test_projections_laws import HISTORIES, history, plain
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch

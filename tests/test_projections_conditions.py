@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.undo_histories import playbook
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import (
     Entry,
@@ -20,7 +21,6 @@ from tallybook.ledger.events import (
     PointRetired,
 )
 from tallybook.projections.comparison.conditions import MAX_CHARS, MAX_DEPTH, STATUSES, parse
-from test_projections_voids import playbook
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.view import Playbook

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import NAMES
+from helpers.undo_histories import SAID, folded, playbook, then
+from helpers.view_histories import history
 from tallybook.ledger.events import (
     Entry,
     PlaybookEdited,
@@ -25,8 +27,6 @@ from tallybook.ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from test_projections_laws import history
-from test_projections_voids import SAID, folded, playbook, then
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 EDIT = PlaybookEdited(None, None, "")

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.view_histories import FUTURES, history
 from tallybook.ledger.events import (
     Entry,
     EventsVoided,
@@ -37,7 +38,6 @@ from tallybook.projections.comparison.diff import (
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
-from test_projections_laws import FUTURES, history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 import pytest
 
+from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
     PlaybookInjected,
@@ -26,7 +27,6 @@ from tallybook.projections.entry_history.explanation import explain, find_exit
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
-from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

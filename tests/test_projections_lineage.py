@@ -8,6 +8,7 @@ from hypothesis import given
 import pytest
 
 from helpers.reference_model import TEXTS
+from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
     PlaybookUpdated,
@@ -21,7 +22,6 @@ from tallybook.ledger.events import (
 from tallybook.projections.entry_history.lineage import find_by_words, lineage, normalize_words
 from tallybook.projections.entry_history.status import EntryStatuses, status_view
 from tallybook.projections.undo import fold_history
-from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.undo_histories import CLOSE, A, B
+from helpers.view_histories import history
 from tallybook.ledger.events import (
     Entry,
     PlaybookEdited,
@@ -22,8 +24,6 @@ from tallybook.ledger.events import (
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, STEPS, Policy, weight
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.undo import fold_history
-from test_projections_laws import history
-from test_projections_voids import CLOSE, A, B
 
 FINAL = playbook_view(POLICIES["final"])
 UPDATES = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=4), max_size=12)

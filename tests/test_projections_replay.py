@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.reference_model import EXTRACTIONS, LEGACY_FILES, Model, book, extraction, migrate, point
+from helpers.repository import ROOT
 from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.clock import Now
     from tallybook.ledger.log import Log
 
-ROOT = Path(__file__).resolve().parent.parent
 REFLECTOR = {"rater": "reflector"}
 UPDATES = st.lists(EXTRACTIONS, max_size=5)
 

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
+from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
@@ -40,7 +41,6 @@ from tallybook.projections.scores.reports.drop_causes import (
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.undo import fold_history
-from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

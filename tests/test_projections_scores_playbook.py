@@ -8,6 +8,7 @@ from hypothesis import given
 import pytest
 
 from helpers.documentation import examples
+from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     EventsVoided,
     MetricsRecorded,
@@ -33,7 +34,6 @@ from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.undo import fold_history
-from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,33 +10,8 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.score_examples import AT, EXAMPLE, MEASURED, config, example, folded, handoffs, noon, plain
+from helpers.score_files import SESSION_FILE
 from tallybook.projections.scores.reports import score_files
-
-SESSION_FILE = """{
-  "session_id": "session_2026-01-16_001",
-  "timestamp": "2026-01-16T22:00:00.000Z",
-  "version": "2.0.0",
-  "component_scores": {
-    "ac01": 92,
-    "ac02": 88,
-    "ac03": 85,
-    "ac04": 95,
-    "ac05": 78,
-    "ac06": 82,
-    "ac07": 75,
-    "ac08": 90,
-    "ac09": 94
-  },
-  "session_scores": {
-    "efficiency": 93,
-    "effectiveness": 86,
-    "improvement": 81,
-    "handoff": 94,
-    "overall": 87
-  },
-  "grade": "B"
-}
-"""
 
 
 def test_the_documents_session_is_a_file_to_the_byte() -> None:

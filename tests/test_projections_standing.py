@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.view_histories import HISTORIES, history
 from tallybook.ledger.events import (
     Entry,
     EventsVoided,
@@ -31,7 +32,6 @@ from tallybook.projections.playbook.render import needs_ratings
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
 from tallybook.projections.undo import history as retold
-from test_projections_laws import HISTORIES, history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

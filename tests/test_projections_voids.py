@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.reference_model import EXTRACTIONS, Model, book
+from helpers.undo_histories import CLOSE, SAID, A, B, folded, ids_of, shown, then, without
+from helpers.view_histories import history, plain, ticking
 from tallybook.ledger.backends.memory import MemoryLog
-from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import (
     Entry,
@@ -19,74 +20,24 @@ from tallybook.ledger.events import (
     PlaybookAdopted,
     PlaybookEdited,
     PlaybookOrdered,
-    PlaybookUpdated,
-    PointAdded,
     PointRated,
 )
-from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.ledger.records import Batch, EventRecord
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.render import playbook_dict
-from tallybook.projections.playbook.view import PLAYBOOK, Playbook
+from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
 from tallybook.projections.undo import UNDOABLE, UndoneEvent, find_undone, fold_history
 from tallybook.projections.undo import history as retold
-from test_projections_laws import KNOWN, history, plain, ticking
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
-SAID = KNOWN.filter(lambda event: not isinstance(event, EventsVoided))
 HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=6)
 FUTURES = st.lists(st.lists(SAID, min_size=1, max_size=4), max_size=3)
-CLOSE = PlaybookUpdated(0, 0, 0)
 EDIT = PlaybookEdited(None, None, "")
-A, B, C = (PointAdded(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
-
-# When it changed, where it was adopted, which names were used and how often the past was rewritten stay as they were.
-TIMES = {"seq", "chain", "latest_batch", "latest", "stamp", "adoption"}
-KEPT = {"used", "high_water", "rewrites", "last_redaction", "last_undo"}
-
-
-def shown(state: Playbook) -> dict[str, Any]:
-    """Return all that a playbook shows and goes by, but for event times and used names."""
-    fields = attrs.fields_dict(Playbook).keys() - TIMES - KEPT
-    return {field: plain(getattr(state, field)) for field in sorted(fields)}
-
-
-def folded(batches: Sequence[Batch], until: int | None = None) -> Playbook:
-    """Return the playbook of a history, without what is void in it."""
-    return fold_history(PLAYBOOK, lambda: batches, until)
-
-
-def playbook(*stretches: list[Any]) -> Playbook:
-    """Return the playbook behind these batches."""
-    return folded(history(stretches))
-
-
-def without(batches: Sequence[Batch], ids: Collection[str]) -> list[Batch]:
-    """Return a history as if some events, of kinds that can be taken back, had never been."""
-    left = [[one for one in batch.records if not (one.id in ids and type(one.event) in UNDOABLE)] for batch in batches]
-    return [make_batch(*records) for records in left if records]
-
-
-def then(batches: Sequence[Batch], *stretches: Sequence[Any], session: str | None = None) -> list[Batch]:
-    """Return a history that goes on with these batches, by a session of their own."""
-    told = list(batches)
-    for events in stretches:
-        seq = told[-1].last if told else 0
-        records = [
-            EventRecord(number, moment(number * 1_000_000).at, event, f"id-{number}", Author("human", session))
-            for number, event in enumerate(events, seq + 1)
-        ]
-        told.append(make_batch(*records))
-    return told
-
-
-def ids_of(batches: Sequence[Batch]) -> list[str]:
-    """Return the ids of all events."""
-    return [one.id for batch in batches for one in batch.records]
 
 
 # Laws

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers.reference_model import NAMES
+from helpers.undo_histories import SAID, folded, ids_of, shown, then, without
+from helpers.view_histories import HISTORIES, history, plain
 from tallybook.ledger.events import (
     EventRedacted,
     EventsVoided,
@@ -23,8 +25,6 @@ from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.undo import UNDOABLE, fold_history
-from test_projections_laws import HISTORIES, history, plain
-from test_projections_voids import SAID, folded, ids_of, shown, then, without
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

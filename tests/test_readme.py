@@ -15,7 +15,6 @@ from helpers.documentation import (
     FAULTS,
     LEDGER,
     PAGES,
-    ROOT,
     TELEMETRY,
     VIEWS,
     chapter,
@@ -23,6 +22,7 @@ from helpers.documentation import (
     section,
 )
 from helpers.installation import package_folders
+from helpers.repository import ROOT
 from tallybook.ledger import errors
 from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED

@@ -17,8 +17,9 @@ import click
 import pytest
 
 from helpers.command_line import verbs
-from helpers.documentation import FIRST, PAGES, ROOT, TELEMETRY, Example, examples, first_cells, prose, section
+from helpers.documentation import FIRST, PAGES, TELEMETRY, Example, examples, first_cells, prose, section
 from helpers.reference_model import extraction
+from helpers.repository import ROOT
 from helpers.transcripts import run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project

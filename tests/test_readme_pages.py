@@ -6,7 +6,8 @@ import re
 
 import pytest
 
-from helpers.documentation import FIRST, LEDGER, PAGES, ROOT, anchor, chapter, headings, prose, section
+from helpers.documentation import FIRST, LEDGER, PAGES, anchor, chapter, headings, prose, section
+from helpers.repository import ROOT
 
 REFERENCE = sorted(set(PAGES) - {"CHANGELOG.md"})
 SHORT = 120

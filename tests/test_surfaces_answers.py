@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.spool_files import held, spooled
 from tallybook.ledger.encoding.codec import decode
 from tallybook.projections.surfaces import commands, entry
 from tallybook.projections.surfaces.console import output
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 FULL = Path("/dev/full")
-HUMAN = {"rater": "human"}
 NOTE = f"note: the answer could not be written: No space left on device; {output.RECORDED}\n"
 UPDATE = json.dumps({"evaluations": [{"name": "kpt_001", "rating": "helpful"}]})
 METRICS = json.dumps({"session_id": "s1", "component": "ac01", "metrics": {"accuracy": 90}})

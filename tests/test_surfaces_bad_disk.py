@@ -3,62 +3,28 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-import ctypes
 import json
 import os
-from pathlib import Path
 import shutil
 import subprocess
-import sys
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.real_command import BY_HAND, as_somebody, assert_refused, run, texts
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-ROOT = Path(__file__).resolve().parent.parent
-MAIN = "from tallybook.projections.surfaces.entry import main; main()"
-HUMAN = {"rater": "human"}
-BY_HAND = "learned by hand"
-
-
-class Answer(NamedTuple):
-    """What a command came to: its exit code and what it printed."""
-
-    code: int
-    out: str
-    err: str
-
-
-def run(project: Project, *arguments: str, before: Callable[[], None] | None = None) -> Answer:
-    """Run the real command; ``before`` is called in its process."""
-    command = [sys.executable, "-c", MAIN, "--project", str(project.root), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, preexec_fn=before)
-    return Answer(done.returncode, done.stdout, done.stderr)
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 def kept(project: Project) -> dict[str, bytes]:
     """Return the bytes that no failing command may change."""
     files = (project.ledger / "events.jsonl", project.playbook)
     return {path.name: path.read_bytes() for path in files if path.is_file()}
-
-
-def texts(project: Project) -> list[str]:
-    """Return the texts that stand by the ledger alone, whatever playbook.json says."""
-    return [kp["text"] for kp in json.loads(commands.replay_bytes(project, None))["key_points"]]
-
-
-def assert_refused(answer: Answer, code: int, says: str) -> None:
-    """Check that an answer is one line on standard error that says what is wrong, and an exit code."""
-    assert (code, "") == (answer.code, answer.out)
-    assert answer.err.startswith("tallybook: ")
-    assert "\n" == answer.err[-1]
-    assert 1 == len(answer.err.splitlines())
-    assert says in answer.err
 
 
 @pytest.mark.parametrize("place", [".claude", ".claude/ledger", ".claude/ledger/events.jsonl"])
@@ -88,20 +54,6 @@ def others_project(project: Path) -> Iterator[Project]:
     yield place
     for folder in folders:
         folder.chmod(0o755)
-
-
-def bind_root() -> None:
-    """Let permissions bind this process even if it is root's: drop what passes over them from the next exec on."""
-    for capability in (1, 2):
-        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
-
-
-def as_somebody(project: Project, *arguments: str) -> Answer:
-    """Run the real command as a user whom permissions bind."""
-    is_root = os.geteuid() == 0
-    if is_root and sys.platform != "linux":
-        pytest.skip("permissions bind root nowhere but on Linux")
-    return run(project, *arguments, before=bind_root if is_root else None)
 
 
 @pytest.mark.skipif(os.name != "posix", reason="permissions of folders bind nobody here")

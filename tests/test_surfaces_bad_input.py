@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from tallybook import compat
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from helpers.command_line import Answer, Run
 
 MIB = 1024 * 1024
-HUMAN = {"rater": "human"}
 BY_HAND = "learned by hand"
 
 

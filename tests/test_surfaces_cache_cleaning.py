@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of, make_caches
 from tallybook.ledger.storage import caches
 from tallybook.projections.surfaces import commands
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
-
-HUMAN = {"rater": "human"}
 
 
 def begin(folder: Path, text: str = "Use type hints") -> Project:

@@ -13,6 +13,7 @@ import attrs
 import msgspec
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_damages import DAMAGES
 from helpers.cache_places import caches_of, make_caches
 from tallybook.ledger import clock
@@ -41,7 +42,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
     from tallybook.projections.playbook.checkpoint import Form
 
-HUMAN = {"rater": "human"}
 BATCHES = 45
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 import shlex
 import subprocess
 import sys
@@ -14,15 +13,16 @@ import pytest
 
 from helpers.command_line import Answer, verbs
 from helpers.reference_model import book, extraction, point
+from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from helpers.command_line import Run
 
-ROOT = Path(__file__).resolve().parent.parent
 MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 RECORDED = ["seq_from", "seq_to", "added", "pruned", "ignored", "spooled", "rated"]
 STORY = ["name", "text", "status", "helpful", "harmful", "rule", "decided_by", "trail", "ignored"]

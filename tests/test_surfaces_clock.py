@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.spool_files import held, spooled
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
     from pathlib import Path

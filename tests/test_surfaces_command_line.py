@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.repository import ROOT
 from tallybook.ledger.names import find_name
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.command_line import Run
 
-HUMAN = {"rater": "human"}
-ROOT = Path(__file__).parent.parent
 COMMAND = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()"]
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from helpers.authors import HUMAN
 from helpers.reference_model import Model, extraction, next_name, point
 from tallybook import compat
 from tallybook.projections.surfaces import commands
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-HUMAN = {"rater": "human"}
 RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral"])
 TEXTS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 UNKNOWN = [f"kpt_{number:03d}" for number in range(1, 10)]

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.hook_calls import events
 from helpers.reference_model import book, point
-from helpers.transcripts import ROOT, Script, answer, kept
+from helpers.reflection_settings import choose
+from helpers.repository import ROOT
+from helpers.transcripts import Script, answer, kept
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import ReflectionCompleted
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_hook import events
-from test_surfaces_reflect import choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.doctor import HUMAN, file_states, levels, lines_of, posix
+from helpers.authors import HUMAN
+from helpers.doctor import file_states, levels, lines_of, posix
+from helpers.real_command import as_somebody, run
 from tallybook.ledger import clock
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.surfaces import commands
@@ -18,7 +20,6 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.doctor import checks, finding
 from tallybook.projections.surfaces.doctor.finding import Finding
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_bad_disk import as_somebody, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.doctor_hooks import LONG_AGO_S, NOW, findings, here, install, messages, on_path, record_run, session
+from helpers.real_command import run
 from tallybook.projections.surfaces.doctor import checks, hook_runs, hooks
 from tallybook.projections.surfaces.doctor.finding import Context
-from test_surfaces_bad_disk import run
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project

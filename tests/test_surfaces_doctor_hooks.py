@@ -24,13 +24,13 @@ from helpers.doctor_hooks import (
     session,
     trust,
 )
+from helpers.hook_calls import START, call
+from helpers.real_command import run
 from tallybook.projections.reflections import Session
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.reflection import backfill
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_bad_disk import run
-from test_surfaces_hook import START, call
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

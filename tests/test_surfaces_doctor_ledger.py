@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.doctor import HUMAN, findings_of, levels, lines_of, posix
+from helpers.authors import HUMAN
+from helpers.doctor import findings_of, levels, lines_of, posix
+from helpers.real_command import run
+from helpers.spool_files import held
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import encode
@@ -21,8 +24,6 @@ from tallybook.projections.surfaces.doctor import checks
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact as redacting
-from test_surfaces_bad_disk import run
-from test_surfaces_spool import held
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.doctor import file_states, findings_of
+from helpers.reflection_settings import choose
 from helpers.transcripts import Script, answer, ask_again, asked_for, kept
 from tallybook.ledger import clock
 from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
@@ -21,7 +22,6 @@ from tallybook.projections.surfaces.workspace.installation import install_comman
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Facts, Request
-from test_surfaces_reflect import choose
 
 if TYPE_CHECKING:
     from helpers.transcripts import Client

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from helpers.doctor import HUMAN, file_states, findings_of, levels, posix
+from helpers.authors import HUMAN
+from helpers.doctor import file_states, findings_of, levels, posix
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.doctor import checks, system
 from tallybook.projections.surfaces.workspace.project import Project

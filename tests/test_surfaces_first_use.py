@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from tallybook.ledger.events import PlaybookEdited, PointEdited, PointRemoved
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import playbook_file, reading
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 NAMED = [{"name": "kpt_001", "text": "a", "helpful": 0, "harmful": 0}]
 UNNAMED = ["a", "b", {"text": "c", "score": 2}]
-HUMAN = {"rater": "human"}
 RATE = """
 import sys
 from pathlib import Path

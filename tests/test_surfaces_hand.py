@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.manual_edits import edit, rate, read, wish
 from helpers.reference_model import book, extraction, point
+from helpers.view_histories import told
 from tallybook import compat
-from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO, NothingToDoError
 from tallybook.ledger.events import EventsVoided
@@ -17,15 +19,13 @@ from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands, entry
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import curation, record
-from test_projections_laws import told
+from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
 
-HUMAN = {"rater": "human"}
 NOBODY = (None, None, "", HUMAN)
 
 
@@ -39,32 +39,10 @@ def here(project: Path) -> Project:
     return made
 
 
-def wish(here: Project, verb: str, name: str, text: str = "", merged: tuple[str, ...] = ()) -> None:
-    """Let somebody decide something about an entry."""
-    curation.curate(here, Curation(verb, name, "", text, merged), HUMAN)
-
-
 def counts(here: Project) -> dict[str, tuple[int, int]]:
     """Return the counts of the entries of playbook.json, which must be what the ledger says."""
     commands.check(here)
     return {kp["name"]: (kp["helpful"], kp["harmful"]) for kp in read(here)["key_points"]}
-
-
-def read(here: Project) -> Any:
-    """Return playbook.json as it stands on disk."""
-    return json.loads(here.playbook.read_bytes())
-
-
-def edit(here: Project, doc: Any, **changes: dict[str, Any]) -> None:
-    """Change entries of a document, by name, and save it as a person would."""
-    for kp in doc["key_points"]:
-        kp.update(changes.get(kp["name"], {}))
-    here.playbook.write_text(json.dumps(doc), encoding="utf-8")
-
-
-def rate(here: Project, *ratings: tuple[str, str]) -> record.Outcome:
-    """Record an update of these ratings."""
-    return commands.record(here, extraction(*ratings), {"rater": "reflector", "session": "s2"})
 
 
 # What the verbs answer

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from helpers.authors import HUMAN
+from helpers.manual_edits import edit, rate, read, wish
 from helpers.reference_model import extraction
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
@@ -15,7 +17,6 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
-from test_surfaces_hand import HUMAN, edit, rate, read, wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable

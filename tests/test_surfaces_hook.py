@@ -5,36 +5,32 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 import json
 import os
-from pathlib import Path
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
+from helpers.hook_calls import START, call, events, here, set_to, told
 from helpers.reference_model import extraction
-from tallybook.ledger.encoding.codec import decode
+from helpers.spool_files import held, spooled
 from tallybook.ledger.events import EVENT_TYPES, FREE, PlaybookInjected, PointCited, PointRated, ReflectionRequested
 from tallybook.ledger.playbook_facts import PLAYBOOK_NEUTRAL
-from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.hooks.ledger_access import BODIES
-from tallybook.projections.surfaces.reflection import worker
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import Settings
-from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-HUMAN = {"rater": "human"}
-HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
-START = {"hook_event_name": "SessionStart", "source": "startup"}
+__all__ = ["here"]
+
 INSTALLED = ("attr", "attrs", "cattrs", "msgspec", "click", "rich", "yaml", "anthropic")
 HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess", "hashlib", "site")
 # Of ours, what is for a ledger that is not as it should be.
@@ -45,38 +41,6 @@ MENDING = (
     "tallybook.ledger.storage.redaction",
     "tallybook.ledger.storage.spool",
 )
-
-
-def call(payload: Mapping[str, Any] | bytes, session: str = "s1") -> str:
-    """Let an agent call the hook in the project of CLAUDE_PROJECT_DIR, and return what it prints."""
-    data = payload if isinstance(payload, bytes) else json.dumps({"session_id": session, **payload}).encode()
-    done = subprocess.run(HOOK, input=data, capture_output=True, timeout=60, check=False)
-    assert (0, b"") == (done.returncode, done.stderr)
-    return done.stdout.decode()
-
-
-def told(answer: str) -> str:
-    """Return the context that an answer hands to the model, empty without an answer."""
-    said = json.loads(answer or '{"hookSpecificOutput":{"additionalContext":""}}')
-    context: str = said["hookSpecificOutput"]["additionalContext"]
-    return context
-
-
-def events(project: Project, *kinds: type[Any]) -> list[Any]:
-    """Return the events of these kinds, in order."""
-    return [event for batch in decode(open_log(project).read()) for event in batch.events if isinstance(event, kinds)]
-
-
-@pytest.fixture
-def here(project: Path) -> Iterator[Project]:
-    """Return a project with two entries, in which the processes that hooks leave behind find another one at work."""
-    made = Project(project)
-    for text in ("Use type hints", "Write tests"):
-        commands.add(made, text, HUMAN)
-    fd = disk.open_file(made.ledger / worker.LOCK, write=True, create=True)
-    assert disk.try_lock(fd)
-    yield made
-    os.close(fd)
 
 
 def test_a_session_is_told_the_playbook_once(here: Project) -> None:
@@ -306,13 +270,6 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project, 
         loaded = done.stderr.decode().split()
         assert [] == [name for name in (*HEAVY, *MENDING) if name in loaded]
     assert (1, 2, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
-
-
-def set_to(project: Project, text: str) -> None:
-    """Write a project's settings."""
-    path = Path(project.claude, "config", "tallybook.toml")
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(text)
 
 
 def test_the_settings_say_how_much_a_session_is_told(here: Project) -> None:

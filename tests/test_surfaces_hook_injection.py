@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.hook_calls import START, call, events, here, set_to, told
+from helpers.spool_files import held, spooled
 from tallybook.ledger import clock
 from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces.hooks import handler
-from test_surfaces_hook import START, call, events, here, set_to, told
-from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project

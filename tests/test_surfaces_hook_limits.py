@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.hooks.ledger_access import ERROR_FILE, MAX_PLAYBOOK_BYTES
 from tallybook.projections.surfaces.workspace.project import Project
@@ -16,7 +17,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-HUMAN = {"rater": "human"}
 HURRIED = "from tallybook.projections.surfaces.hooks import handler; handler.MAX_CPU_S = 0.01; handler.main(['claude'])"
 HOOK = "from tallybook.projections.surfaces.hooks import handler; handler.main(['claude'])"
 EVENTS = ("SessionStart", "UserPromptSubmit", "Stop")

@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.spool_files import spooled
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import current, open_log
 from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.hooks.ledger_access import append, draft, is_current, kind_of
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_spool import spooled
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-HUMAN = {"rater": "human"}
 BY = {"rater": "tallybook", "session": "s1"}
 
 

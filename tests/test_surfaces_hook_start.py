@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.hook_calls import START, told
 from helpers.installation import lay_out
 import tallybook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.install import hook_command
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
-from test_surfaces_hook import HUMAN, START, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there the installed command is the hook")
 
-ROOT = Path(__file__).resolve().parent.parent
 CITED = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"}
 
 

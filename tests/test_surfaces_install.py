@@ -15,19 +15,22 @@ from hypothesis import HealthCheck, given
 from hypothesis import settings as profile
 import pytest
 
+from helpers.agent_settings import OURS, THEIRS, claude, on_path, tree
+from helpers.hook_calls import START, call, told
+from helpers.settings_files import files, odd, parsed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.cli.verbs import VERBS
 from tallybook.projections.surfaces.install import hook_entries, plan
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_hook import START, call, told
-from test_surfaces_install_settings import files, odd, parsed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from helpers.command_line import Answer
+
+__all__ = ["claude", "on_path"]
 
 HOOK_START = "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()"
 EARLIER = [
@@ -36,32 +39,7 @@ EARLIER = [
     f"/x/python3 -I -S -X utf8 -c '{HOOK_START}' '/my lib' || tallybook hook || :",
 ]
 """Command lines that earlier versions of `init` wrote."""
-THEIRS = b'{\r\n\t"model": "opus",\r\n\t"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\r\n}'
 pytestmark = pytest.mark.usefixtures("_installed")
-OURS = ["commands/playbook.md", "commands/score.md", "config/tallybook.toml", "settings.json"]
-
-
-@pytest.fixture(autouse=True)
-def on_path(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Put a command of that name on PATH, and nothing else."""
-    program = tmp_path_factory.mktemp("bin") / "tallybook"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(program.parent))
-    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
-    return program
-
-
-@pytest.fixture
-def claude(project: Path) -> Path:
-    """Return the project's ``.claude``."""
-    return project / ".claude"
-
-
-def tree(folder: Path) -> dict[str, bytes]:
-    """Return the files below an agent's folder, without the ledger's."""
-    found = {path.relative_to(folder).as_posix(): path for path in folder.rglob("*") if path.is_file()}
-    return {name: path.read_bytes() for name, path in sorted(found.items()) if not name.startswith(("ledger", "playb"))}
 
 
 def test_an_empty_project_is_ready_for_the_next_session(claude: Path, run: Callable[..., Answer]) -> None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.agent_settings import OURS, THEIRS, claude, on_path, tree
 from tallybook.projections.surfaces.install import hook_entries, plan
-from test_surfaces_install import OURS, THEIRS, claude, on_path, tree
 
 if TYPE_CHECKING:
     from collections.abc import Callable

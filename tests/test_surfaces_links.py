@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
+from helpers.ledger_locks import IS_ROOT, held
+from helpers.real_command import BY_HAND, Answer, assert_refused, texts
+from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands, entry
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from test_surfaces_bad_disk import BY_HAND, HUMAN, ROOT, Answer, assert_refused, texts
-from test_surfaces_permissions import IS_ROOT, held
 
 if TYPE_CHECKING:
     from collections.abc import Callable

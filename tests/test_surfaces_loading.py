@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -16,7 +17,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 if TYPE_CHECKING:
     from pathlib import Path
 
-HUMAN = {"rater": "human"}
 RATING = '{"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}'
 LOAD = """
 import sys

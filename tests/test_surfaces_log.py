@@ -13,8 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import extraction
-from helpers.transcripts import COMMAND, ROOT
+from helpers.repository import ROOT
+from helpers.transcripts import COMMAND
+from helpers.view_histories import KNOWN
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import UnknownEntryError
@@ -25,7 +28,6 @@ from tallybook.projections.surfaces.history import events as listing
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
-from test_projections_laws import KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
     from helpers.command_line import Answer, Run
     from tallybook.ledger.records import EventRecord
 
-HUMAN = {"rater": "human"}
 IDS = ["s1", "s2", "s\"'é"]
 SAID = st.fixed_dictionaries(
     {"rater": st.sampled_from(["human", "reflector"])}, optional={"session": st.sampled_from(IDS)}

@@ -9,30 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.example_secrets import GITHUB
+from helpers.telemetry_files import AT, TELEMETRY, bodies, rows, written
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Answer, Run
-
-
-AT = "2026-01-16T08:00:00.000Z"
-
-
-def event(component: str, event_type: str, **fields: Any) -> dict[str, Any]:
-    """Return an event of telemetry."""
-    return {"timestamp": AT, "component": component, "event_type": event_type, "session_id": "s1", **fields}
-
-
-TELEMETRY = [
-    event("AC-01", "component_end", data={"duration_ms": 5000}),
-    event("AC-02", "task_start", data={}),
-    event("AC-02", "coffee_made", data={}),
-    event("AC-09", "session_end", metadata={"version": "2"}),
-]
 
 
 @pytest.fixture
@@ -49,22 +34,6 @@ def run(project: Path, run: Run) -> Run:
         return run("--project", str(project), "metrics", *map(str, arguments), stdin=stdin.encode())
 
     return run_
-
-
-def written(path: Path, objects: Sequence[object]) -> Path:
-    """Return a file of JSON Lines."""
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in objects), encoding="utf-8")
-    return path
-
-
-def rows(project: Project) -> list[dict[str, Any]]:
-    """Return what was recorded, without the line that opens the ledger."""
-    return list(commands.log(project))[1:] if project.ledger.exists() else []
-
-
-def bodies(project: Project) -> list[str]:
-    """Return who said what of which moment, in an order of its own."""
-    return sorted(json.dumps([row["by"], row["kind"], row["body"], row.get("when")]) for row in rows(project))
 
 
 def test_telemetry_becomes_events(here: Project, run: Run, tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.repository import ROOT
+from helpers.spool_files import held, spooled
+from helpers.telemetry_files import TELEMETRY, bodies, event, rows, written
 from tallybook.ledger.errors import LockHeldError, TallybookError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
 from tallybook.projections.surfaces.scores.ingest import Defaults, feed, files
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_metrics import TELEMETRY, bodies, event, rows, written
-from test_surfaces_parallel import ROOT
-from test_surfaces_spool import held, spooled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,12 +9,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from helpers.json_values import JSON
+from helpers.telemetry_files import AT, TELEMETRY, bodies, rows, written
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
 from tallybook.projections.surfaces.scores.cli.metrics import told_json
 from tallybook.projections.surfaces.scores.ingest import PROBLEMS_SHOWN, Defaults, feed, files
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_metrics import AT, TELEMETRY, bodies, rows, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_bad_disk import HUMAN, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path

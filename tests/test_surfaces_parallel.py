@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 import json
-from pathlib import Path
 import random
 import signal
 import subprocess
@@ -14,14 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.reference_model import book, point
+from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
 PROCESSES = 16
 RATINGS_EACH = 50
 NAMES = [f"kpt_{number:03d}" for number in range(1, 11)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 import json
 import os
 from pathlib import Path
@@ -15,17 +14,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tallybook.ledger.storage import disk
+from helpers.authors import HUMAN
+from helpers.ledger_locks import IS_ROOT, held
+from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_bad_disk import HUMAN, ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="this system has other permissions and other links")
 
-IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 GROUP = 54_321
 
 FOLDERS = ("ledger", "ledger/quarantine", "ledger/spool")
@@ -64,15 +63,6 @@ def live(project: Project) -> None:
         commands.add(project, key, HUMAN, key)
     with held(project):
         assert commands.add(project, "waits", HUMAN).spooled
-
-
-@contextmanager
-def held(project: Project) -> Iterator[None]:
-    """Hold the ledger's lock."""
-    lock = disk.open_file(project.ledger / "lock", write=True)
-    disk.lock(lock, project.ledger / "lock", 0)
-    yield
-    os.close(lock)
 
 
 def assert_all_have(project: Project, file_mode: int, folder_mode: int) -> None:

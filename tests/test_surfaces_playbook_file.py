@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import COUNTS, TEXTS, book, extraction, migrate, point
 from tallybook import compat
 from tallybook.projections.surfaces import commands
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     Doc = dict[str, Any]
 
-HUMAN = {"rater": "human"}
 REFLECTOR = {"rater": "reflector"}
 # Behind it kpt_004 was pruned, and kpt_001 to kpt_003 stand.
 HISTORY: list[dict[str, Any]] = [

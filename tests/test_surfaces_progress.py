@@ -4,24 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.repository import ROOT
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from helpers.command_line import Run
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 
-HUMAN = {"rater": "human"}
-ROOT = Path(__file__).parent.parent
 AT_ONCE = """
 from tallybook.projections.surfaces.console import output
 output.DELAY_S = 0.0

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import book, extraction, point
 from tallybook import compat
 from tallybook.ledger.encoding.codec import decode
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tallybook.projections.surfaces.writing.record import Outcome, Report
-
-HUMAN = {"rater": "human"}
 
 
 @pytest.fixture

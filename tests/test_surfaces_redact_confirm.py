@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.redactions import content, texts
+from helpers.repository import ROOT
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_redact import content, texts
 
-ROOT = Path(__file__).resolve().parent.parent
-HUMAN = {"rater": "human"}
+if TYPE_CHECKING:
+    from pathlib import Path
+
 TEXTS = ["Work with type hints", "Test with real files", "Quote ids"]
 MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.redactions import PRIVATE, TOLD, begun, counts, held, holding, strike, strike_nothing, texts
 from tallybook import compat
 from tallybook.ledger.storage import disk, redaction
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -19,7 +21,6 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import overwrite_text
 from tallybook.projections.surfaces.writing.redact import Target, find_text
-from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, counts, held, holding, strike, strike_nothing, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

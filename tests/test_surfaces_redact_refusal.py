@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.redactions import PRIVATE, TOLD, begun, held, holding, strike, texts
 from tallybook import compat
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import EXIT_NO, BadInputError, CannotWriteError
@@ -19,7 +21,6 @@ from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.writing import curation
 from tallybook.projections.surfaces.writing.requests import Rating
-from test_surfaces_redact import HUMAN, PRIVATE, TOLD, begun, held, holding, strike, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.transcripts import COMMAND, ROOT, Script, answer, ask_again, asked_for, kept, run, said
+from helpers.reflection_settings import choose
+from helpers.repository import ROOT
+from helpers.transcripts import COMMAND, Script, answer, ask_again, asked_for, kept, run, said
 from tallybook import compat
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
@@ -67,14 +69,6 @@ def settle(project: Project, done: type[Any] = TranscriptRead, count: int = 1) -
             return
         sleep(0.05)
     raise AssertionError(f"nobody recorded {done.__name__}")
-
-
-def choose(**values: Any) -> None:
-    """Write the user's settings of reflection."""
-    path = Path.home() / ".claude" / "config" / "tallybook.toml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lines = [f"{name} = {json.dumps(value)}" for name, value in values.items()]
-    path.write_text("\n".join(["[reflection]", *lines, ""]), encoding="utf-8")
 
 
 def hook(event: str, script: Script, **fields: Any) -> str:

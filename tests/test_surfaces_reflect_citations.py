@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.hook_calls import call, events
 from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.events import PointCited
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
-from test_surfaces_hook import call, events
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.transcripts import COMMAND, RECORDED, ROOT, Script, answer, run
+from helpers.repository import ROOT
+from helpers.transcripts import COMMAND, RECORDED, Script, answer, run
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import (
     PlaybookInjected,

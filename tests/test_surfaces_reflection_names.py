@@ -7,13 +7,13 @@ from pathlib import Path
 import re
 from typing import TYPE_CHECKING
 
+from helpers.hook_calls import events
 from helpers.reference_model import point
 from helpers.transcripts import Script, answer, asked_for, kept
 from tallybook.ledger.events import PointNoted
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.reflection import prompt as prompts
-from test_surfaces_hook import events
 
 if TYPE_CHECKING:
     import pytest

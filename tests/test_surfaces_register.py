@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_damages import DAMAGES
 from helpers.cache_places import caches_of, make_caches
 from helpers.long_ledgers import (
     CLOSED,
     CLOSING,
-    HUMAN,
     LEARNED,
     NAMES,
     ODD,

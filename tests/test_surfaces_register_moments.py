@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
-from helpers.long_ledgers import CLOSED, HUMAN, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
+from helpers.authors import HUMAN
+from helpers.long_ledgers import CLOSED, LEARNED, STORY, STRETCHES, grow, make_long, opened, project_of
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode

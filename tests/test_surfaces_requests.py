@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import COUNTS, EXTRACTIONS, NAMES, TEXTS, extraction, point
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
     from hypothesis.strategies import DrawFn
 
-HUMAN = {"rater": "human"}
 AT = "2026-01-01T00:00:00.000000Z"
 ADDS = {"new_key_points": ["waited"], "evaluations": [{"name": "kpt_001", "rating": "helpful"}]}
 UPDATE = {"by": HUMAN, "key": None, "update": ADDS, "names": {"waited": "kpt_002"}}

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 import pytest
 
 from helpers.cache_places import caches_of
+from helpers.score_states import CONFIG, cache_of, folded, project_in, say, told
 from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers, SessionEnded
 from tallybook.projections.surfaces.scores.cache import store
 from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_scores_state import CONFIG, cache_of, folded, project_in, say, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 import shutil
 import signal
 import subprocess
@@ -13,17 +12,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.cache_places import caches_of
+from helpers.repository import ROOT
+from helpers.score_states import CONFIG, folded, project_in, say, shown
 from tallybook.ledger.events import MetricsRecorded, Numbers
 from tallybook.projections.surfaces.scores.score_state import state_of
-from test_surfaces_scores_state import CONFIG, folded, project_in, say, told
 
 if TYPE_CHECKING:
-    from tallybook.projections.scores.view import Scores
+    from pathlib import Path
+
     from tallybook.projections.surfaces.workspace.project import Project
 
 resource = pytest.importorskip("resource", reason="this system sets no limits to a process")
 
-ROOT = Path(__file__).resolve().parent.parent
 ASK = """
 import json, resource, signal, sys
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/tests"]
@@ -31,7 +31,7 @@ from pathlib import Path
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.score_state import state_of
-from test_surfaces_scores_processes import shown
+from helpers.score_states import shown
 project, limit, times = Project(Path(sys.argv[2])), int(sys.argv[3]), int(sys.argv[5])
 signal.signal(signal.SIGXFSZ, signal.SIG_DFL if sys.argv[4] == "kill" else signal.SIG_IGN)
 if limit >= 0:
@@ -42,12 +42,6 @@ for _ in range(times):
 """Asks for a project's scores; whoever writes behind ``limit`` bytes of a file is killed, or told there is no room."""
 
 LIMITS = (0, 100, 511, 513, 4_095, 4_097, 9_000, 20_000, 40_000, 60_000)
-
-
-def shown(state: Scores) -> list[str]:
-    """Return what a state shows as text that crosses to another process, and the event that it is of."""
-    parts = [(name, repr(value)) for name, value in told(state).items() if name != "config"]
-    return [str(state.seq), repr(sorted(parts))]
 
 
 def process(project: Project, limit: int = -1, end: str = "full", times: int = 1) -> subprocess.Popen[str]:

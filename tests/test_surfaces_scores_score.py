@@ -14,6 +14,7 @@ import yaml
 
 from helpers.documentation import examples
 from helpers.score_examples import AT, EXAMPLE, config, events, folded, noon, plain, record_example, say
+from helpers.score_files import SESSION_FILE
 from helpers.screens import shown, words
 from tallybook.ledger.events import (
     BenchmarkRecorded,
@@ -30,7 +31,6 @@ from tallybook.projections.surfaces.scores.render import box
 from tallybook.projections.surfaces.scores.render.markdown import markdown
 from tallybook.projections.surfaces.scores.score_state import state_of
 from tallybook.projections.surfaces.workspace.project import Project
-from test_projections_scores_storage import SESSION_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

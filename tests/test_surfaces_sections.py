@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import book, extraction, point
 from tallybook import compat
 from tallybook.ledger.decisions.curation import Curation
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
 
-HUMAN = {"rater": "human"}
 SECTIONS = {
     "PATTERNS & APPROACHES": [point("pat-001", "Use pathlib.", 4, 1), point("pat-002", "Quote ids.")],
     "MISTAKES TO AVOID": [point("mis-001", "No globals.", 0, 2)],

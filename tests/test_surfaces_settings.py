@@ -12,18 +12,18 @@ from hypothesis import settings as options
 from hypothesis import strategies as st
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of, link_caches
 from helpers.doctor import findings_of, lines_of
+from helpers.real_command import run
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
-from test_surfaces_bad_disk import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-HUMAN = {"rater": "human"}
 ALL = """
 [playbook]
 budget_chars = 100

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 import json
-import subprocess
 import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.spool_files import held, spooled
 from tallybook import compat
 from tallybook.ledger import line
 from tallybook.ledger.encoding.codec import decode, encode
@@ -22,35 +22,11 @@ from tallybook.projections.surfaces.hooks import ledger_access
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from helpers.command_line import Run
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
-
-HOLD = """
-import fcntl, sys
-with open(sys.argv[1], "r+b") as lock:
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-HUMAN = {"rater": "human"}
-
-
-@contextmanager
-def held(project: Project) -> Iterator[None]:
-    """Let another process hold the ledger's lock."""
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, str(project.ledger / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert holder.stdout is not None
-    assert b"held\n" == holder.stdout.readline()
-    try:
-        yield
-    finally:
-        holder.communicate()
 
 
 @pytest.fixture
@@ -59,11 +35,6 @@ def begun(project: Path) -> Project:
     begun = Project(project)
     commands.add(begun, "Use type hints", HUMAN)
     return begun
-
-
-def spooled(project: Project) -> list[Path]:
-    """Return the files that wait, oldest first."""
-    return sorted((project.ledger / "spool").glob("*.json"))
 
 
 def test_a_held_lock_delays_nobody_for_long(begun: Project) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import extraction
 from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
     from tallybook.ledger.records import Batch
 
-HUMAN = {"rater": "human"}
 EVENTS = 10_000
 UNDONE = 25
 """So many events before the end something is undone; each later moment then takes two folds from the beginning."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.reference_model import book, extraction, point
 from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import EXIT_NO
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from helpers.command_line import Run
     from tallybook.ledger.events import Event
 
-HUMAN = {"rater": "human"}
 ENTRIES = 2_000
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from helpers.command_line import Run
 
-HUMAN = {"rater": "human"}
 NOTE = "note: the chain was not verified"
 
 

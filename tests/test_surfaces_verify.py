@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
@@ -14,8 +15,6 @@ from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-HUMAN = {"rater": "human"}
 
 
 @pytest.fixture

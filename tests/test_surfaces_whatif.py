@@ -7,20 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
+from helpers.manual_edits import wish
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
-from test_surfaces_hand import wish
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from helpers.command_line import Answer
-
-
-HUMAN = {"rater": "human"}
 
 
 @pytest.fixture

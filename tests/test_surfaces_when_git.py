@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from helpers.reference_model import extraction
 from tallybook.ledger.errors import BadInputError
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from helpers.command_line import Run
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-
-HUMAN = {"rater": "human"}
 
 
 def git(folder: Path, *words: str, **environment: str) -> str:

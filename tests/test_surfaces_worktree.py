@@ -12,20 +12,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from helpers.authors import HUMAN
 from helpers.doctor import findings_of
+from helpers.hook_calls import HOOK, START, events, told
+from helpers.repository import ROOT
 from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace import worktree
 from tallybook.projections.surfaces.workspace.project import Project, find_project
-from test_surfaces_hook import HOOK, START, events, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-ROOT = Path(__file__).resolve().parent.parent
-HUMAN = {"rater": "human"}
 MAIN = "from tallybook.projections.surfaces.entry import main; main()"
 OWN = "[ledger]\nown = true\n"
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import attrs
 
+from helpers.authors import HUMAN
 from helpers.transcripts import Script, ask_again, kept
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.ledger.storage import caches, disk
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-HUMAN = {"rater": "human"}
 TOUCHING = "%file,%desc"
 """Every call that names a file or has one open."""
 CHANGING = {"fchmod", "fdatasync", "flock", "fsync", "ftruncate", "link", "mkdir", "openat", "pwrite64", "rename"}

@@ -12,10 +12,9 @@ from tallybook.projections.surfaces.doctor import checks
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from helpers.real_command import Answer
     from tallybook.projections.surfaces.workspace.project import Project
-    from test_surfaces_bad_disk import Answer
 
-HUMAN = {"rater": "human"}
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.doctor import HUMAN
+from helpers.authors import HUMAN
 from helpers.transcripts import Script
 from tallybook.ledger import clock
 from tallybook.projections.surfaces import commands

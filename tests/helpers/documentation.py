@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 import re
 from typing import Final, NamedTuple
 
-ROOT: Final = Path(__file__).resolve().parents[2]
+from helpers.repository import ROOT
+
 FIRST: Final = "README.md"
 COMMANDS: Final = "projections/surfaces/README.md"
 LEDGER: Final = "ledger/README.md"

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 import tomllib
 
-ROOT = Path(__file__).resolve().parents[2]
+from helpers.repository import ROOT
 
 
 def package_folders() -> dict[str, Path]:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 from hypothesis import strategies as st
 
+from helpers.authors import HUMAN
 from helpers.reference_model import COUNTS
+from helpers.view_histories import KNOWN
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode, encode
@@ -29,7 +31,6 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.surfaces.history import checkpoints, rebuildable_file
 from tallybook.projections.surfaces.workspace.project import Project
-from test_projections_laws import KNOWN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 
     import pytest
 
-HUMAN = {"rater": "human"}
 ODD = 'kpt "007" \\ ü\t\n'
 LONG = "word " * 3_000
 NAMES = ("kpt_001", "kpt_002", ODD)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
+from helpers.repository import ROOT
 from tallybook.ledger.events import ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 RECORDED = Path(__file__).parents[1] / "data" / "transcripts"
 """A session with a subagent, a sidechain, a failing tool, a compaction and a half-written last line."""
 COMMAND = [sys.executable, "-P", "-m", "tallybook"]
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @attrs.define

@@ -1,0 +1,3 @@
+"""Authors of events."""
+
+HUMAN = {"rater": "human"}

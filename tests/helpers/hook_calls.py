@@ -1,0 +1,68 @@
+"""Calls of the hook as an agent makes them, and what they leave in the ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.authors import HUMAN
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.reflection import worker
+from tallybook.projections.surfaces.workspace.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+HOOK = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", "hook"]
+
+
+START = {"hook_event_name": "SessionStart", "source": "startup"}
+
+
+def call(payload: Mapping[str, Any] | bytes, session: str = "s1") -> str:
+    """Let an agent call the hook in the project of CLAUDE_PROJECT_DIR, and return what it prints."""
+    data = payload if isinstance(payload, bytes) else json.dumps({"session_id": session, **payload}).encode()
+    done = subprocess.run(HOOK, input=data, capture_output=True, timeout=60, check=False)
+    assert (0, b"") == (done.returncode, done.stderr)
+    return done.stdout.decode()
+
+
+def told(answer: str) -> str:
+    """Return the context that an answer hands to the model, empty without an answer."""
+    said = json.loads(answer or '{"hookSpecificOutput":{"additionalContext":""}}')
+    context: str = said["hookSpecificOutput"]["additionalContext"]
+    return context
+
+
+def events(project: Project, *kinds: type[Any]) -> list[Any]:
+    """Return the events of these kinds, in order."""
+    return [event for batch in decode(open_log(project).read()) for event in batch.events if isinstance(event, kinds)]
+
+
+@pytest.fixture
+def here(project: Path) -> Iterator[Project]:
+    """Return a project with two entries, in which the processes that hooks leave behind find another one at work."""
+    made = Project(project)
+    for text in ("Use type hints", "Write tests"):
+        commands.add(made, text, HUMAN)
+    fd = disk.open_file(made.ledger / worker.LOCK, write=True, create=True)
+    assert disk.try_lock(fd)
+    yield made
+    os.close(fd)
+
+
+def set_to(project: Project, text: str) -> None:
+    """Write a project's settings."""
+    path = Path(project.claude, "config", "tallybook.toml")
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text)

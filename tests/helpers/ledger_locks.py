@@ -1,0 +1,26 @@
+"""The lock of a ledger, held by this process."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import os
+from typing import TYPE_CHECKING
+
+from tallybook.ledger.storage import disk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+IS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
+
+
+@contextmanager
+def held(project: Project) -> Iterator[None]:
+    """Hold the ledger's lock."""
+    lock = disk.open_file(project.ledger / "lock", write=True)
+    disk.lock(lock, project.ledger / "lock", 0)
+    yield
+    os.close(lock)

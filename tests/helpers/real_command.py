@@ -1,0 +1,62 @@
+"""The real command, as a process of its own, also as a user whom permissions bind."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from helpers.command_line import Answer
+from helpers.repository import ROOT
+from tallybook.projections.surfaces import commands
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+MAIN = "from tallybook.projections.surfaces.entry import main; main()"
+
+
+BY_HAND = "learned by hand"
+
+
+def run(project: Project, *arguments: str, before: Callable[[], None] | None = None) -> Answer:
+    """Run the real command; ``before`` is called in its process."""
+    command = [sys.executable, "-c", MAIN, "--project", str(project.root), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, preexec_fn=before)
+    return Answer(done.returncode, done.stdout, done.stderr)
+
+
+def texts(project: Project) -> list[str]:
+    """Return the texts that stand by the ledger alone, whatever playbook.json says."""
+    return [kp["text"] for kp in json.loads(commands.replay_bytes(project, None))["key_points"]]
+
+
+def assert_refused(answer: Answer, code: int, says: str) -> None:
+    """Check that an answer is one line on standard error that says what is wrong, and an exit code."""
+    assert (code, "") == (answer.code, answer.out)
+    assert answer.err.startswith("tallybook: ")
+    assert "\n" == answer.err[-1]
+    assert 1 == len(answer.err.splitlines())
+    assert says in answer.err
+
+
+def bind_root() -> None:
+    """Let permissions bind this process even if it is root's: drop what passes over them from the next exec on."""
+    for capability in (1, 2):
+        ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
+
+
+def as_somebody(project: Project, *arguments: str) -> Answer:
+    """Run the real command as a user whom permissions bind."""
+    is_root = os.geteuid() == 0
+    if is_root and sys.platform != "linux":
+        pytest.skip("permissions bind root nowhere but on Linux")
+    return run(project, *arguments, before=bind_root if is_root else None)

@@ -1,0 +1,90 @@
+"""A project with a secret in it, and the search for the secret in its files."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from itertools import product
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from helpers.authors import HUMAN
+from tallybook.ledger.storage import disk
+from tallybook.projections.surfaces import commands
+from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing.redact import NothingToRedactError, RedactionResult, Target, redact
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+PRIVATE = "hunter2 & 'ключ'\n🔑"
+
+
+TOLD = f"the key is {PRIVATE}, keep it"
+
+
+def spellings(text: str) -> set[bytes]:
+    """Return a text as it may stand in a file: as it is, in JSON, and in JSON within JSON."""
+    found = {text}
+    for _ in range(2):
+        found |= {json.dumps(one, ensure_ascii=plain)[1:-1] for one, plain in product(found, (True, False))}
+    return {one.encode() for one in found}
+
+
+def holding(here: Project, text: str = PRIVATE) -> list[str]:
+    """Return the files in the agent's folder that hold a text in any spelling."""
+    files = (path for path in sorted(here.claude.rglob("*")) if path.is_file() and not path.is_symlink())
+    return [path.name for path in files if any(one in path.read_bytes() for one in spellings(text))]
+
+
+def content(here: Project) -> dict[Path, bytes]:
+    """Return every file in the agent's folder but those that locks and caches leave."""
+    files = (path for path in here.claude.rglob("*") if path.is_file() and not path.name.endswith("lock"))
+    return {path: path.read_bytes() for path in files}
+
+
+def strike(here: Project, text: str | None = PRIVATE, event: str | None = None) -> RedactionResult:
+    """Redact a text or an event."""
+    return redact(here, Target(event, text), "it was private", HUMAN)
+
+
+def texts(here: Project) -> list[str]:
+    """Return the texts that the playbook shows."""
+    return [entry["text"] for entry in commands.show(here)["key_points"]]
+
+
+def counts(here: Project) -> list[tuple[Any, ...]]:
+    """Return what the playbook says beside its texts."""
+    return [(entry["name"], entry["helpful"], entry["harmful"]) for entry in commands.show(here)["key_points"]]
+
+
+@contextmanager
+def held(here: Project) -> Iterator[None]:
+    """Hold the ledger's lock."""
+    fd = os.open(here.ledger / "lock", os.O_RDWR)
+    try:
+        assert disk.try_lock(fd)
+        yield
+    finally:
+        os.close(fd)
+
+
+def begun(root: Path) -> Project:
+    """Return a project with a secret between two other texts, and some ratings."""
+    here = Project(root)
+    for text in ("Use type hints", TOLD, "Test the edges"):
+        commands.add(here, text, HUMAN)
+    for name in ("kpt_001", "kpt_002", "kpt_002"):
+        commands.rate(here, name, "helpful", HUMAN)
+    return here
+
+
+def strike_nothing(here: Project) -> tuple[str, ...]:
+    """Redact what is gone already, and return nothing."""
+    with pytest.raises(NothingToRedactError):
+        strike(here)
+    return ()

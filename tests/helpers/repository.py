@@ -1,0 +1,6 @@
+"""Where the repository lies."""
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parents[2]

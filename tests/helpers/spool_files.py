@@ -1,0 +1,42 @@
+"""Payloads that wait in the spool while another process holds the lock."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tallybook.projections.surfaces.workspace.project import Project
+
+
+HOLD = """
+import fcntl, sys
+with open(sys.argv[1], "r+b") as lock:
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def held(project: Project) -> Iterator[None]:
+    """Let another process hold the ledger's lock."""
+    holder = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(project.ledger / "lock")], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert holder.stdout is not None
+    assert b"held\n" == holder.stdout.readline()
+    try:
+        yield
+    finally:
+        holder.communicate()
+
+
+def spooled(project: Project) -> list[Path]:
+    """Return the files that wait, oldest first."""
+    return sorted((project.ledger / "spool").glob("*.json"))

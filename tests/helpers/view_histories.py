@@ -1,0 +1,185 @@
+"""Histories that hypothesis makes of every kind of event, and what a view shows, in a form that compares."""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
+
+import attrs
+from hypothesis import strategies as st
+
+from helpers.reference_model import COUNTS, NAMES, TEXTS
+from tallybook.ledger.clock import moment
+from tallybook.ledger.events import (
+    BaselineSet,
+    BenchmarkRecorded,
+    EventsVoided,
+    FeedbackRecorded,
+    LogRecovered,
+    MetricsRecorded,
+    Numbers,
+    PlaybookAdopted,
+    PlaybookEdited,
+    PlaybookInjected,
+    PlaybookOrdered,
+    PlaybookUpdated,
+    PointAdded,
+    PointCited,
+    PointEdited,
+    PointMerged,
+    PointNoted,
+    PointPinned,
+    PointRated,
+    PointRemoved,
+    PointRestored,
+    PointRetired,
+    PointReworded,
+    PointSeeded,
+    PointUnpinned,
+    ReflectionCompleted,
+    ReflectionFailed,
+    ReflectionRequested,
+    ReflectionStarted,
+    SessionEnded,
+    TelemetryKept,
+    TranscriptRead,
+    UnknownEvent,
+)
+from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.projections.comparison.bisection import Turn
+from tallybook.projections.entry_history.status import EventPlace
+from tallybook.projections.fold import State, View
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from tallybook.ledger.clock import Now
+
+    Made = View[Any]
+
+
+RATINGS = st.sampled_from(["helpful", "harmful", "harmful", "neutral", "bogus"])
+
+
+TOPS = st.sampled_from(["", '{"version":"2.0"}', '{"version":"1.0","last_updated":"2025-01-01","owner":"me"}'])
+
+
+NONE = st.just("")
+
+
+RATERS = st.sampled_from(["none", "claude"])
+
+
+EVENT_IDS = st.integers(1, 60).map("id-{}".format)
+
+
+COMPONENTS = st.sampled_from(["ac02", "AC-06", "", "ac99"])
+
+
+METRICS = st.dictionaries(
+    st.sampled_from(["completed", "total", "avg_iterations", "implemented", "successful"]),
+    st.integers(-3, 100) | st.floats(-3, 100) | st.booleans(),
+    max_size=3,
+).map(Numbers)
+
+
+KNOWN = st.one_of(
+    st.builds(PointAdded, NAMES, TEXTS | st.none()),
+    st.builds(PointRated, NAMES, RATINGS),
+    st.builds(PointRated, NAMES, RATINGS),
+    st.builds(PointSeeded, NAMES, COUNTS, COUNTS, st.just("canonical"), TEXTS, st.just("")),
+    st.builds(PointEdited, NAMES, COUNTS, COUNTS, TEXTS),
+    st.builds(PointRemoved, NAMES),
+    st.builds(PlaybookUpdated, COUNTS, COUNTS, COUNTS),
+    st.builds(PlaybookUpdated, COUNTS, COUNTS, COUNTS),
+    st.builds(PlaybookOrdered, st.lists(NAMES, unique=True, max_size=4).map(tuple)),
+    st.builds(PlaybookEdited, st.none(), st.none(), TOPS),
+    st.builds(PlaybookAdopted, st.just("0" * 64), COUNTS, TOPS),
+    st.builds(LogRecovered, COUNTS, COUNTS, st.just("0" * 32)),
+    st.builds(PointNoted, NAMES, TEXTS),
+    st.builds(PointReworded, NAMES, NONE, TEXTS | st.none()),
+    st.sampled_from([PointRetired, PointRestored, PointPinned, PointUnpinned]).flatmap(
+        lambda kind: st.builds(kind, NAMES, NONE)
+    ),
+    st.builds(PointMerged, NAMES, st.lists(NAMES, max_size=3).map(tuple), NONE),
+    st.builds(EventsVoided, st.lists(EVENT_IDS, max_size=4).map(tuple), st.none(), NONE),
+    st.builds(EventsVoided, st.just(()), st.integers(0, 9).map("s{}".format), NONE),
+    st.builds(PlaybookInjected, st.lists(NAMES, max_size=3).map(tuple), COUNTS),
+    st.builds(PointCited, NAMES, st.just("message")),
+    st.builds(ReflectionRequested, COUNTS, st.just("SessionEnd"), TEXTS | st.none()),
+    st.builds(ReflectionStarted, RATERS, COUNTS),
+    st.builds(TranscriptRead, st.sampled_from(["", "agent-1"]), COUNTS, COUNTS, COUNTS, NAMES, RATERS),
+    st.builds(ReflectionCompleted, RATERS, COUNTS, COUNTS),
+    st.builds(ReflectionFailed, RATERS, st.sampled_from(["gone", "unusable"]), COUNTS, COUNTS, TEXTS | st.none()),
+    st.builds(MetricsRecorded, COMPONENTS, METRICS, NONE),
+    st.builds(BenchmarkRecorded, COMPONENTS, NONE, st.integers(0, 5), st.integers(5, 9)),
+    st.builds(FeedbackRecorded, COMPONENTS, st.integers(0, 100) | st.floats(0, 100), NONE, TEXTS | st.none()),
+    st.builds(BaselineSet, st.sampled_from(["ac02", "session.overall"]), st.integers(0, 100), TEXTS | st.none()),
+    st.builds(SessionEnded, st.sampled_from(["", "1.0", "2.0"])),
+    st.builds(TelemetryKept, COMPONENTS, st.sampled_from(["", "coffee"]), NONE, TEXTS | st.none()),
+)
+
+
+UNKNOWN = st.builds(UnknownEvent, st.sampled_from(["point.praised", "point.rated"]), st.just(9), st.just("{}"))
+
+
+HISTORIES = st.lists(st.lists(KNOWN, min_size=1, max_size=6), max_size=10)
+
+
+FUTURES = st.lists(st.lists(KNOWN | UNKNOWN, min_size=1, max_size=6), max_size=10)
+
+
+def history(stretches: Sequence[Sequence[Any]]) -> list[Batch]:
+    """Return events as batches, a second apart."""
+    lasts = list(accumulate(map(len, stretches)))
+    return [
+        make_batch(
+            *(
+                EventRecord(seq, moment(index * 1_000_000).at, event, f"id-{seq}", Author("test", f"s{index}"))
+                for seq, event in enumerate(events, last - len(events) + 1)
+            ),
+            chain=f"chain-{index}",
+        )
+        for index, (events, last) in enumerate(zip(stretches, lasts, strict=True))
+    ]
+
+
+_TOLD_BY_FIELDS = {
+    "tallybook.projections.entry_history.audit",
+    "tallybook.projections.comparison.bisection",
+    "tallybook.projections.entry_history.status",
+}
+
+
+def plain(value: Any) -> Any:
+    """Return a value as lists and texts that compare by what they say: order counts, random ids and chains do not."""
+    if isinstance(value, Batch):
+        # Of one that is left out there is nothing but its place.
+        return value.at if value.records else value.last
+    if isinstance(value, EventRecord | EventPlace):
+        return attrs.evolve(value.record if isinstance(value, EventPlace) else value, id="")
+    if isinstance(value, dict):
+        return [[key, plain(child)] for key, child in value.items()]
+    if isinstance(value, list | tuple | set):
+        return [plain(child) for child in (sorted(value) if isinstance(value, set) else value)]
+    if isinstance(value, State) or type(value).__module__ in _TOLD_BY_FIELDS:
+        return [[field.name, plain(getattr(value, field.name))] for field in attrs.fields(type(value))]
+    return value
+
+
+def told(state: State) -> list[Any]:
+    """Return what a state shows, wherever in which file it was read."""
+    beside = {*attrs.fields_dict(State), "stamp", "adoption", "last_redaction", "last_undo"}
+    values = [(name, getattr(state, name)) for name in attrs.fields_dict(type(state)) if name not in beside]
+    return [[name, told(value) if isinstance(value, State) else plain(_placeless(value))] for name, value in values]
+
+
+def _placeless(value: Any) -> Any:
+    """Return a value without the last line of a batch in it, which may be of a kind that is not known."""
+    return attrs.evolve(value, moment=0) if isinstance(value, Turn) else value
+
+
+def ticking() -> Callable[[], Now]:
+    """Return a clock that goes on by a second whenever it is read."""
+    seconds = iter(range(1_000_000_000, 2_000_000_000))
+    return lambda: moment(next(seconds) * 1_000_000)
