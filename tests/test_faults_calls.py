@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from faults.at_calls import BROKEN, WRITES, Trial, errors, facts, go_on, kills, some, unclear
-from faults.scenes import CHANGING, HUMAN, KILL, SCENES, SHORT, Answer, Call, Fault, Scene, begun, run, why_not
+from faults.scenes import CHANGING, KILL, SCENES, SHORT, Answer, Call, Fault, Scene, begun, run, why_not
+from helpers.authors import HUMAN
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.projections.surfaces import commands
 

@@ -12,8 +12,9 @@ import pytest
 
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
+from helpers.command_line import Answer
 from helpers.ledger_locks import IS_ROOT, held
-from helpers.real_command import BY_HAND, Answer, assert_refused, texts
+from helpers.real_command import BY_HAND, assert_refused, texts
 from helpers.repository import ROOT
 from tallybook.projections.surfaces import commands, entry
 from tallybook.projections.surfaces.workspace.project import Project, find_project

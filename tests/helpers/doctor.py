@@ -12,7 +12,7 @@ from tallybook.projections.surfaces.doctor import checks
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from helpers.real_command import Answer
+    from helpers.command_line import Answer
     from tallybook.projections.surfaces.workspace.project import Project
 
 posix = pytest.mark.skipif(os.name != "posix", reason="modes, links and flock as on POSIX")
