@@ -68,7 +68,7 @@ def test_a_damaged_ledger_is_named_to_its_line(here: Project) -> None:
     assert [list(one) for one in answer["findings"]] == [["check", "level", "message", "hint"]] * len(
         answer["findings"]
     )
-    assert [name for name, _ in checks.CHECKS if name != "git"] == list(
+    assert [name for name, *_ in checks.CHECKS if name != "git"] == list(
         dict.fromkeys(one["check"] for one in answer["findings"] if one["check"] != "git")
     )
 
@@ -171,7 +171,7 @@ def test_a_check_that_fails_says_so_and_ends_no_other(here: Project, monkeypatch
     def fine(_: object) -> Iterator[Finding]:
         yield Finding("ok", "well")
 
-    monkeypatch.setattr(checks, "CHECKS", (("first", failing), ("second", fine)))
+    monkeypatch.setattr(checks, "CHECKS", (("first", failing, "fine"), ("second", fine, "fine")))
     assert [
         ("first", "so far"),
         ("first", "could not be checked: ValueError: no number"),
@@ -210,7 +210,8 @@ def test_what_is_told_stands_before_what_is_merely_fine() -> None:
 def test_an_age_is_told_in_its_largest_unit(passed_s: int, told: str) -> None:
     """An age is rounded down to the largest unit that it fills; a later moment has none."""
     now = clock.moment(1_800_000_000 * clock.MICROSECONDS)
-    assert told == finding.format_age(now.unix_us - passed_s * clock.MICROSECONDS, now)
+    context = finding.Context(Project(Path()), now)
+    assert told == context.age(now.unix_us - passed_s * clock.MICROSECONDS)
 
 
 @pytest.mark.parametrize(

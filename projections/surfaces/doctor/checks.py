@@ -1,12 +1,12 @@
 """The table of the doctor's checks, the runner, and how findings are printed.
 
-To add a check: write a function of the type `Check` in the module of its group, and add a row to CHECKS.
+To add a check: write a function of the type `Check` in the module of its subject, and add a row to CHECKS.
 """
 
 from __future__ import annotations
 
 import os
-import subprocess
+from subprocess import SubprocessError
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -23,33 +23,36 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.doctor.finding import Check
     from tallybook.projections.surfaces.workspace.project import Project
 
-CHECKS: tuple[tuple[str, Check], ...] = (
-    ("ledger", ledger.check_ledger),
-    ("playbook.json", ledger.check_playbook_file),
-    ("head", ledger.check_head),
-    ("lock", system.check_locks),
-    ("spool", ledger.check_spool),
-    ("hooks", hooks.check_hooks),
-    ("reflection", reflection.check_reflection),
-    ("quarantine", ledger.check_quarantine),
-    ("redaction", ledger.check_redaction),
-    ("secrets", ledger.check_secrets),
-    ("set aside", ledger.check_unreadable_playbooks),
-    ("left over", ledger.check_temporary_files),
-    ("clock", ledger.check_clock),
-    ("folder", settings.check_folder),
-    ("settings", settings.check_settings),
-    ("scores", settings.check_scores),
-    ("files", system.check_files),
-    ("writing", system.check_write_access),
-    ("modes", system.check_modes),
-    ("cache", system.check_cache_folder),
-    ("marks", system.check_file_flags),
-    ("disk", system.check_disk_space),
-    ("file system", system.check_file_system),
-    ("git", system.check_git),
+CHECKS: tuple[tuple[str, Check, str], ...] = (
+    ("ledger", ledger.check_ledger, ""),
+    ("playbook.json", ledger.check_playbook_file, "equals the replay of the ledger"),
+    ("head", ledger.check_head, ""),
+    ("lock", system.check_locks, "nobody holds the ledger"),
+    ("spool", ledger.check_spool, "nothing waits"),
+    ("hooks", hooks.check_hooks, ""),
+    ("reflection", reflection.check_reflection, ""),
+    ("quarantine", ledger.check_quarantine, ""),
+    ("redaction", ledger.check_redaction, "none is pending"),
+    ("secrets", ledger.check_secrets, "no text looks like one"),
+    ("set aside", ledger.check_unreadable_playbooks, "none"),
+    ("left over", ledger.check_temporary_files, "none"),
+    ("clock", ledger.check_clock, "no event lies in the future"),
+    ("folder", settings.check_folder, ""),
+    ("settings", settings.check_settings, ""),
+    ("scores", settings.check_scores, ""),
+    ("files", system.check_files, "regular files and folders"),
+    ("writing", system.check_write_access, "you may write"),
+    ("modes", system.check_modes, ""),
+    ("cache", system.check_cache_folder, ""),
+    ("marks", system.check_file_flags, "none"),
+    ("disk", system.check_disk_space, ""),
+    ("file system", system.check_file_system, ""),
+    ("git", system.check_git, ""),
 )
-"""Name of a check, as findings show it → its function. Checks run in this order and do not depend on each other."""
+"""Name of a check, as findings show it; its function; the message where it finds nothing in a project with a ledger.
+
+Checks run in this order and do not depend on each other. One without a message says itself what is fine.
+"""
 
 FIRST = CHECKS[0][0]
 
@@ -63,7 +66,7 @@ _FAILURES = (
     TypeError,
     RuntimeError,
     MemoryError,
-    subprocess.SubprocessError,
+    SubprocessError,
 )
 
 # The end of a message that only concerns commands that write.
@@ -89,8 +92,11 @@ def run_checks(
         return (attrs.evolve(obstacle, check="project"),)
     context = Context(project, clock.utc_now(), progress)
     findings: list[Finding] = []
-    for name, check in CHECKS:
+    for name, check, fine in CHECKS:
+        before = len(findings)
         _run(name, check, context, findings)
+        if fine and len(findings) == before and context.log.exists():
+            findings.append(Finding(OK, fine, check=name))
     return tuple(findings)
 
 

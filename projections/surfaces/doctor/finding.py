@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+import os
 from typing import TYPE_CHECKING, TypeAlias
 
 import attrs
 
-from tallybook.ledger.clock import MICROSECONDS
+from tallybook.ledger.clock import MICROSECONDS, to_unix_us
+from tallybook.ledger.storage import disk
+from tallybook.ledger.storage.disk import read_at
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
 
@@ -67,14 +70,31 @@ class Context:
         """Return the project's ledger."""
         return open_log(self.project)
 
+    def age(self, at: str | int) -> str:
+        """Return how long ago a moment was, in the largest unit that it fills: ``3 h``; a later moment is ``0 s``.
+
+        Args:
+            at: The moment in ISO form, or in microseconds since 1970.
+        """
+        return format_duration(self.now.unix_us - (to_unix_us(at) if isinstance(at, str) else at))
+
 
 Check: TypeAlias = Callable[[Context], Iterator[Finding]]
 """A check: yields what it finds and changes nothing on disk."""
 
 
-def format_age(unix_us: int, now: Now) -> str:
-    """Return how long ago a moment was, in the largest unit that it fills: ``3 h``; a later moment is ``0 s``."""
-    return format_duration(now.unix_us - unix_us)
+def read_part(path: str | os.PathLike[str], size: int, *, from_end: bool = False) -> bytes:
+    """Return the first, or the last, bytes of a regular file.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        CannotWriteError: It is not a regular file, or it cannot be opened.
+    """
+    fd = disk.open_file(path, write=False)
+    try:
+        return read_at(fd, size, max(os.fstat(fd).st_size - size, 0) if from_end else 0)
+    finally:
+        os.close(fd)
 
 
 def format_duration(time_us: int) -> str:

@@ -5,19 +5,20 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import UTC, datetime
 from functools import cache
+from io import BytesIO
 import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
+from tallybook.ledger.clock import MICROSECONDS
 from tallybook.ledger.errors import CannotWriteError
-from tallybook.ledger.storage import disk
-from tallybook.ledger.storage.disk import read_at
+from tallybook.projections.surfaces.doctor.finding import read_part
 from tallybook.projections.surfaces.install.hook_entries import calls_us
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
 SUCCEEDED: Final = "ran"
@@ -38,8 +39,8 @@ _OUTCOMES: Final = {
     "hook_error_during_execution": FAILED,
 }
 # A line that only quotes such a record has a backslash before the second quote.
-_MENTIONS: Final = b'"hook_'
-_CARRIES: Final = b'"attachment"'
+_MENTION: Final = b'"hook_'
+_CARRIER: Final = b'"attachment"'
 
 
 @attrs.frozen
@@ -94,9 +95,13 @@ def read_runs(agents_folder: Path, folders: Iterable[str]) -> TranscriptRuns:
     for _, path in transcripts:
         # A transcript that is gone or unreadable is skipped.
         with suppress(OSError, CannotWriteError):
-            data = _end(path, bytes_left)
+            # A first line that is cut off is no JSON any more, so it is skipped as well.
+            data = read_part(path, bytes_left, from_end=True)
             bytes_left -= len(data)
-            runs += (run for line in _lines(data) if (run := _parse_run(line, known_ids)) is not None)
+            # Nearly all lines record something else, and are not parsed.
+            lines = (line for line in BytesIO(data) if _MENTION in line and _CARRIER in line)
+            parsed = (_parse_run(line, known_ids) for line in lines if len(line) <= _MAX_LINE_BYTES)
+            runs += filter(None, parsed)
     return TranscriptRuns(tuple(runs), tuple(changed_us for changed_us, _ in transcripts))
 
 
@@ -115,30 +120,6 @@ def _transcripts(projects: Path, folders: Iterable[str]) -> list[tuple[int, str]
             files = [entry for entry in logs if entry.is_file(follow_symlinks=False)]
             transcripts += [(entry.stat(follow_symlinks=False).st_mtime_ns // 1000, entry.path) for entry in files]
     return sorted(transcripts, reverse=True)[:MAX_FILES]
-
-
-def _end(path: str, most: int) -> bytes:
-    """Return the last bytes of a file, from the beginning of a line on."""
-    fd = disk.open_file(path, write=False)
-    try:
-        size = os.fstat(fd).st_size
-        begin = max(size - most, 0)
-        data = read_at(fd, size - begin, begin)
-    finally:
-        os.close(fd)
-    return data.partition(b"\n")[2] if begin else data
-
-
-def _lines(data: bytes) -> Iterator[bytes]:
-    """Yield the lines that may record a hook, without parsing the others, which are nearly all."""
-    position = 0
-    while (hit := data.find(_MENTIONS, position)) >= 0:
-        begin = data.rfind(b"\n", position, hit) + 1 or position
-        end = data.find(b"\n", hit)
-        end = len(data) if end < 0 else end
-        if end - begin <= _MAX_LINE_BYTES and data.find(_CARRIES, begin, end) >= 0:
-            yield data[begin:end]
-        position = end + 1
 
 
 def _parse_run(line: bytes, known_ids: set[str]) -> Run | None:
@@ -192,6 +173,6 @@ def _unix_us(at: str) -> int:
     try:
         moment = datetime.fromisoformat(at)
         moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-        return max(int(moment.timestamp() * 1_000_000), 0)
+        return max(int(moment.timestamp() * MICROSECONDS), 0)
     except (ValueError, OverflowError):
         return 0

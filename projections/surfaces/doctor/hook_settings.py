@@ -140,26 +140,27 @@ def _files(folder: Path) -> Iterator[File]:
         except (OSError, ValueError):
             continue
         document, fault = _read(path)
-        off, plugins = (_field(document, name) for name in ("disableAllHooks", "enabledPlugins"))
-        plugins = (
-            {name: on for name, on in plugins.items() if isinstance(on, bool)} if isinstance(plugins, dict) else {}
-        )
-        yield File(path, fault, own_calls(document), off if isinstance(off, bool) else None, changed_us, plugins)
+        off, plugins = (document.get(name) for name in ("disableAllHooks", "enabledPlugins"))
+        switches = plugins.items() if isinstance(plugins, dict) else ()
+        enabled = {name: on for name, on in switches if isinstance(on, bool)}
+        yield File(path, fault, own_calls(document), off if isinstance(off, bool) else None, changed_us, enabled)
 
 
-def _field(document: object, name: str) -> Any:
-    return document.get(name) if isinstance(document, dict) else None
+def _read(path: Path, max_bytes: int = _MAX_SETTINGS_BYTES) -> tuple[dict[str, Any], str]:
+    """Return the document in a JSON or TOML file, and why the agent ignores it; links are followed as the agent does.
 
-
-def _read(path: Path) -> tuple[Any, str]:
-    """Return the document in a settings file, and why the agent ignores it; links are followed as the agent does."""
+    Returns:
+        The document, empty where it cannot be read, and the fault, empty without one.
+    """
     try:
-        text = worktree.read_small(os.path.realpath(path), _MAX_SETTINGS_BYTES).decode("utf-8-sig")
+        text = worktree.read_small(os.path.realpath(path), max_bytes).decode("utf-8-sig")
+        if path.suffix == ".toml":
+            return tomllib.loads(text), ""
         document = json.loads(text, parse_constant=_refuse) if text.strip() else {}
     except (OSError, ValueError, RecursionError, CannotWriteError) as error:
-        return None, _fault(error)
+        return {}, _fault(error)
     if not isinstance(document, dict):
-        return None, "is not a JSON object"
+        return {}, "is not a JSON object"
     return document, "" if isinstance(document.get("hooks", {}), dict) else 'its "hooks" is not a JSON object'
 
 
@@ -187,7 +188,7 @@ def _others(setup: Setup) -> Iterator[OtherFile]:
         for folder in dict.fromkeys((setup.folder, places.home())):
             paths += [(agent, path) for pattern in patterns for path in sorted(folder.glob(pattern))]
     for agent, path in paths:
-        commands = tuple(dict.fromkeys(filter(calls_us, _texts(_field(_any_document(path), "hooks")))))
+        commands = tuple(dict.fromkeys(filter(calls_us, _texts(_read(path)[0].get("hooks")))))
         if commands:
             yield OtherFile(path, agent, commands)
 
@@ -205,16 +206,6 @@ def _plugin_files(plugin: str) -> list[Path]:
     folder = places.users_folder() / "plugins" / "cache" / market / name
     is_plain = all(part and part not in {".", ".."} and not {"/", "\\"}.intersection(part) for part in (name, market))
     return sorted(folder.glob("*/hooks/hooks.json")) if is_plain else []
-
-
-def _any_document(path: Path) -> Any:
-    """Return the document in a JSON or TOML file; None where it cannot be read."""
-    if path.suffix != ".toml":
-        return _read(path)[0]
-    try:
-        return tomllib.loads(worktree.read_small(os.path.realpath(path), _MAX_SETTINGS_BYTES).decode())
-    except (OSError, ValueError, RecursionError, CannotWriteError):
-        return None
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -238,21 +229,10 @@ def trusts(setup: Setup) -> bool | None:
     """
     folder = Path(os.path.realpath(setup.folder))
     names = {str(path) for start in (setup.folder.absolute(), folder) for path in (start, *start.parents)}
-    projects = _state().get("projects")
+    projects = _read(state_file(), _MAX_STATE_BYTES)[0].get("projects")
     entries = projects.items() if isinstance(projects, dict) else ()
-    answers = [
-        entry.get("hasTrustDialogAccepted") for name, entry in entries if name in names and isinstance(entry, dict)
-    ]
-    return None if not answers else any(answer is True for answer in answers)
-
-
-def _state() -> dict[str, Any]:
-    """Return the agent's state file as a document; empty where it cannot be read."""
-    try:
-        document = json.loads(worktree.read_small(os.path.realpath(state_file()), _MAX_STATE_BYTES))
-    except (OSError, ValueError, RecursionError, CannotWriteError):
-        return {}
-    return document if isinstance(document, dict) else {}
+    here = [entry.get("hasTrustDialogAccepted") for name, entry in entries if name in names and isinstance(entry, dict)]
+    return True in here if here else None
 
 
 def state_file() -> Path:

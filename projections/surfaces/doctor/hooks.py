@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from shlex import quote
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from tallybook.ledger import clock
@@ -13,7 +14,7 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.verification import read_verified
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.doctor import hook_runs, hook_settings
-from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_age
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding
 from tallybook.projections.surfaces.doctor.hook_runs import CANCELLED, FAILED, SUCCEEDED
 from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.install import places
@@ -50,14 +51,15 @@ def check_hooks(context: Context) -> Iterator[Finding]:
     setup = hook_settings.read_setup(context.project)
     transcripts = hook_runs.read_runs(places.users_folder(), _session_folders(context, setup))
     last_recorded = _last_recorded(context)
-    yield from _faults(setup)
-    if setup.installed or setup.others or last_recorded or any(run.is_ours for run in transcripts.runs):
+    for file in setup.files:
+        if file.fault:
+            yield Finding(BAD, f"{file.path}: {file.fault}", "correct it; until then the agent ignores the file")
+    has_run = bool(last_recorded) or any(run.is_ours for run in transcripts.runs)
+    if setup.installed or setup.others or has_run:
         signs = [run.at_us for run in transcripts.runs if run.is_ours and run.outcome == SUCCEEDED]
         last_us = max([*signs, *map(clock.to_unix_us, last_recorded.values())], default=0)
         yield from _installation(setup)
-        yield from _trust(
-            setup, transcripts, has_run=bool(last_recorded) or any(run.is_ours for run in transcripts.runs)
-        )
+        yield from _trust(setup, transcripts, has_run=has_run)
         yield from _calls(transcripts.runs, last_recorded, context)
         yield from _failures(setup, [run for run in transcripts.runs if run.at_us > last_us or not last_us], context)
         yield from _cancellations(setup, transcripts.runs, context)
@@ -91,36 +93,25 @@ def _last_recorded(context: Context) -> dict[str, str]:
 # Settings and trust
 
 
-def _faults(setup: Setup) -> Iterator[Finding]:
-    for file in setup.files:
-        if file.fault:
-            yield Finding(BAD, f"{file.path}: {file.fault}", "correct it; until then the agent ignores the file")
-
-
 def _installation(setup: Setup) -> Iterator[Finding]:
     """Report which settings call Tallybook, for which events, and whether the programs that they name exist."""
-    files = setup.installed
     for other in setup.others:
         yield Finding(OK, f"installed in {other.path}, for {other.agent}", is_fact=True)
         for other_call in filter(None, map(call_of, other.commands)):
             yield from _missing_programs(other_call, str(other.path), "")
-    if not files and setup.others:
+    if not setup.installed:
+        if not setup.others:
+            message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
+            yield Finding(NOTE, message, _INSTALL)
         return
-    if not files:
-        message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
-        yield Finding(NOTE, message, _INSTALL)
-        return
-    where = " and ".join(str(file.path) for file in files)
-    calls = [call for file in files for call in file.calls]
-    missing = [event for event in EVENTS if event not in {event for event, _ in calls}]
-    if missing:
-        yield Finding(
-            NOTE,
-            f"{where}: no hook for {', '.join(missing)}",
-            f"run `tallybook init{_scope(setup)}` to add them",
-        )
-    twice = "; each is called twice and counts once" if len(calls) > len({event for event, _ in calls}) else ""
-    if not missing:
+    where = " and ".join(str(file.path) for file in setup.installed)
+    calls = [call for file in setup.installed for call in file.calls]
+    events = {event for event, _ in calls}
+    if missing := [event for event in EVENTS if event not in events]:
+        fix = f"run `tallybook init{_scope(setup)}` to add them"
+        yield Finding(NOTE, f"{where}: no hook for {', '.join(missing)}", fix)
+    else:
+        twice = "; each is called twice and counts once" if len(calls) > len(events) else ""
         yield Finding(OK, f"installed in {where}{twice}")
     for call in dict.fromkeys(call_of(command) for _, command in calls):
         if call is not None:
@@ -164,11 +155,9 @@ def _trust(setup: Setup, transcripts: TranscriptRuns, *, has_run: bool) -> Itera
         return
     installed_us = max(file.changed_us for file in setup.installed)
     since = sum(changed_us > installed_us for changed_us in transcripts.changed_us)
-    message = (
-        f"no hook ran in the {format_count(since, 'session')} since the installation"
-        if since
-        else "no hook has run yet"
-    )
+    message = "no hook has run yet"
+    if since:
+        message = f"no hook ran in the {format_count(since, 'session')} since the installation"
     if not hook_settings.trusts(setup):
         fix = f"start the agent in {setup.folder} and accept the question about trust; `/hooks` there lists its hooks"
         yield Finding(NOTE, f"{message}; the agent may not trust this folder yet", fix)
@@ -183,21 +172,14 @@ def _trust(setup: Setup, transcripts: TranscriptRuns, *, has_run: bool) -> Itera
 
 def _calls(runs: Sequence[Run], last_recorded: dict[str, str], context: Context) -> Iterator[Finding]:
     """Report when hooks ran last, by the ledger and by transcripts, and how long they took."""
-    parts = [
-        f"{description} {format_age(clock.to_unix_us(at), context.now)} ago"
-        for description, at in last_recorded.items()
-    ]
-    if parts:
+    if last_recorded:
+        parts = (f"{description} {context.age(at)} ago" for description, at in last_recorded.items())
         yield Finding(OK, "; ".join(parts), is_fact=True)
     for event, event_runs in _by_event([run for run in runs if run.is_ours and run.outcome != CANCELLED]).items():
-        times = sorted(run.time_ms for run in event_runs if run.time_ms is not None)
-        took = f", median {_median(times):,.0f} ms, longest {times[-1]:,.0f} ms" if times else ""
+        times = [run.time_ms for run in event_runs if run.time_ms is not None]
+        took = f", median {median(times):,.0f} ms, longest {max(times):,.0f} ms" if times else ""
         failures = _share_of(sum(run.outcome == FAILED for run in event_runs), len(event_runs), "failed")
         yield Finding(OK, f"{event}: called {_how_often(event_runs, context)}{failures}{took}", is_fact=True)
-
-
-def _median(times: Sequence[float]) -> float:
-    return (times[(len(times) - 1) // 2] + times[len(times) // 2]) / 2
 
 
 def _share_of(number: int, whole: int, message: str) -> str:
@@ -207,15 +189,15 @@ def _share_of(number: int, whole: int, message: str) -> str:
 
 def _by_event(runs: Sequence[Run]) -> dict[str, list[Run]]:
     """Return runs by their event, in the order in which events happen in a session."""
-    found: dict[str, list[Run]] = {event: [] for event in (*handler.EVENTS, _OTHER_EVENT)}
+    by_event: dict[str, list[Run]] = {event: [] for event in (*handler.EVENTS, _OTHER_EVENT)}
     for run in runs:
-        found[run.event if run.event in handler.EVENTS else _OTHER_EVENT].append(run)
-    return {event: event_runs for event, event_runs in found.items() if event_runs}
+        by_event[run.event if run.event in handler.EVENTS else _OTHER_EVENT].append(run)
+    return {event: event_runs for event, event_runs in by_event.items() if event_runs}
 
 
 def _how_often(runs: Sequence[Run], context: Context) -> str:
     last_us = max(run.at_us for run in runs)
-    ago = f", {'last ' if len(runs) > 1 else ''}{format_age(last_us, context.now)} ago" if last_us else ""
+    ago = f", {'last ' if len(runs) > 1 else ''}{context.age(last_us)} ago" if last_us else ""
     return f"{'once' if len(runs) == 1 else format_count(len(runs), 'time')}{ago}"
 
 
@@ -230,9 +212,8 @@ def _cancellations(setup: Setup, runs: Sequence[Run], context: Context) -> Itera
             whose = "" if is_ours else "; the agent does not say whose hook"
             fix = f'`"timeout": {TIMEOUT_S}` next to its command in {_place(setup)} gives it {TIMEOUT_S} seconds'
             fix += " instead of a share of 1.5" if event == "SessionEnd" else "; a person's Esc cancels hooks as well"
-            yield Finding(
-                NOTE, f"{event}: a hook was cancelled {_how_often(event_runs, context)}{timeouts}{whose}", fix
-            )
+            message = f"{event}: a hook was cancelled {_how_often(event_runs, context)}{timeouts}{whose}"
+            yield Finding(NOTE, message, fix)
 
 
 def _failures(setup: Setup, runs: Sequence[Run], context: Context) -> Iterator[Finding]:

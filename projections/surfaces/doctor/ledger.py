@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 from typing import TYPE_CHECKING
 
@@ -15,36 +16,25 @@ from tallybook.ledger.reading import recovery
 from tallybook.ledger.reading.scan import Scan
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.storage import redaction as redact
-from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.head import has_position
 from tallybook.ledger.verification import read_verified, verify
 from tallybook.projections.event_rows import kind_of
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.doctor.finding import (
-    BAD,
-    NOTE,
-    OK,
-    Finding,
-    format_age,
-    format_names,
-    format_size,
-)
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names, format_size, read_part
 from tallybook.projections.surfaces.history import playbook_file
-from tallybook.projections.surfaces.writing import requests
-from tallybook.projections.surfaces.writing import secrets as screen
+from tallybook.projections.surfaces.writing import requests, secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from tallybook.ledger.backends.jsonl import JsonlLog
-    from tallybook.ledger.records import Batch
     from tallybook.ledger.storage.head import Head
     from tallybook.projections.surfaces.doctor.finding import Context
     from tallybook.projections.surfaces.workspace.project import Project
 
-_FIRST_LINE_BYTES = 1024
+_FIRST_LINE_BYTES = 1024  # The fields of a line's head come first, so its end is not needed.
 # A temporary file is renamed within a second; an older one was left by a process that was killed.
 _ABANDONED_AFTER_US = 60 * clock.MICROSECONDS
 # Of a file outside the log only so many bytes are searched for secrets.
@@ -66,22 +56,13 @@ def check_ledger(context: Context) -> Iterator[Finding]:
         yield Finding(NOTE, f"{format_count(number, 'event')} of kind {kind} kept and ignored", fix)
     if verdict.ok and log.path.exists():
         events = f"{format_count(verdict.events, 'event')} verified"
-        last = f"; head {verdict.head.seq}:{verdict.head.chain}" if verdict.events else ""
-        yield Finding(OK, f"{events}{last}; {_size_and_age(log.path, verdict.head.at, context)}")
-
-
-def _size_and_age(path: Path, last: str, context: Context) -> str:
-    """Return the size of a verified log, when it began and when it was written last."""
-    fd = disk.open_file(path, write=False)
-    try:
-        length = format_size(os.fstat(fd).st_size)
-        first = head_field(read_at(fd, _FIRST_LINE_BYTES, 0).partition(b"\n")[0], b"at")
-    finally:
-        os.close(fd)
-    if not last:
-        return length
-    first_age, last_age = (format_age(clock.to_unix_us(at), context.now) for at in (first, last))
-    return f"{length}, begun {first_age} and last written {last_age} ago"
+        size = format_size(log.path.stat().st_size)
+        if not verdict.events:
+            yield Finding(OK, f"{events}; {size}")
+            return
+        first = head_field(read_part(log.path, _FIRST_LINE_BYTES).partition(b"\n")[0], b"at")
+        ages = f"begun {context.age(first)} and last written {context.age(verdict.head.at)} ago"
+        yield Finding(OK, f"{events}; head {verdict.head.seq}:{verdict.head.chain}; {size}, {ages}")
 
 
 def check_head(context: Context) -> Iterator[Finding]:
@@ -104,7 +85,7 @@ def _failed_flushes(recorded_head: Head | None) -> Iterator[Finding]:
     """Report the failed flushes that the head has counted."""
     if recorded_head is None or not recorded_head.failures:
         return
-    times = "1 flush failed" if recorded_head.failures == 1 else f"{recorded_head.failures:,} flushes failed"
+    times = f"{format_count(recorded_head.failures, 'flush', 'flushes')} failed"
     if recorded_head.suspect >= 0:
         message = f"{times}, and the disk may have lost what was written from offset {recorded_head.suspect:,} on"
         yield Finding(BAD, message, "repair the disk, then run `tallybook replay` to write those events again")
@@ -148,17 +129,12 @@ def check_spool(context: Context) -> Iterator[Finding]:
             requests.requests_from_json(payload.requests, f"spool:{payload.id}", payload.at)
             moments.append(clock.to_unix_us(payload.at))
         except BadInputError as error:
-            yield Finding(
-                BAD,
-                f"spool/{payload.name}: {error}",
-                "repair or move the file; until then its payload cannot be recorded",
-            )
+            fix = "repair or move the file; until then its payload cannot be recorded"
+            yield Finding(BAD, f"spool/{payload.name}: {error}", fix)
     if moments:
-        message = "1 payload waits" if len(moments) == 1 else f"{len(moments):,} payloads wait"
-        oldest = f"{message}, {'' if len(moments) == 1 else 'the oldest '}for {format_age(min(moments), context.now)}"
-        yield Finding(NOTE, oldest, f"the next command that writes records {'it' if len(moments) == 1 else 'them'}")
-    elif not (payloads or problems) and context.log.exists():
-        yield Finding(OK, "nothing waits")
+        number, age = len(moments), context.age(min(moments))
+        waits = f"1 payload waits, for {age}" if number == 1 else f"{number:,} payloads wait, the oldest for {age}"
+        yield Finding(NOTE, waits, f"the next command that writes records {'it' if number == 1 else 'them'}")
 
 
 def check_quarantine(context: Context) -> Iterator[Finding]:
@@ -183,14 +159,12 @@ def check_quarantine(context: Context) -> Iterator[Finding]:
 def check_redaction(context: Context) -> Iterator[Finding]:
     """Look for redacted texts that may still be on disk."""
     log = context.log
-    owed = redact.read_pending(log.folder)
-    if owed is not None:
-        text = f"the text of {format_count(len(owed.ids), 'event')}" if owed.ids else "a text"
+    pending = redact.read_pending(log.folder)
+    if pending is not None:
+        text = f"the text of {format_count(len(pending.ids), 'event')}" if pending.ids else "a text"
         message = f"{text} is redacted and may still be on disk"
         fix = "run `tallybook replay` to finish; if it stays, `tallybook redact` says what prevents it"
         yield Finding(BAD, message, fix)
-    if not log.exists():
-        return
     redacted: set[str] = set()
     erased: set[str] = set()
     for raw in log.read():
@@ -199,10 +173,8 @@ def check_redaction(context: Context) -> Iterator[Finding]:
     for id_ in sorted(redacted - erased):
         message = f"the text of event {id_} was redacted and is in the log again"
         yield Finding(BAD, message, f"run: tallybook redact {id_} --reason …")
-    if owed is None and not redacted - erased:
-        yield Finding(
-            OK, f"the text of {format_count(len(redacted), 'event')} is gone" if redacted else "none is pending"
-        )
+    if redacted and redacted <= erased and pending is None:
+        yield Finding(OK, f"the text of {format_count(len(redacted), 'event')} is gone")
 
 
 def check_temporary_files(context: Context) -> Iterator[Finding]:
@@ -219,8 +191,6 @@ def check_temporary_files(context: Context) -> Iterator[Finding]:
     if abandoned:
         message = f"{format_count(len(abandoned), 'file')} left by killed processes: {format_names(sorted(abandoned))}"
         yield Finding(NOTE, message, "delete them; their content was never acknowledged")
-    elif context.log.exists():
-        yield Finding(OK, "none")
 
 
 def check_playbook_file(context: Context) -> Iterator[Finding]:
@@ -228,20 +198,20 @@ def check_playbook_file(context: Context) -> Iterator[Finding]:
     project = context.project
     path = project.playbook
     data = playbook_file.read_bytes(path)
-    has_ledger = context.log.exists()
     try:
         legacy = None if data is None else read_legacy(data, path.name)
     except BadInputError as error:
         fix = "the next command that writes sets it aside and writes a new one"
         yield Finding(BAD, str(error).removeprefix(f"{path.name}: "), fix)
         return
-    if not has_ledger and legacy is not None:
-        entries = "1 entry" if len(legacy.items) == 1 else f"{len(legacy.items):,} entries"
+    if context.log.exists():
+        if drift := commands.drift(project):
+            message, _, fix = drift.rpartition("; ")
+            yield Finding(NOTE, message, fix)
+    elif legacy is not None:
+        entries = format_count(len(legacy.items), "entry", "entries")
         odd = f", {format_count(len(legacy.problems), 'odd item')}" if legacy.problems else ""
         yield Finding(NOTE, f"{entries}{odd}, not in the ledger yet", "run `tallybook replay` to import it")
-    if has_ledger:
-        message, _, fix = (commands.drift(project) or "").rpartition("; ")
-        yield Finding(NOTE, message, fix) if message else Finding(OK, "equals the replay of the ledger")
 
 
 def check_unreadable_playbooks(context: Context) -> Iterator[Finding]:
@@ -250,8 +220,6 @@ def check_unreadable_playbooks(context: Context) -> Iterator[Finding]:
     if unreadable:
         message = f"unreadable as a playbook and set aside: {format_names(unreadable)}"
         yield Finding(NOTE, message, "look at what is in them, then delete them")
-    elif context.log.exists():
-        yield Finding(OK, "none")
 
 
 def _unreadable_playbooks(project: Project) -> list[Path]:
@@ -264,57 +232,28 @@ def check_clock(context: Context) -> Iterator[Finding]:
     if newest > context.now.at:
         message = f"the newest event is of {newest}, and this machine's clock says {context.now.at}"
         yield Finding(NOTE, message, "set the clock; until then `--at` with a time or an age may be wrong")
-    elif newest:
-        yield Finding(OK, "no event lies in the future")
 
 
 def check_secrets(context: Context) -> Iterator[Finding]:
     """Look for texts that look like secrets: what people type and import is recorded unchanged."""
-    is_clean = True
-    log = context.log
+    project, log = context.project, context.log
     # Of a damaged ledger the intact batches are searched.
     for batch in read_verified(log) if log.path.exists() else ():
-        for finding in _secrets_of(batch):
-            is_clean = False
-            yield finding
-    project = context.project
+        for index, event in enumerate(batch.events):
+            if formats := _secret_formats("\n".join(texts_of(event).values())):
+                seq = batch.records[index].seq
+                # An imported file may use a secret as the name of an entry.
+                name = secrets.mask(getattr(event, "name", "") or kind_of(event)[0]).text
+                message = f"event {seq} ({name}) looks like it holds a secret ({formats})"
+                yield Finding(NOTE, message, f"run: tallybook redact {seq} --reason …")
     files = [*sorted((project.ledger / spool.FOLDER).glob("*.json")), *_unreadable_playbooks(project)]
-    if not log.exists():
-        files.append(project.playbook)
-    for path in files:
-        names = _secrets_in(path)
-        if names:
-            is_clean = False
-            place = path.relative_to(project.claude).as_posix()
-            fix = "run: tallybook redact --text - --reason …" if log.exists() else "remove it from the file"
-            yield Finding(NOTE, f"{place} looks like it holds a secret ({names})", fix)
-    if is_clean and log.exists():
-        yield Finding(OK, "no text looks like one")
+    for path in files if log.exists() else [*files, project.playbook]:
+        with suppress(FileNotFoundError):  # The spool's files come and go.
+            if formats := _secret_formats(read_part(path, _MAX_SEARCH_BYTES).decode("utf-8", "replace")):
+                place = path.relative_to(project.claude).as_posix()
+                fix = "run: tallybook redact --text - --reason …" if log.exists() else "remove it from the file"
+                yield Finding(NOTE, f"{place} looks like it holds a secret ({formats})", fix)
 
 
-def _secrets_of(batch: Batch) -> Iterator[Finding]:
-    """Yield the events of a batch whose texts look like secrets, without the secrets."""
-    for index, event in enumerate(batch.events):
-        names = _names("\n".join(texts_of(event).values()))
-        if names:
-            seq = batch.records[index].seq
-            # An imported file may use a secret as the name of an entry.
-            name = screen.mask(getattr(event, "name", "") or kind_of(event)[0]).text
-            message = f"event {seq} ({name}) looks like it holds a secret ({names})"
-            yield Finding(NOTE, message, f"run: tallybook redact {seq} --reason …")
-
-
-def _secrets_in(path: Path) -> str:
-    """Return the formats of the secrets in a file, empty without any or without the file."""
-    try:
-        fd = disk.open_file(path, write=False)
-    except FileNotFoundError:
-        return ""
-    try:
-        return _names(read_at(fd, _MAX_SEARCH_BYTES, 0).decode("utf-8", "replace"))
-    finally:
-        os.close(fd)
-
-
-def _names(text: str) -> str:
-    return ", ".join(dict.fromkeys(screen.list_formats(text)))
+def _secret_formats(text: str) -> str:
+    return ", ".join(dict.fromkeys(secrets.list_formats(text)))

@@ -12,15 +12,7 @@ from typing import TYPE_CHECKING, Final
 from tallybook.ledger import clock
 from tallybook.projections.reflections import GONE, INTERRUPTED, NO_RATER, last_failure
 from tallybook.projections.surfaces.console.output import format_count
-from tallybook.projections.surfaces.doctor.finding import (
-    BAD,
-    NOTE,
-    OK,
-    Finding,
-    format_age,
-    format_duration,
-    format_names,
-)
+from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_duration, format_names
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.reflection import raters, schedule, worker
 from tallybook.projections.surfaces.workspace import settings
@@ -94,16 +86,18 @@ def _pending_sessions(context: Context, state: Reflections, options: Settings) -
     if not pending:
         yield Finding(OK, "no session awaits reflection")
         return
-    last_failures = {name: _failure(context, session) for name, session in pending.items()}
-    # A failure of another rater says nothing about the chosen one.
-    failures = {
-        name: failure
-        for name, failure in last_failures.items()
-        if failure is not None and failure.rater == options.rater
-    }
-    untried = [session for name, session in pending.items() if name not in failures]
-    running = [session for session in untried if _is_running(context, session)]
-    waiting = [session for session in untried if not _is_running(context, session)]
+    failures: dict[str, Failure] = {}
+    running: list[Session] = []
+    waiting: list[Session] = []
+    for name, session in pending.items():
+        is_running = _is_running(context, session)
+        # An attempt that may still be running is no failure yet.
+        failure = session.failure if is_running else last_failure(session)
+        # A failure of another rater says nothing about the chosen one.
+        if failure is not None and failure.rater == options.rater:
+            failures[name] = failure
+        else:
+            (running if is_running else waiting).append(session)
     if waiting:
         yield Finding(NOTE, _describe_pending(context, waiting), _REFLECT)
     if running:
@@ -121,7 +115,7 @@ def _has_transcript(session: Session) -> bool:
 
 
 def _describe_pending(context: Context, sessions: Collection[Session]) -> str:
-    since = format_age(clock.to_unix_us(min(session.requested_at for session in sessions)), context.now)
+    since = context.age(min(session.requested_at for session in sessions))
     oldest = "" if len(sessions) == 1 else "the oldest "
     return f"{format_count(len(sessions), 'session')} awaiting reflection, {oldest}for {since}"
 
@@ -131,7 +125,7 @@ def _describe_running(context: Context, sessions: Iterable[Session]) -> str:
     started_us = [clock.to_unix_us(session.attempt.at) for session in sessions if session.attempt is not None]
     retry_us = min(started_us) + schedule.FIRST_WAIT_S * clock.MICROSECONDS
     retry = f"in {format_duration(retry_us - context.now.unix_us)} at the earliest"
-    return f"a process started {format_age(max(started_us), context.now)} ago; if it was killed, the retry is {retry}"
+    return f"a process started {context.age(max(started_us))} ago; if it was killed, the retry is {retry}"
 
 
 def _is_running(context: Context, session: Session) -> bool:
@@ -139,11 +133,6 @@ def _is_running(context: Context, session: Session) -> bool:
     attempt = session.attempt
     wait_us = raters.TIMEOUT_S * clock.MICROSECONDS
     return attempt is not None and context.now.unix_us - clock.to_unix_us(attempt.at) < wait_us
-
-
-def _failure(context: Context, session: Session) -> Failure | None:
-    """Return the last failure; an attempt that may still be running is none."""
-    return session.failure if _is_running(context, session) else last_failure(session)
 
 
 def _transcripts_outside(state: Reflections, options: Settings) -> Iterator[Finding]:
@@ -157,10 +146,8 @@ def _transcripts_outside(state: Reflections, options: Settings) -> Iterator[Find
     if paths:
         folder = places.users_folder() / "projects"
         fix = f"run `tallybook reflect --from {quote(str(paths[0].parent))}` to read those of that folder"
-        message = (
-            f"{format_count(len(paths), 'transcript')} outside {folder} not read: {format_names(list(map(str, paths)))}"
-        )
-        yield Finding(NOTE, message, fix)
+        names = format_names(list(map(str, paths)))
+        yield Finding(NOTE, f"{format_count(len(paths), 'transcript')} outside {folder} not read: {names}", fix)
 
 
 def _failures(context: Context, failures: Mapping[str, Failure]) -> Iterator[Finding]:
@@ -178,8 +165,7 @@ def _failures(context: Context, failures: Mapping[str, Failure]) -> Iterator[Fin
             then = f"next automatic attempt in {format_duration(retry_us - context.now.unix_us)} at the earliest"
         else:
             then = "next automatic attempt when a session starts or ends"
-        ago = format_age(clock.to_unix_us(failure.at), context.now)
-        message = f"session {name}: reflection failed {tries}, last {ago} ago: {cause}; {then}"
+        message = f"session {name}: reflection failed {tries}, last {context.age(failure.at)} ago: {cause}; {then}"
         yield Finding(NOTE, message, _RETRY)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 import os
 from pathlib import Path
 from shlex import quote
@@ -45,12 +46,10 @@ _APPEND_ONLY = 0x20
 def _tree(project: Project) -> Iterator[tuple[Path, int]]:
     """Yield the ledger's folder and everything in it, with its mode."""
     for folder, folders, names in os.walk(project.ledger):
-        found = [Path(folder, name) for name in (*folders, *names)]
-        for path in [project.ledger, *found] if Path(folder) == project.ledger else found:
-            try:
+        first = [project.ledger] if Path(folder) == project.ledger else []
+        for path in [*first, *(Path(folder, name) for name in (*folders, *names))]:
+            with suppress(FileNotFoundError):  # A writer may have removed it meanwhile.
                 yield path, path.lstat().st_mode
-            except FileNotFoundError:
-                continue  # A writer has removed it meanwhile.
 
 
 def _relative_names(project: Project, paths: list[Path]) -> str:
@@ -68,8 +67,6 @@ def check_files(context: Context) -> Iterator[Finding]:
         yield Finding(BAD, f"a symbolic link stands in place of {_relative_names(project, links)}", fix)
     if odd:
         yield Finding(BAD, f"neither a file nor a folder: {_relative_names(project, odd)}", "move it away")
-    if tree and not (links or odd):
-        yield Finding(OK, "regular files and folders")
 
 
 def check_write_access(context: Context) -> Iterator[Finding]:
@@ -80,8 +77,6 @@ def check_write_access(context: Context) -> Iterator[Finding]:
     if closed or not os.access(folder, os.W_OK):
         where = _relative_names(project, closed) if closed else str(folder)
         yield Finding(NOTE, f"you may read and not write {where}", "nothing can be recorded by you here")
-    elif project.ledger.exists():
-        yield Finding(OK, "you may write")
 
 
 def _nearest_folder(path: Path) -> Path:
@@ -100,52 +95,43 @@ def check_modes(context: Context) -> Iterator[Finding]:
     readable = [path for path, mode in tree if not mode & others & 0o022]
     owner = "go" if others & 0o070 else "o"
     fix = f"`chmod -R {owner}-rwx {quote(str(project.ledger))}`"
-    found = [Finding(BAD, f"others may write {_relative_names(project, writable)}", fix)] if writable else []
-    found += [Finding(NOTE, f"others may read {_relative_names(project, readable)}", fix)] if readable else []
+    findings = [Finding(BAD, f"others may write {_relative_names(project, writable)}", fix)] if writable else []
+    findings += [Finding(NOTE, f"others may read {_relative_names(project, readable)}", fix)] if readable else []
     if project.playbook.exists() and project.playbook.stat().st_mode & others & 0o022:
         fix = f"`chmod {owner}-w {quote(str(project.playbook))}`"
-        found.append(Finding(BAD, "others may write playbook.json, which agents obey", fix))
-    yield from found or [Finding(OK, "no more is shared than the project's folder")]
+        findings.append(Finding(BAD, "others may write playbook.json, which agents obey", fix))
+    yield from findings or [Finding(OK, "no more is shared than the project's folder")]
 
 
 def check_cache_folder(context: Context) -> Iterator[Finding]:
     """Check that this user has a cache folder that is safe to use."""
     base = caches.user_folder()
-    found = (
-        caches.find_fault(base, os.path.realpath(context.project.ledger))
-        if base
-        else "the system has no folder for caches"
-    )
-    if found:
-        fix = (
-            f"commands work, but take longer; run `chmod 700` on it if it is yours, or set {caches.VARIABLE} to another"
-        )
-        yield Finding(NOTE, f"no cache is used: {f'{base} ' if base else ''}{found}", fix)
+    fault = "the system has no folder for caches"
+    if base:
+        fault = caches.find_fault(base, os.path.realpath(context.project.ledger))
+    if fault:
+        remedy = f"run `chmod 700` on it if it is yours, or set {caches.VARIABLE} to another"
+        message = f"no cache is used: {f'{base} ' if base else ''}{fault}"
+        yield Finding(NOTE, message, f"commands work, but take longer; {remedy}")
     else:
         yield Finding(OK, "the cache folder is yours alone")
 
 
 def check_locks(context: Context) -> Iterator[Finding]:
     """Take each lock, waiting as long as a writer does, and release it at once."""
-    has_locks = False
-    is_free = True
     for name, wait_ms in _LOCKS.items():
         path = context.project.ledger / name
         try:
             fd = disk.open_file(path, write=False)
         except FileNotFoundError:
             continue
-        has_locks = True
         try:
             disk.lock(fd, path, wait_ms)
             disk.unlock(fd)
         except LockHeldError:
-            is_free = False
             yield _held_lock(path, wait_ms)
         finally:
             os.close(fd)
-    if has_locks and is_free:
-        yield Finding(OK, "nobody holds the ledger")
 
 
 def _held_lock(path: Path, wait_ms: int) -> Finding:
@@ -163,13 +149,13 @@ def _held_lock(path: Path, wait_ms: int) -> Finding:
 
 def holder(path: Path) -> int:
     """Return the id of the process that has the lock of a file, 0 where the system does not tell."""
-    found = path.stat()
-    here = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}"
+    status = path.stat()
+    here = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}"
     pids = {}
     for line in _system_text("/proc/locks").splitlines():
         fields = line.split()
         # A line of a process that waits for a lock has an arrow in the second field.
-        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{found.st_ino}"):  # noqa: PLR2004
+        if len(fields) > 5 and fields[1] == "FLOCK" and fields[5].endswith(f":{status.st_ino}"):  # noqa: PLR2004
             pids[fields[5].rpartition(":")[0]] = int(fields[4])
     # Some file systems report another device number in stat() than in /proc/locks.
     return pids.get(here) or next(iter(pids.values()), 0)
@@ -195,10 +181,8 @@ def check_disk_space(context: Context) -> Iterator[Finding]:
     if free >= _LOW_BYTES:
         yield Finding(OK, f"{format_size(free)} free")
         return
-    level = BAD if free < _FULL_BYTES else NOTE
-    yield Finding(
-        level, f"the disk has {format_size(free)} left, and on a full disk nothing is recorded", "free some space"
-    )
+    message = f"the disk has {format_size(free)} left, and on a full disk nothing is recorded"
+    yield Finding(BAD if free < _FULL_BYTES else NOTE, message, "free some space")
 
 
 def check_file_system(context: Context) -> Iterator[Finding]:
@@ -222,36 +206,31 @@ def file_system(path: Path, mounts: str | None = None) -> tuple[str, str]:
         mounts: The text of Linux's /proc/self/mountinfo; None reads it.
     """
     real = Path(os.path.realpath(path))
-    found = ("", "")
+    mount = ("", "")
     for line in (_system_text("/proc/self/mountinfo") if mounts is None else mounts).splitlines():
         fields, _, rest = line.partition(" - ")
         place = fields.split()[4].encode().decode("unicode_escape") if rest else ""
         # Of two mounts at the same place the later covers the earlier.
-        if place and real.is_relative_to(place) and len(place) >= len(found[1]):
-            found = (rest.split()[0], place)
-    return found
+        if place and real.is_relative_to(place) and len(place) >= len(mount[1]):
+            mount = (rest.split()[0], place)
+    return mount
 
 
 def check_file_flags(context: Context) -> Iterator[Finding]:
     """Look for flags of ``chattr`` that make files unchangeable."""
     folder = context.project.ledger
-    marks = {name: _flags(folder / name) for name in ("", "events.jsonl", "head", "lock", "spool")}
-    immutable = sorted(name or "the folder" for name, mark in marks.items() if mark & _IMMUTABLE)
-    # The head is written in place, so append-only blocks it entirely.
-    blocked = [name for name in ("head",) if marks[name] & _APPEND_ONLY]
-    append_only = sorted(
-        name or "the folder" for name, mark in marks.items() if mark & _APPEND_ONLY and name not in blocked
-    )
-    if immutable or blocked:
-        message = (
-            f"{format_names([*immutable, *blocked])} cannot be changed ({'chattr +i' if immutable else 'chattr +a'})"
-        )
+    names = {"the folder": folder} | {name: folder / name for name in ("events.jsonl", "head", "lock", "spool")}
+    flags = {name: _flags(path) for name, path in names.items()}
+    immutable = sorted(name for name in flags if flags[name] & _IMMUTABLE)
+    append_only = sorted(name for name in flags if flags[name] & _APPEND_ONLY)
+    if immutable or "head" in append_only:
+        # The head is written in place, so append-only blocks it entirely.
+        blocked = format_names([*immutable, *(name for name in append_only if name == "head")])
+        message = f"{blocked} cannot be changed ({'chattr +i' if immutable else 'chattr +a'})"
         yield Finding(BAD, message, "nothing can be recorded; run `chattr -i -a` on it")
-    if append_only:
-        message = f"{format_names(append_only)} may only be appended to (chattr +a)"
+    if others := [name for name in append_only if name != "head"]:
+        message = f"{format_names(others)} may only be appended to (chattr +a)"
         yield Finding(NOTE, message, "a redaction cannot erase text there; run `chattr -a` on it")
-    if not (immutable or blocked or append_only) and folder.exists():
-        yield Finding(OK, "none")
 
 
 def _flags(path: Path) -> int:
@@ -260,16 +239,13 @@ def _flags(path: Path) -> int:
         return 0
     import fcntl
 
-    try:
+    with suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        return 0
-    try:
-        return int.from_bytes(fcntl.ioctl(fd, _GETFLAGS, bytes(8))[:4], sys.byteorder)
-    except OSError:
-        return 0
-    finally:
-        os.close(fd)
+        try:
+            return int.from_bytes(fcntl.ioctl(fd, _GETFLAGS, bytes(8))[:4], sys.byteorder)
+        finally:
+            os.close(fd)
+    return 0
 
 
 def check_git(context: Context) -> Iterator[Finding]:
