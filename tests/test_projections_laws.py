@@ -171,7 +171,7 @@ def test_reading_on_from_a_mark_is_reading_at_once(
     for what in sent:
         deliver(log, what, None)
         states = [
-            fold(view, decode(log.read(reading.mark_of(state))), state)
+            fold(view, decode(log.read(reading.position_of(state))), state)
             for view, state in zip(views, states, strict=True)
         ]
         assert [plain(fold(view, decode(log.read()))) for view in views] == [plain(state) for state in states]

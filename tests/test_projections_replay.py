@@ -119,7 +119,7 @@ def test_a_replay_goes_on_from_every_prefix(
     at_once = playbook_bytes(reading.current(scribe.log))
     for seq in scribe.moments:
         stopped = reading.current(scribe.log, seq)
-        gone_on = fold(PLAYBOOK, decode(scribe.log.read(reading.mark_of(stopped))), stopped)
+        gone_on = fold(PLAYBOOK, decode(scribe.log.read(reading.position_of(stopped))), stopped)
         assert at_once == playbook_bytes(gone_on)
     scribe.log.close()
 

@@ -29,7 +29,7 @@ from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import checkpoints, rebuildable_file
+from tallybook.projections.surfaces.history import cache_files, reading
 from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
@@ -48,10 +48,10 @@ BATCHES = 45
 @pytest.fixture(autouse=True)
 def _everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a checkpoint be due behind every batch."""
-    monkeypatch.setattr(checkpoints, "TIMES", 0)
+    monkeypatch.setattr(reading, "TIMES", 0)
     for name in ("APART_BYTES", "TAIL_BYTES"):
-        monkeypatch.setattr(rebuildable_file, name, 0)
-    monkeypatch.setattr(checkpoints, "_TAIL_PART", 1 << 40)
+        monkeypatch.setattr(cache_files, name, 0)
+    monkeypatch.setattr(reading, "_TAIL_PART", 1 << 40)
 
 
 @pytest.fixture
@@ -96,7 +96,7 @@ def shown(state: Playbook) -> dict[str, Any]:
 
 def cold(log: JsonlLog) -> None:
     """Fold all of history and keep what that comes to."""
-    checkpoints.playbook(log, whole=True)
+    reading.current(log, cold=True)
 
 
 def wholly(log: JsonlLog, until: int | None = None) -> dict[str, Any]:
@@ -110,9 +110,9 @@ def check(log: JsonlLog) -> None:
     places = sorted({0, *(seq for batch in log.read() for seq in (batch.first, batch.last))})
     moments = {seq: wholly(log, seq) for seq in places}
     for _ in range(2):
-        assert end == shown(checkpoints.playbook(log))
+        assert end == shown(reading.current(log))
         for seq, expected in moments.items():
-            assert expected == shown(checkpoints.playbook(log, seq))
+            assert expected == shown(reading.current(log, seq))
 
 
 def kept(log: JsonlLog) -> dict[str, bytes]:
@@ -130,8 +130,8 @@ def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, until: int | None = Non
             yield batch
 
     with monkeypatch.context() as patched:
-        patched.setattr(checkpoints, "decode", noted)
-        checkpoints.playbook(log, until)
+        patched.setattr(reading, "decode", noted)
+        reading.current(log, until)
     return len(seen)
 
 
@@ -203,7 +203,7 @@ def test_those_of_an_earlier_end_change_no_answer(log: JsonlLog, tmp_path: Path)
 def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
     """A later version may make something else of the same events."""
     cold(log)
-    monkeypatch.setattr(rebuildable_file, "code_digest", lambda *_: "another")
+    monkeypatch.setattr(cache_files, "code_digest", lambda *_: "another")
     assert read(log, monkeypatch) > BATCHES
 
 
@@ -224,7 +224,7 @@ def test_the_digest_of_the_code_covers_every_module_of_a_fold(module: str, form:
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     ours = {name for name in loaded if name.startswith("tallybook.")}
     assert module in ours
-    assert set() == ours - rebuildable_file.modules_of(*checkpoints.modules_of(form)).keys()
+    assert set() == ours - cache_files.modules_of(*reading.modules_of(form)).keys()
 
 
 # Other views
@@ -246,20 +246,20 @@ def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form
     for more in (0, 1, 12, 1):
         grow(log, more)
         for _ in range(2):
-            assert whole(form, log) == plainly(form.pack(checkpoints.folded(form, log)))
+            assert whole(form, log) == plainly(form.pack(reading.fold_view(form, log)))
     for seq in [batch.last for batch in log.read()]:
-        assert whole(form, log, seq) == plainly(form.pack(checkpoints.folded(form, log, seq)))
-    assert (caches_of(log.folder) / form.name / checkpoints.LATEST).exists()
+        assert whole(form, log, seq) == plainly(form.pack(reading.fold_view(form, log, seq)))
+    assert (caches_of(log.folder) / form.name / reading.LATEST).exists()
 
 
 def test_what_last_changed_an_entry_is_told_as_it_was_recorded(log: JsonlLog) -> None:
     """Blame and graveyard say the same of a state that was kept."""
     expected = fold_history(STATUS_VIEW, lambda: decode(log.read()))
     for _ in range(2):
-        state = checkpoints.folded(STANDING_FORM, log)
+        state = reading.fold_view(STANDING_FORM, log)
         assert (blame(expected), graveyard(expected)) == (blame(state), graveyard(state))
     grow(log, 1)
-    assert len(blame(checkpoints.folded(STANDING_FORM, log))) >= len(expected.book.points)
+    assert len(blame(reading.fold_view(STANDING_FORM, log))) >= len(expected.book.points)
 
 
 # Redactions
@@ -282,7 +282,7 @@ def test_a_text_that_was_redacted_stands_in_no_checkpoint_and_comes_back_from_no
     shutil.rmtree(caches_of(log.folder))
     shutil.copytree(tmp_path / "older", caches_of(log.folder))
     check(log)
-    assert REDACTED == checkpoints.playbook(log, 30).points["kpt_005"].text
+    assert REDACTED == reading.current(log, 30).points["kpt_005"].text
 
 
 def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
@@ -290,20 +290,20 @@ def test_while_a_redaction_is_owed_nothing_is_stored(log: JsonlLog) -> None:
     cold(log)
     shutil.rmtree(caches_of(log.folder))
     write_pending(log.folder, PendingRedaction(("an id",), ("text 4",), "private", HUMAN))
-    checkpoints.playbook(log)
-    checkpoints.playbook(log, 30)
+    reading.current(log)
+    reading.current(log, 30)
     assert not caches_of(log.folder).exists()
 
 
 def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: JsonlLog) -> None:
     """It holds the text, which was searched for in every file meanwhile."""
-    checkpointer = checkpoints.checkpointer_of(log, PLAYBOOK_FORM)
+    checkpointer = reading.checkpointer_of(log, PLAYBOOK_FORM)
     assert checkpointer is not None
     view = attrs.evolve(PLAYBOOK, start=checkpointer.begin)
     fold_history(view, lambda: checkpointer.watch(list(decode(log.read()))))
     shutil.rmtree(caches_of(log.folder), ignore_errors=True)
     redact.redact(project_of(log), redact.Target(None, "text 4"), "private", HUMAN)
-    checkpointer.store(checkpoints.LATEST)
+    checkpointer.store(reading.LATEST)
     assert checkpointer.stopped
     assert [] == [name for name, data in kept(log).items() if b'"text 4"' in data]
 
@@ -325,9 +325,9 @@ def test_a_held_lock_is_not_waited_for(log: JsonlLog) -> None:
     """Another process that stores at this moment is left to it."""
     cold(log)
     shutil.rmtree(caches_of(log.folder) / "playbook")
-    with (caches_of(log.folder) / rebuildable_file.LOCK).open("rb+") as held:
+    with (caches_of(log.folder) / cache_files.LOCK).open("rb+") as held:
         assert disk.try_lock(held.fileno())
-        assert wholly(log) == shown(checkpoints.playbook(log))
+        assert wholly(log) == shown(reading.current(log))
     assert {} == kept(log)
 
 

@@ -181,7 +181,7 @@ def test_a_state_of_before_is_caught_up(here: Project) -> None:
     curation.undo(here, "10", None, "", HUMAN)
     curation.undo(here, "11", None, "", HUMAN)
     rate(here, ("kpt_001", "helpful"))
-    assert told(reading.current(log)) == told(reading.caught_up(log.read, before))
+    assert told(reading.current(log)) == told(reading.catch_up(log.read, before))
     assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
 
 

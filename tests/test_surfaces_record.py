@@ -198,11 +198,11 @@ def test_a_rendering_shows_what_was_appended_meanwhile(here: Project) -> None:
 def test_a_state_reads_on_from_where_it_ended(here: Project) -> None:
     """The place behind a state is where reading goes on; behind the beginning it is the beginning."""
     log = reading.open_log(here)
-    assert [] == list(log.read(reading.mark_of(reading.current(log))))
+    assert [] == list(log.read(reading.position_of(reading.current(log))))
     write(here, extraction(new=["a"]))
     before = reading.current(log)
     write(here, extraction(new=["b"]))
-    assert [5] == [batch.last for batch in decode(log.read(reading.mark_of(before)))]
+    assert [5] == [batch.last for batch in decode(log.read(reading.position_of(before)))]
 
 
 def test_a_folder_in_the_place_of_the_file_is_set_aside(here: Project) -> None:

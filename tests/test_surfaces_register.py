@@ -36,7 +36,7 @@ from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.explanation import explain
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import index, rebuildable_file
+from tallybook.projections.surfaces.history import cache_files, index
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 from tallybook.projections.undo import fold_history
@@ -80,7 +80,7 @@ def check(log: JsonlLog, names: Sequence[str] = NAMES) -> None:
 def test_a_story_is_the_one_of_all_of_history(tmp_path: Path, stretches: list[list[Any]], apart: int, cut: int) -> None:
     """At every moment, undone and merged and redacted and odd as it may be, and as the ledger grows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rebuildable_file, "APART_BYTES", apart)
+        patch.setattr(cache_files, "APART_BYTES", apart)
         log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
         for some in ([LEARNED, *stretches[:cut]], stretches[cut:]):
             grow(log, some)
@@ -202,7 +202,7 @@ def test_that_of_other_code_is_not_taken_in(log: JsonlLog, monkeypatch: pytest.M
     """A later version may find other things in the same events."""
     check(log)
     data = [path.read_bytes() for path in files(log)]
-    monkeypatch.setattr(rebuildable_file, "code_digest", lambda *_: "another")
+    monkeypatch.setattr(cache_files, "code_digest", lambda *_: "another")
     check(log)
     assert data != [path.read_bytes() for path in files(log)]
 

@@ -21,8 +21,8 @@ from tallybook.ledger.reading.random_access import read_batches_at
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.surfaces.cli import bisect
+from tallybook.projections.surfaces.history import cache_files, moments
 from tallybook.projections.surfaces.history import index as register
-from tallybook.projections.surfaces.history import moments, rebuildable_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ def moments_of(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
 def from_everything(log: JsonlLog, whens: Sequence[str]) -> list[Any]:
     """Return the same from all that was recorded: a ledger is not long."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rebuildable_file, "TAIL_BYTES", 1 << 30)
+        patch.setattr(cache_files, "TAIL_BYTES", 1 << 30)
         return moments_of(log, whens)
 
 
@@ -82,7 +82,7 @@ def test_a_moment_is_the_one_of_all_of_history(tmp_path: Path, hours: list[int],
     whens = [clock.moment(1_700_000_000_000_000 + 1_800_000_000 * half).at for half in range(-60, 61, 3)]
     whens += [f"session:{one}" for one in SESSIONS]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rebuildable_file, "APART_BYTES", apart)
+        patch.setattr(cache_files, "APART_BYTES", apart)
         expected = from_everything(log, whens)
         assert [expected, expected] == [moments_of(log, whens) for _ in range(2)]
     log.close()

@@ -252,7 +252,7 @@ WRONG = [
     ("[ledger]\nown = 1", "[ledger] own: expected true or false"),
     ("playbook = 3", "playbook: expected a section, [playbook]"),
     ("[[playbook]]\nbudget_chars = 1", "playbook: expected a section, [playbook]"),
-    ("budget_chars 1", "is no TOML: Expected '=' after a key in a key/value pair (at line 1, column 14)"),
+    ("budget_chars 1", "is not TOML: Expected '=' after a key in a key/value pair (at line 1, column 14)"),
     (b"\xff\xfe[\0", "is not UTF-8 text; save it as UTF-8"),
     ("#" * 65_537, "cannot be read: it holds more than 65,536 bytes"),
 ]
@@ -272,7 +272,7 @@ def test_nesting_that_no_reader_follows_is_no_toml(project: Path) -> None:
     path = write(project, "a = " + "[" * 60_000)
     assert Settings() == settings.read(Project(project))
     ((level, message),) = findings_of(Project(project), "settings")
-    assert ("bad", True) == (level, message.startswith(f"{path}: is no TOML: "))
+    assert ("bad", True) == (level, message.startswith(f"{path}: is not TOML: "))
 
 
 def test_what_is_unknown_is_noted_and_does_not_matter(here: Project) -> None:

@@ -20,7 +20,7 @@ from tallybook import compat
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import PlaybookInjected
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.workspace import worktree
+from tallybook.projections.surfaces.workspace import project as workspace
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 
 if TYPE_CHECKING:
@@ -345,7 +345,7 @@ def test_a_git_file_that_its_repository_does_not_know_leads_nowhere(
     folder.mkdir()
     plant(folder / ".git", linked)
     assert folder == meant(folder / "sub")
-    assert "" == worktree.main_of(str(folder))
+    assert "" == workspace.main_worktree(str(folder))
 
 
 @pytest.mark.parametrize("field", ["gitdir", "commondir"])

@@ -21,7 +21,7 @@ from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.encoding.codec import decode
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _moments(project: Project, events: int) -> Callable[[], float]:
         moment = events * (next(numbers) * 7 % MOMENTS) // MOMENTS + 1
         begin = perf_counter()
         with closing(JsonlLog(project.ledger)) as log:
-            checkpoints.playbook(log, moment)
+            reading.current(log, moment)
         return perf_counter() - begin
 
     return measured

@@ -26,7 +26,7 @@ from tallybook.ledger.storage import caches
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -63,7 +63,7 @@ def _show(project: Project, events: int) -> None:
     data.build(project.ledger, "wide", events)
     commands.now(project)
     log = JsonlLog(project.ledger)
-    _profiled(lambda: [checkpoints.playbook(log, events * part // 10) for part in range(1, 10)])
+    _profiled(lambda: [reading.current(log, events * part // 10) for part in range(1, 10)])
 
 
 def _start(project: Project, events: int) -> None:

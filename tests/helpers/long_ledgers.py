@@ -29,7 +29,7 @@ from tallybook.ledger.events import (
     PointSeeded,
     PointUnpinned,
 )
-from tallybook.projections.surfaces.history import checkpoints, rebuildable_file
+from tallybook.projections.surfaces.history import cache_files, reading
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ STORY: list[list[Any]] = [
 
 def make_long(patch: pytest.MonkeyPatch) -> None:
     """Let a stretch end behind every batch, and a ledger be long from its first."""
-    patch.setattr(checkpoints, "TIMES", 0)
+    patch.setattr(reading, "TIMES", 0)
     for name in ("APART_BYTES", "TAIL_BYTES"):
-        patch.setattr(rebuildable_file, name, 0)
+        patch.setattr(cache_files, name, 0)
 
 
 def opened(folder: Path) -> JsonlLog:

@@ -14,8 +14,7 @@ from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_entries import calls_us, own_calls
-from tallybook.projections.surfaces.workspace import worktree
-from tallybook.projections.surfaces.workspace.project import CLAUDE
+from tallybook.projections.surfaces.workspace.project import CLAUDE, read_small
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -153,7 +152,7 @@ def _read(path: Path, max_bytes: int = _MAX_SETTINGS_BYTES) -> tuple[dict[str, A
         The document, empty where it cannot be read, and the fault, empty without one.
     """
     try:
-        text = worktree.read_small(os.path.realpath(path), max_bytes).decode("utf-8-sig")
+        text = read_small(os.path.realpath(path), max_bytes).decode("utf-8-sig")
         if path.suffix == ".toml":
             return tomllib.loads(text), ""
         document = json.loads(text, parse_constant=_refuse) if text.strip() else {}

@@ -20,7 +20,7 @@ from tallybook.projections.surfaces.hooks import handler, ledger_access
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.install.hook_command import call_of, is_there
 from tallybook.projections.surfaces.install.hook_entries import EVENTS, TIMEOUT_S
-from tallybook.projections.surfaces.workspace import worktree
+from tallybook.projections.surfaces.workspace.project import repository_folders
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def _session_folders(context: Context, setup: Setup) -> list[str]:
     """Return the folders in which sessions of this project may have started, in every spelling the agent may use."""
     project = context.project
     start = project.start or project.root
-    tops = worktree.folders(os.path.realpath(start))[-1:]
+    tops = repository_folders(os.path.realpath(start))[-1:]
     folders = [os.path.abspath(one) for one in (*map(str, (project.root, start, setup.folder)), *tops)]
     return list(dict.fromkeys([*map(os.path.realpath, folders), *folders]))
 

@@ -10,8 +10,16 @@ from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.rebuild import CONFIGURATION
-from tallybook.projections.surfaces.workspace import settings, worktree
-from tallybook.projections.surfaces.workspace.project import CLAUDE, Project
+from tallybook.projections.surfaces.workspace import settings
+from tallybook.projections.surfaces.workspace.project import (
+    CLAUDE,
+    SETTINGS_PLACE,
+    Project,
+    has_own_ledger,
+    is_cut_off,
+    main_worktree,
+    repository_folders,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,10 +36,10 @@ def check_folder(context: Context) -> Iterator[Finding]:
     """Say whose ledger is used where it is another folder's, and warn of a second ledger in a linked worktree."""
     root = context.project.root.resolve()
     start = (context.project.start or root).resolve()
-    folders = worktree.folders(str(start))
+    folders = repository_folders(str(start))
     top = Path(folders[-1]) if folders else None
     findings = [*_shared_ledger(root, start, top), *_second_ledger(root, top)]
-    if top is not None and worktree.is_cut_off(str(top)):
+    if top is not None and is_cut_off(str(top)):
         message = f"{top} is a linked worktree that no repository lists, so it shares no ledger"
         findings.append(Finding(NOTE, message, "if it or the repository was moved, run `git worktree repair` in it"))
     yield from findings or [Finding(OK, "its own ledger is used")]
@@ -44,7 +52,7 @@ def _shared_ledger(root: Path, start: Path, top: Path | None) -> Iterator[Findin
     if top is None:
         yield Finding(NOTE, f"the ledger of {root}, which contains this folder, is used")
         return
-    shares = str(root) == worktree.main_of(str(top))
+    shares = str(root) == main_worktree(str(top))
     whose = "the main worktree of this repository" if shares else "which contains this folder"
     fix = f"{_OWN_LEDGER.format(_settings_of(top if shares else start))} gives this folder its own"
     yield Finding(NOTE, f"the ledger of {root}, {whose}, is used", fix)
@@ -52,16 +60,16 @@ def _shared_ledger(root: Path, start: Path, top: Path | None) -> Iterator[Findin
 
 def _second_ledger(root: Path, top: Path | None) -> Iterator[Finding]:
     """Warn where a repository has two ledgers and no setting asks for the second."""
-    main = worktree.main_of(str(top)) if top is not None else ""
+    main = main_worktree(str(top)) if top is not None else ""
     has_two = main and str(root) != main and _has_ledger(root) and _has_ledger(Path(main))
-    if has_two and not worktree.has_own_ledger(_settings_of(root)):
+    if has_two and not has_own_ledger(_settings_of(root)):
         message = f"{root}, in a linked worktree, has a ledger of its own, and {main} has one as well"
         fix = f"{_OWN_LEDGER.format(_settings_of(root))} confirms that; else move its {CLAUDE}/ledger away"
         yield Finding(NOTE, message, fix)
 
 
 def _settings_of(folder: Path) -> Path:
-    return folder / CLAUDE / worktree.SETTINGS
+    return folder / CLAUDE / SETTINGS_PLACE
 
 
 def _has_ledger(folder: Path) -> bool:
@@ -96,7 +104,7 @@ def check_settings(context: Context) -> Iterator[Finding]:
         if refused := _refused_spending(path, loaded):
             fix = f"set it in {settings.users_file()}; a project may only turn reflection off or lower its cost"
             findings.append(Finding(NOTE, f"{path}: {format_names(refused)} does not count here", fix))
-        if path == settings.users_file() and worktree.has_own_ledger(path):
+        if path == settings.users_file() and has_own_ledger(path):
             fix = "move it into the settings of the folder that needs its own ledger"
             findings.append(Finding(NOTE, f"{path}: [ledger] own counts for one folder and not for a user", fix))
     yield from findings or [Finding(OK, "every setting counts")]

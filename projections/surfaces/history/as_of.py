@@ -11,7 +11,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.projections.fold import State, fold
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history import checkpoints, moments, playbook_file
+from tallybook.projections.surfaces.history import moments, playbook_file, reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.undo import fold_history
 
@@ -67,14 +67,14 @@ def stood(project: Project, form: Form[S], when: str, option: str = "--at") -> S
         # Its history may be another than the project's own.
         state = fold_history(form.view, moment.history, moment.seq)
     else:
-        state = checkpoints.folded(form, open_log(project), moment.seq)
+        state = reading.fold_view(form, open_log(project), moment.seq)
     return Stood(state, moments.as_of(moment, state), state.seq, moment.notes, moment.commit)
 
 
 def stands(project: Project, form: Form[S]) -> Stood[S]:
     """Return what a view comes to now, with what a hand changed in the file and no command has taken in yet."""
     log = open_log(project)
-    state = checkpoints.folded(form, log)
+    state = reading.fold_view(form, log)
     end = state.seq
     found = playbook_file.examine(project, form.book(state), log.read)
     if not found.events:

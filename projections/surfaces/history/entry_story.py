@@ -10,7 +10,7 @@ from tallybook.ledger.names import find_name
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.lineage import entry_rows, find_by_words
 from tallybook.projections.entry_history.status import STATUS_VIEW
-from tallybook.projections.surfaces.history import checkpoints, moments
+from tallybook.projections.surfaces.history import moments, reading
 from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
 from tallybook.projections.surfaces.history.index import index_of
 from tallybook.projections.surfaces.history.reading import batches, open_log
@@ -71,7 +71,7 @@ def _standing_at(project: Project, moment: Moment | None) -> tuple[EntryStatuses
     if moment is not None and moment.commit:
         return fold_history(STATUS_VIEW, moment.history, moment.seq), None
     log = open_log(project)
-    return checkpoints.folded(STANDING_FORM, log, None if moment is None else moment.seq), index_of(log)
+    return reading.fold_view(STANDING_FORM, log, None if moment is None else moment.seq), index_of(log)
 
 
 def _teller(history: Callable[[], Iterator[Batch]], name: str, index: Index | None) -> Callable[[int], Story]:

@@ -19,10 +19,10 @@ from tallybook.ledger.line import START, Position, head_field
 from tallybook.ledger.reading.random_access import read_batches_at
 from tallybook.ledger.storage import redaction
 from tallybook.projections.playbook.view import CHANGES
+from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history import index_segment as keys
-from tallybook.projections.surfaces.history import rebuildable_file as files
+from tallybook.projections.surfaces.history.cache_files import FAULTS, CacheFiles, Reading
 from tallybook.projections.surfaces.history.index_segment import MERGES, REDACTIONS, UNDOINGS, Segment
-from tallybook.projections.surfaces.history.rebuildable_file import FileKind, Reading
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
 
-_FILES: Final = FileKind(
+_FILES: Final = CacheFiles(
     "register", ("tallybook.ledger.encoding.codec", "tallybook.projections.surfaces.history.index_segment")
 )
 
@@ -226,7 +226,7 @@ def _stored(log: JsonlLog) -> list[Segment]:
     while (content := _FILES.read(log, str(end.seq))) is not None:
         try:
             segment = Segment.load(*content)
-        except files.FAULTS:
+        except FAULTS:
             break
         if segment.begin != end or segment.end.seq <= end.seq:
             break
@@ -249,7 +249,7 @@ def _new(reading: Reading, end: Position) -> Iterator[Segment]:
     may_store, segment = True, Segment.after(end)
     for batch in decode(reading.log.read(end)):
         segment.add(batch)
-        if segment.end.offset - segment.begin.offset >= files.APART_BYTES:
+        if segment.end.offset - segment.begin.offset >= cache_files.APART_BYTES:
             segment.close()
             may_store = may_store and _store(reading, segment)
             yield segment
@@ -261,7 +261,6 @@ def _new(reading: Reading, end: Position) -> Iterator[Segment]:
 def _store(reading: Reading, segment: Segment) -> bool:
     """Store a segment; return False where no more can be stored."""
     try:
-        content = _FILES.encode(segment.header, segment.body)
-        return _FILES.write(reading, segment.end.seq, str(segment.begin.seq), content)
-    except files.FAULTS:
+        return _FILES.write(reading, segment.end.seq, str(segment.begin.seq), segment.header, segment.body)
+    except FAULTS:
         return False

@@ -23,7 +23,7 @@ from tallybook.projections.fold import fold
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
-from tallybook.projections.surfaces.history import checkpoints
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
 from tallybook.projections.undo import history
 
@@ -173,7 +173,7 @@ def _base(project: Project, legacy: LegacyFile, state: Playbook, rendered: Rende
     seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
-    base = checkpoints.playbook(open_log(project.ledger), seq)
+    base = reading.current(open_log(project.ledger), seq)
     return base if stamp is None or base.stamp == stamp else state
 
 

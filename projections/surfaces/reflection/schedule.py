@@ -59,7 +59,7 @@ class Plan:
 
 def look(project: Project, before: Reflections | None = None) -> Reflections:
     """Return what reflection has done and has to do; with what was seen before, only what came since is read."""
-    after = START if before is None else reading.mark_of(before)
+    after = START if before is None else reading.position_of(before)
     return fold(REFLECTIONS, decode(reading.open_log(project).read(after)), before)
 
 

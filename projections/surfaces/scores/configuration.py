@@ -15,7 +15,7 @@ from tallybook.projections.scores.configuration.document_reader import DocumentE
 from tallybook.projections.scores.configuration.model import SESSION, score_id
 from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.surfaces.scores.strict_yaml import parsed
-from tallybook.projections.surfaces.workspace.worktree import read_small
+from tallybook.projections.surfaces.workspace.project import read_small
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -19,10 +19,10 @@ from tallybook.ledger.events import BaselineSet, FeedbackRecorded, TelemetryKept
 from tallybook.ledger.storage import disk, spool
 from tallybook.ledger.telemetry import intake
 from tallybook.projections.scores.view import unknown_parts
+from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.reading import open_for_append
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.ingest_files import Item, items
-from tallybook.projections.surfaces.workspace import cache_cleaning
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
@@ -244,8 +244,8 @@ def _append(log: JsonlLog, stretch: Sequence[Piece], fed: Fed, *, alone: bool) -
         with log.transaction(disk.LOCK_WAIT_MS if alone else PATIENCE_MS) as tx:
             tx.look_up(piece.key for piece in stretch if piece.key is not None)
             done = [(piece, tx.append(piece.drafts, piece.by, piece.key)) for piece in stretch]
-        cache_cleaning.remove_former(log.folder)
-        cache_cleaning.sweep(log.folder)
+        cache_files.remove_former(log.folder)
+        cache_files.sweep(log.folder)
     except LockHeldError as error:
         if alone:
             _spool(log, stretch)

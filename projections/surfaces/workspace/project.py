@@ -1,15 +1,20 @@
-"""Where a project keeps its playbook and its ledger. Standard library only: hooks find them here."""
+"""Where a project keeps its playbook and its ledger, and which project a folder belongs to.
+
+Repositories and their working trees are read from their files; git itself is never run, and files that an unpacked
+archive or another user put in their place are not followed. Standard library only: hooks find the project here.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 import errno
+from functools import cached_property
 import os
 import stat
 
-from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.ledger.fast_stdlib import NamedTuple
+from tallybook.ledger.errors import BadInputError, CannotWriteError, TallybookError
+from tallybook.ledger.fast_stdlib import NamedTuple, read_up_to
 from tallybook.ledger.storage import disk
-from tallybook.projections.surfaces.workspace import worktree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +28,13 @@ MARKS = "marks"
 """Folder of the ledger for files that save time and decide nothing: this session was told, nothing is pending."""
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _OUT = "links out of the project are not followed"
+SETTINGS_PLACE = os.path.join("config", "tallybook.toml")
+"""The settings file's place in a ``.claude`` folder."""
+MAX_SETTINGS_BYTES = 64 * 1024
+_MAX_POINTER_BYTES = 8 * 1024
+_GIT = ".git"
+_POINTER = "gitdir: "
+_WORKTREES = "worktrees"
 
 
 class Project:
@@ -39,30 +51,21 @@ class Project:
         self.root = root
         self.start = start
         self.unnamed_home = unnamed_home
-        self._claude: Path | None = None
-        self._playbook: Path | None = None
-        self._ledger: Path | None = None
 
-    @property
+    @cached_property
     def claude(self) -> Path:
         """Return the agent's folder; raises as ``claude_folder``."""
-        if self._claude is None:
-            self._claude = _as_path(claude_folder(self.root))
-        return self._claude
+        return _as_path(claude_folder(self.root))
 
-    @property
+    @cached_property
     def playbook(self) -> Path:
         """Return the file that people and agents read; raises as ``playbook_file``."""
-        if self._playbook is None:
-            self._playbook = _as_path(playbook_file(self.root, self.claude))
-        return self._playbook
+        return _as_path(playbook_file(self.root, self.claude))
 
-    @property
+    @cached_property
     def ledger(self) -> Path:
         """Return the ledger's folder; raises as ``ledger_folder``."""
-        if self._ledger is None:
-            self._ledger = _as_path(ledger_folder(self.claude))
-        return self._ledger
+        return _as_path(ledger_folder(self.claude))
 
 
 def _as_path(path: str) -> Path:
@@ -116,7 +119,7 @@ def claude_folder(root: StrPath) -> str:
     if not os.path.islink(path):
         return path
     target = os.path.realpath(path)
-    if not (_holds(os.path.realpath(root), target) and os.path.isdir(target)):
+    if not (_contains(os.path.realpath(root), target) and os.path.isdir(target)):
         raise CannotWriteError(path, f"leads to {target}, not a folder of this project", f"{_OUT}; give --project DIR")
     return target
 
@@ -144,15 +147,15 @@ def playbook_file(root: StrPath, claude: StrPath) -> str:
     if not os.path.islink(path):
         return path
     target = os.path.realpath(path)
-    own = _holds(os.path.realpath(root), target) and not _holds(os.path.realpath(ledger_folder(claude)), target)
+    own = _contains(os.path.realpath(root), target) and not _contains(os.path.realpath(ledger_folder(claude)), target)
     if not own or os.path.islink(target):
         hint = f"{_OUT}; remove the link"
         raise CannotWriteError(path, f"leads to {target}, not a playbook of this project", hint)
     return target
 
 
-def _holds(folder: str, path: str) -> bool:
-    """Say whether a real path is a folder, or lies in it."""
+def _contains(folder: str, path: str) -> bool:
+    """Return whether a real path is a folder, or lies in it."""
     return f"{path}{os.sep}".startswith(folder.rstrip(os.sep) + os.sep)
 
 
@@ -170,13 +173,13 @@ def find_project(given: StrPath | None = None, *, must_exist: bool = False) -> P
 
 
 def is_unnamed_home(root: str) -> bool:
-    """Say whether the project that ``locate`` found is the home folder, without ``CLAUDE_PROJECT_DIR`` naming it."""
+    """Return whether the project that ``locate`` found is the home folder, without ``CLAUDE_PROJECT_DIR`` naming it."""
     named = os.environ.get("CLAUDE_PROJECT_DIR")
     return not named and os.path.realpath(root) == os.path.realpath(os.path.expanduser("~"))
 
 
 def _is_folder(given: StrPath) -> bool:
-    """Say whether a path leads to a folder.
+    """Return whether a path leads to a folder.
 
     Raises:
         CannotWriteError: The system does not say; ``isdir`` would call that a no.
@@ -230,16 +233,16 @@ def _project_around(start: str) -> str:
     """Return the project of the repository that a folder lies in, empty outside of one."""
     # As git does: by the parents that a folder really has, not by those on the way to a link to it.
     real = os.path.realpath(start)
-    folders = worktree.folders(real)
+    folders = repository_folders(real)
     if not folders:
         return ""
-    main = worktree.main_of(folders[-1])
-    found = next((one for one in folders if _is_project(one, linked=bool(main))), main or folders[-1])
-    return start if found == real else found
+    main = main_worktree(folders[-1])
+    root = next((folder for folder in folders if _is_project(folder, linked=bool(main))), main or folders[-1])
+    return start if root == real else root
 
 
 def _is_project(folder: str, *, linked: bool) -> bool:
-    """Say whether a folder in a repository is a project of its own.
+    """Return whether a folder in a repository is a project of its own.
 
     It is where it keeps a ledger or is set to. A ``playbook.json`` alone says so as well, but not in a linked worktree:
     where git tracks the file, each has it.
@@ -253,7 +256,7 @@ def _is_project(folder: str, *, linked: bool) -> bool:
     marks = [os.path.join(ledger, "events.jsonl"), os.path.join(ledger, "head")]
     if not linked:
         marks.append(os.path.join(claude, PLAYBOOK_NAME))
-    return any(map(os.path.isfile, marks)) or worktree.has_own_ledger(os.path.join(claude, worktree.SETTINGS))
+    return any(map(os.path.isfile, marks)) or has_own_ledger(os.path.join(claude, SETTINGS_PLACE))
 
 
 def _nearest(here: str) -> str:
@@ -262,7 +265,134 @@ def _nearest(here: str) -> str:
     folder, above = here, os.path.dirname(here)
     while folder != above:
         claude = os.path.join(folder, CLAUDE)
-        if folder != home and os.path.isdir(claude) and (folder == here or not worktree.is_planted(claude)):
+        if folder != home and os.path.isdir(claude) and (folder == here or not is_planted(claude)):
             return folder
         folder, above = above, os.path.dirname(above)
     return here
+
+
+# Repositories
+
+
+def read_small(path: StrPath, limit: int) -> bytes:
+    """Return the bytes of a regular file that is no link.
+
+    Args:
+        path: The file.
+        limit: What it may hold at most, in bytes.
+
+    Raises:
+        ValueError: It holds more.
+        CannotWriteError: It is a link, no regular file, or cannot be opened.
+        OSError: It is not there, or cannot be read.
+    """
+    fd = disk.open_file(path, write=False)
+    try:
+        data = read_up_to(fd, limit + 1)
+    finally:
+        os.close(fd)
+    if len(data) > limit:
+        raise ValueError(f"it holds more than {limit:,} bytes")
+    return data
+
+
+def repository_folders(start: str) -> tuple[str, ...]:
+    """Return the folders from one up to the top of its repository, the one that holds ``.git``.
+
+    Args:
+        start: A folder without symbolic links in its path.
+
+    Returns:
+        The nearest first, and without the home folder, which is no project; none outside of a repository.
+    """
+    home = os.path.expanduser("~")
+    homes = {home, os.path.realpath(home)}
+    folders: list[str] = []
+    folder, above = start, os.path.dirname(start)
+    while folder != above:
+        if folder not in homes:
+            folders.append(folder)
+            if os.path.lexists(git := os.path.join(folder, _GIT)) and not is_planted(git):
+                return tuple(folders)
+        folder, above = above, os.path.dirname(above)
+    return ()
+
+
+def is_planted(path: str) -> bool:
+    """Return whether another user may have put this file here, above other people's folders, as in ``/tmp``."""
+    with suppress(OSError, AttributeError):
+        return bool(os.stat(os.path.dirname(path)).st_mode & stat.S_IWOTH) and os.lstat(path).st_uid != os.geteuid()
+    return False
+
+
+def main_worktree(top: str) -> str:
+    """Return the main worktree of a linked one.
+
+    Args:
+        top: The top of a working tree, without symbolic links in its path.
+
+    Returns:
+        The folder; empty where there is none, as for a main worktree, a submodule, a worktree of a bare repository, or
+        one that is cut off; and where it is the home folder.
+    """
+    main, name = os.path.split(_repository_of(top))
+    return main if name == _GIT and main != os.path.realpath(os.path.expanduser("~")) else ""
+
+
+def is_cut_off(top: str) -> bool:
+    """Return whether a working tree looks like a linked one, and its repository is gone or does not list it."""
+    return os.path.basename(os.path.dirname(_gitdir_of(top))) == _WORKTREES and not _repository_of(top)
+
+
+def _repository_of(top: str) -> str:
+    """Return the folder of the repository that a linked worktree belongs to, empty where it belongs to none.
+
+    Its ``.git`` is a file that leads to a folder of its own in the repository's ``worktrees``, and that leads back to
+    this very file. Where they do not agree, somebody moved one of them, or made a file that looks like a worktree's.
+    """
+    own = _gitdir_of(top)
+    with suppress(OSError, ValueError, TallybookError):
+        repository = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "commondir"))))
+        back = os.path.realpath(os.path.join(own, _read_line(os.path.join(own, "gitdir"))))
+        if back == os.path.join(top, _GIT) and os.path.dirname(own) == os.path.join(repository, _WORKTREES):
+            return repository
+    return ""
+
+
+def _gitdir_of(top: str) -> str:
+    """Return where a ``.git`` file leads, without symbolic links; empty where there is none or it leads nowhere."""
+    with suppress(OSError, ValueError, TallybookError):
+        pointer = _read_line(os.path.join(top, _GIT))
+        if pointer.startswith(_POINTER):
+            return os.path.realpath(os.path.join(top, pointer.removeprefix(_POINTER)))
+    return ""
+
+
+def _read_line(path: str) -> str:
+    return os.fsdecode(read_small(path, _MAX_POINTER_BYTES)).rstrip("\r\n")
+
+
+def has_own_ledger(settings: StrPath) -> bool:
+    """Return whether a settings file gives its folder a ledger of its own: ``own = true`` in the section ``[ledger]``.
+
+    It is found line by line, so that a mistake elsewhere in the file moves nobody to another ledger, and a hook loads
+    no TOML reader for it; only where it is written in another form is the whole file read as TOML.
+    """
+    with suppress(OSError, ValueError, RecursionError, TallybookError):
+        disk.refuse_link(os.path.dirname(settings))
+        data = read_small(settings, MAX_SETTINGS_BYTES).removeprefix(b"\xef\xbb\xbf")
+        section, is_mentioned = b"", False
+        for line in data.split(b"\n"):
+            setting = line.partition(b"#")[0].strip()
+            key, _, value = setting.partition(b"=")
+            if setting.startswith(b"["):
+                section = setting
+            elif section == b"[ledger]" and key.strip() == b"own":
+                return value.strip() == b"true"
+            is_mentioned |= b"own" in line and not line.lstrip().startswith(b"#")
+        if is_mentioned:
+            import tomllib
+
+            ledger = tomllib.loads(data.decode("utf-8")).get("ledger")
+            return isinstance(ledger, dict) and ledger.get("own") is True
+    return False

@@ -12,8 +12,14 @@ import os
 from tallybook.ledger.errors import CannotWriteError, Problem, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, loads, sha256
 from tallybook.ledger.storage import caches, disk
-from tallybook.projections.surfaces.workspace import worktree
-from tallybook.projections.surfaces.workspace.project import CLAUDE, claude_folder
+from tallybook.projections.surfaces.workspace.project import (
+    CLAUDE,
+    MAX_SETTINGS_BYTES,
+    SETTINGS_PLACE,
+    claude_folder,
+    read_small,
+    repository_folders,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -125,31 +131,29 @@ class SettingsFile(NamedTuple):
 def read(project: AnyProject) -> Settings:
     """Return the settings that apply in a project, from the cache if possible; no problem of a file is an error."""
     places = [(path, *_stamp(path)) for path in files(project)]
-    standing = [path for path, _, size in places if size >= 0]
-    if not standing:
+    if all(size < 0 for _, _, size in places):
         return Settings()
     cache = _cache_file(project, [path for path, _, _ in places])
-    known = _load_cached(cache, places)
-    if known is not None:
-        return known
-    found = {path: load(path) for path in standing}
-    settings = merge(found)
-    # Who may read a file can change without a trace in its size or time.
-    if cache is not None and all(one.is_read for one in found.values()):
-        _store_cached(project, cache, places, settings)
+    settings = _load_cached(cache, places)
+    if settings is None:
+        contents = {path: load(path) for path, _, size in places if size >= 0}
+        settings = merge(contents)
+        # Who may read a file can change without a trace in its size or time.
+        if cache is not None and all(content.is_read for content in contents.values()):
+            _store_cached(project, cache, places, settings)
     return settings
 
 
-def merge(found: Mapping[str, SettingsFile]) -> Settings:
+def merge(contents: Mapping[str, SettingsFile]) -> Settings:
     """Merge the settings of several files, those that take precedence first.
 
     Nobody chooses the files of a repository by cloning it: they can spend no more than the user's own settings allow.
     """
     users = users_file()
     settings = Settings()
-    for path, one in reversed(list(found.items())):
+    for path, content in reversed(list(contents.items())):
         spending = {} if path == users else SPENDING
-        for field, value in one.values.items():
+        for field, value in content.values.items():
             if field not in spending or spending[field](value, getattr(settings, field)):
                 settings = settings._replace(**{field: value})
     return settings
@@ -162,27 +166,27 @@ def files(project: AnyProject) -> list[str]:
     worktree, up to its top; then the project's; then the user's.
     """
     root = os.path.realpath(project.root)
-    folders = worktree.folders(os.path.realpath(project.start or root))
+    folders = repository_folders(os.path.realpath(project.start or root))
     if root in folders:
         folders = folders[: folders.index(root)]
-    found = []
+    paths = []
     for folder in (*folders, root):
         with suppress(CannotWriteError):
-            found.append(os.path.join(claude_folder(folder), worktree.SETTINGS))
-    return list(dict.fromkeys([*found, users_file()]))
+            paths.append(os.path.join(claude_folder(folder), SETTINGS_PLACE))
+    return list(dict.fromkeys([*paths, users_file()]))
 
 
 def users_file() -> str:
     """Return the path of the user's own settings, which hold in every project; a link to it is followed."""
     folder = os.environ.get("CLAUDE_CONFIG_DIR") or os.path.join(os.path.expanduser("~"), CLAUDE)
-    return os.path.realpath(os.path.join(folder, worktree.SETTINGS))
+    return os.path.realpath(os.path.join(folder, SETTINGS_PLACE))
 
 
 def _stamp(path: str) -> tuple[int, int]:
     """Return what changes with a file: its time of change in nanoseconds and its size in bytes, -1 if it is missing."""
     with suppress(OSError, ValueError):
-        found = os.stat(path)
-        return found.st_mtime_ns, found.st_size
+        status = os.stat(path)
+        return status.st_mtime_ns, status.st_size
     return 0, -1
 
 
@@ -190,10 +194,10 @@ def _stamp(path: str) -> tuple[int, int]:
 
 
 def load(path: str) -> SettingsFile:
-    """Read a settings file; one that is not there holds nothing."""
+    """Read a settings file; a missing file has no settings."""
     try:
         disk.refuse_link(os.path.dirname(path))
-        data = worktree.read_small(path, worktree.MAX_SETTINGS_BYTES)
+        data = read_small(path, MAX_SETTINGS_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return SettingsFile({})
     except (OSError, ValueError, CannotWriteError) as error:
@@ -206,7 +210,7 @@ def load(path: str) -> SettingsFile:
     except UnicodeDecodeError:
         return SettingsFile({}, (Problem(path, "is not UTF-8 text; save it as UTF-8"),))
     except (ValueError, RecursionError) as error:
-        return SettingsFile({}, (Problem(path, f"is no TOML: {error}"),))
+        return SettingsFile({}, (Problem(path, f"is not TOML: {error}"),))
 
 
 def _reason(error: Exception) -> str:
@@ -233,7 +237,7 @@ def _check(document: Mapping[str, Any], path: str) -> SettingsFile:
 
 
 def _items(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    """Yield section, key and value; the key is empty where a section is no section, or not one of ours."""
+    """Yield section, key and value; the key is empty where a section is unknown, or not a table."""
     for section, inner in document.items():
         if section in _SECTIONS and isinstance(inner, dict):
             yield from ((section, key, value) for key, value in inner.items())
@@ -260,10 +264,10 @@ def _load_cached(cache: str | None, places: Sequence[tuple[str, int, int]]) -> S
         return None
     with suppress(*_FAULTS):
         disk.refuse_link(os.path.dirname(cache))
-        kept = loads(worktree.read_small(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
-        values = kept["values"]
+        cached = loads(read_small(cache, _MAX_CACHE_BYTES).decode("utf-8", "surrogatepass"))
+        values = cached["values"]
         rules = {rule.field: rule for rule in SETTINGS.values() if rule.field}
-        if kept["files"] == list(map(list, places)) and values.keys() == rules.keys():
+        if cached["files"] == list(map(list, places)) and values.keys() == rules.keys():
             return Settings(**values) if all(rule.fits(values[field]) for field, rule in rules.items()) else None
     return None
 

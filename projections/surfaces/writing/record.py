@@ -20,9 +20,8 @@ from tallybook.ledger.events import PlaybookUpdated, PointRated, PointRestored
 from tallybook.ledger.storage import redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.surfaces.history import playbook_file
-from tallybook.projections.surfaces.history.reading import caught_up, current, open_for_append
-from tallybook.projections.surfaces.workspace import cache_cleaning
+from tallybook.projections.surfaces.history import cache_files, playbook_file
+from tallybook.projections.surfaces.history.reading import catch_up, current, open_for_append
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
     Delivery,
@@ -148,9 +147,9 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         except (TallybookError, OSError) as error:
             # The events are durable; the file can be rendered again at any time.
             report = attrs.evolve(report, unrendered=error)
-    cache_cleaning.remove_former(log.folder)
+    cache_files.remove_former(log.folder)
     if requests:
-        cache_cleaning.sweep(log.folder)
+        cache_files.sweep(log.folder)
     return attrs.evolve(report, problems=(*masked, *report.problems))
 
 
@@ -212,7 +211,7 @@ def _append(
     with log.transaction() as tx:
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
-            state = caught_up(tx.read, state)
+            state = catch_up(tx.read, state)
         redacted = redacted_digests.load(log.folder)
         found = playbook_file.examine(project, state, tx.read)
         if found.events:
@@ -331,11 +330,11 @@ def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> N
     if not state.stamp[0] and log.head().seq > 1 and not os.path.lexists(project.playbook):
         return
 
-    def catch_up(state: Playbook) -> Playbook:
-        return state if log.head().seq <= state.seq else caught_up(log.read, state)
+    def newest(state: Playbook) -> Playbook:
+        return state if log.head().seq <= state.seq else catch_up(log.read, state)
 
     for _ in range(_RENDER_ATTEMPTS):
-        if playbook_file.render(project, state, found, log.now().at, catch_up):
+        if playbook_file.render(project, state, found, log.now().at, newest):
             return
         report, waiting = _append(project, log, state, ())
         spool.remove_files(waiting)

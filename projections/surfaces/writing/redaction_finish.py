@@ -15,8 +15,7 @@ from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
 from tallybook.ledger.events import EventRedacted
 from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
-from tallybook.projections.surfaces.history import rebuildable_file
-from tallybook.projections.surfaces.workspace import cache_cleaning
+from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.writing import overwrite_text
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
         return Erasure()
     _say(log, owed)
     _await_rendering(project)
-    uncleared = cache_cleaning.clear(log.folder)
+    uncleared = cache_files.clear(log.folder)
     done = search(project, owed.texts, overwriting=True)
     done = attrs.evolve(done, stands=(*done.stands, *uncleared))
     try:
@@ -98,7 +97,7 @@ def _await_rendering(project: Project) -> None:
     """
     ledger = project.ledger
     cache = caches.find_folder(ledger)
-    stored = [path for path in (Path(cache, rebuildable_file.LOCK),) if path.exists()] if cache is not None else []
+    stored = [path for path in (Path(cache, cache_files.LOCK),) if path.exists()] if cache is not None else []
     for path in (ledger / "render.lock", *stored):
         fd = disk.open_file(path, write=True, create=True)
         try:

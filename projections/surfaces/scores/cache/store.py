@@ -22,7 +22,7 @@ from tallybook.ledger.line import Position
 from tallybook.ledger.storage import disk
 from tallybook.projections.scores.tally import Tally  # noqa: TC001 - msgspec reads the annotations
 from tallybook.projections.scores.view import Baseline, Scores
-from tallybook.projections.surfaces.history.rebuildable_file import code_digest
+from tallybook.projections.surfaces.history.cache_files import code_digest
 from tallybook.projections.surfaces.scores.cache import sessions
 from tallybook.projections.surfaces.scores.cache.sessions import DamagedCacheError, SessionTable, checksum
 from tallybook.projections.surfaces.scores.configuration import as_json

@@ -1,28 +1,35 @@
-"""Files in a ledger's cache that can be rebuilt from the ledger: checkpoints and index segments are such files.
+"""Files in a ledger's cache that can be rebuilt from the ledger, such as checkpoints, and the removal of caches.
 
 A file holds a checksum, a header in JSON and, where it needs one, a body of bytes. It is used only if the checksum
 fits and the same code wrote it. Whoever uses it compares the position in its header with the ledger. So a file that is
 missing, stale, foreign or damaged costs time and changes no answer. What lies before its position is not read again:
 damage there is found by ``verify``.
+
+Removed are the caches of redacted texts, of ledgers that are gone or unused, and of earlier versions.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cache
 import json
 import os
 from pathlib import Path
 import re
+import stat
 import sys
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 import attrs
 
+from tallybook.ledger import clock
+from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import TallybookError
 from tallybook.ledger.fast_stdlib import dumps, sha256
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.storage import caches, disk, redaction
+from tallybook.ledger.storage.head import ledger_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,6 +44,12 @@ TAIL_BYTES: Final = 64 * 1024
 FAULTS: Final = (OSError, TallybookError, ValueError, TypeError, KeyError, AttributeError, RecursionError)
 """What reading or writing such a file can end with. The caller then does without it."""
 
+FORMER_FOLDER: Final = "cache"
+"""Folder in the ledger where earlier versions kept their caches."""
+SWEEP_STAMP: Final = "swept"
+"""File in the user's cache folder whose time says when that was last swept."""
+MAX_UNUSED_US: Final = 30 * caches.DAY_US
+_FOLDER: Final = re.compile(rf"[0-9a-f-]+/[0-9a-f]{{{caches.DIGEST_CHARS}}}")
 _SUM_CHARS: Final = 32
 _IMPORT: Final = re.compile(rb"^from (tallybook[\w.]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
@@ -118,8 +131,8 @@ class Reading:
 
 
 @attrs.frozen
-class FileKind:
-    """A kind of rebuildable file: one folder of the cache, in which a file is named after an event number.
+class CacheFiles:
+    """Files of one kind: one folder of the cache, in which a file is named after an event number.
 
     Attributes:
         folder: Name of the folder.
@@ -145,7 +158,7 @@ class FileKind:
         except FAULTS:
             return None
 
-    def write(self, reading: Reading, seq: int, name: str, content: bytes) -> bool:
+    def write(self, reading: Reading, seq: int, name: str, header: Any, body: bytes) -> bool:
         """Write a file, unless another process writes now, or its last event is not acknowledged yet.
 
         A redaction removes texts from every file. It waits for the lock that is held here and is announced before, so
@@ -155,14 +168,17 @@ class FileKind:
             reading: The reading that the content comes from.
             seq: Number of the last event in it.
             name: Name of the file.
-            content: What ``encode`` returned.
+            header: What ``read`` returns first: JSON values.
+            body: What it returns second.
 
         Returns:
             False where nothing that this reading came to may be stored any more.
 
         Raises:
             OSError, TallybookError: The disk refuses.
+            TypeError, ValueError: The header is not JSON.
         """
+        content = dumps([code_digest(*self.modules), header]).encode() + b"\n" + body
         log = reading.log
         cache_folder = caches.find_folder(log.folder)
         if cache_folder is None:
@@ -181,10 +197,6 @@ class FileKind:
         finally:
             os.close(fd)
 
-    def encode(self, header: Any, body: bytes = b"") -> bytes:
-        """Return the content of a file, without its checksum."""
-        return dumps([code_digest(*self.modules), header]).encode() + b"\n" + body
-
     def names(self, log: JsonlLog) -> list[str]:
         """Return the names of the files that are there."""
         try:
@@ -196,3 +208,90 @@ class FileKind:
 
 def _checksum(content: bytes) -> bytes:
     return sha256(content).hexdigest()[:_SUM_CHARS].encode()
+
+
+# Removal
+
+
+def remove_former(ledger: Path) -> None:
+    """Remove the cache of earlier versions, or the link in its place, but never what the link leads to."""
+    path = ledger / FORMER_FOLDER
+    with suppress(OSError):
+        mode = path.lstat().st_mode
+        if stat.S_ISLNK(mode):
+            path.unlink()
+        elif stat.S_ISDIR(mode):
+            _remove(path)
+
+
+def sweep(ledger: Path) -> None:
+    """Remove, once a day, the caches of ledgers that are gone, and those that were not used for 30 days."""
+    folder = caches.find_folder(ledger)
+    if folder is not None:
+        with suppress(OSError):
+            _sweep(Path(folder).parent.parent)
+
+
+def _remove(folder: Path) -> None:
+    """Remove a folder with all that is in it, as far as the system lets this user."""
+    # Slow to load, and hardly ever needed.
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def clear(ledger: Path) -> tuple[str, ...]:
+    """Remove every cache that this user has of a ledger and of its copies.
+
+    Returns:
+        What could not be removed, a line each.
+    """
+    base = Path(caches.user_folder())
+    id_ = ledger_id(ledger / LOG_NAME) if base.is_absolute() and _is_own(base) else ""
+    if not id_:
+        return ()
+    _remove(base / id_)
+    return (f"{base / id_}: this cache could not be removed; delete it",) if (base / id_).exists() else ()
+
+
+def _is_own(base: Path) -> bool:
+    """Return whether a folder is this user's, however open it is by now."""
+    try:
+        return os.name != "posix" or base.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
+
+
+def _sweep(base: Path) -> None:
+    """Sweep the user's cache folder, unless that was done within a day.
+
+    Raises:
+        OSError: The folder cannot be read or written.
+    """
+    now_us, stamp = clock.utc_now().unix_us, base / SWEEP_STAMP
+    if not base.exists() or (stamp.exists() and now_us - _changed_us(stamp) < caches.DAY_US):
+        return
+    stamp.touch(0o600)
+    for folder in base.glob("*/*"):
+        with suppress(OSError):
+            is_cache = _FOLDER.fullmatch(folder.relative_to(base).as_posix()) and not folder.is_symlink()
+            if is_cache and _is_unneeded(folder, now_us):
+                _remove(folder)
+                folder.parent.rmdir()
+
+
+def _is_unneeded(folder: Path, now_us: int) -> bool:
+    """Return whether the ledger of a cache folder is gone, or nobody used the folder for 30 days."""
+    owner = folder / caches.OWNER
+    if not owner.exists():
+        return now_us - _changed_us(folder) > MAX_UNUSED_US
+    log = Path(os.fsdecode(owner.read_bytes())) / LOG_NAME
+    # Where the system does not say, the ledger may be there.
+    with suppress(PermissionError):
+        if not log.exists() or ledger_id(log) not in {"", folder.parent.name}:
+            return True
+    return now_us - _changed_us(owner) > MAX_UNUSED_US
+
+
+def _changed_us(path: Path) -> int:
+    return path.stat().st_mtime_ns // 1000
