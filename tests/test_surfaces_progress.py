@@ -74,7 +74,8 @@ def on_terminal(project: Project, words: list[str], pager: str) -> str:
     """Run a command whose output is a terminal, with a pager; return what the terminal got."""
     ours, theirs = os.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "CLAUDE_PROJECT_DIR": str(project.root)}
-    command = [sys.executable, "-c", "from tallybook.projections.surfaces.entry import main; main()", *words]
+    # A busy machine must not make the command slow enough to show its progress.
+    command = [sys.executable, "-c", AT_ONCE.replace("0.0", "600.0"), *words]
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment | {"PAGER": pager}
     ) as process:
@@ -140,6 +141,16 @@ def test_log_takes_the_last_events(run: Run) -> None:
     assert seqs("--kind", "point.added")[-2:] == seqs("--kind", "point.added", "--limit", "2")
     assert every[2:4] == seqs("--until", str(every[3]), "-n", "2")
     assert 2 == run("log", "-n", "0").code
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("words", [["log", "-n"], ["log", "--limit"], ["needs-ratings", "--limit"]])
+@pytest.mark.parametrize("number", ["x", "0", "1.5", ""])
+def test_a_limit_that_is_no_number_says_what_is_allowed(run: Run, words: list[str], number: str) -> None:
+    """A limit that is not a whole number, or is too small, is refused with the numbers that are allowed."""
+    done = run(*words, number)
+    assert (2, "") == done[:2]
+    assert f": {number!r} is not a whole number; use one of 1 or more; see `tallybook {words[0]} --help`" in done[2]
 
 
 def test_log_on_a_terminal_is_paged(here: Project, run: Run, tmp_path: Path) -> None:

@@ -47,6 +47,15 @@ def test_a_head_noted_elsewhere_is_found_again(here: Project) -> None:
         commands.verify(here, expect="yesterday")
 
 
+def test_verify_prints_the_head_that_expect_takes(here: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """For people the first line has the number of events and the head, and `--expect` takes the head as printed."""
+    assert 0 == main.run(["--project", str(here.root), "verify"])
+    (line,) = capsys.readouterr().out.splitlines()
+    head = commands.verify(here).head
+    assert f"{head.seq} events verified; head {head.seq}:{head.chain}" == line
+    assert 0 == main.run(["--project", str(here.root), "verify", "--expect", line.rpartition(" ")[2]])
+
+
 def test_a_ledger_that_is_not_there_is_not_what_was_expected(project: Path) -> None:
     """An empty project verifies, unless something was expected of it."""
     assert commands.verify(Project(project)).ok

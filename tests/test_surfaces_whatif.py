@@ -157,7 +157,7 @@ def test_no_output_takes_the_place_of_what_is_ours(here: Project, run: Callable[
         (["--without", "9" * 30], EXIT_BAD_INPUT, "is not something to leave out"),
         (["--half-life", "soon"], EXIT_BAD_INPUT, "is not an age; use an age such as 90d"),
         (["--half-life", "0d"], EXIT_BAD_INPUT, "is not an age"),
-        (["--floor", "0"], EXIT_BAD_INPUT, "0 is not in the range"),
+        (["--floor", "0"], EXIT_BAD_INPUT, "'0' is not a whole number; use one from 1 to 1,000,000,000"),
         (["--policy", "kind"], EXIT_BAD_INPUT, "'kind' is not one of"),
         (["--at", "999"], EXIT_BAD_INPUT, "999"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from textwrap import shorten
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -13,7 +13,6 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError, DamagedLedgerError, 
 from tallybook.ledger.names import find_name
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
-from tallybook.projections.surfaces.cli.whatif import TEXT_CHARS
 from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, format_time, say
@@ -28,64 +27,70 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-def find(project: Project, text: str, stretch: tuple[str | None, str | None], *, last: bool = False) -> Search:
+_TEXT_CHARS: Final = 70
+
+
+def find(project: Project, text: str, bounds: tuple[str | None, str | None], *, last: bool = False) -> Search:
     """Return the search for the moment at which a condition became true, first or last.
 
+    Args:
+        project: The project.
+        text: The condition.
+        bounds: The moments after which and up to which to search; None for the beginning and the end.
+        last: Whether to find the last such moment.
+
     Raises:
-        BadInputError: It is no condition, or the stretch ends before it begins.
-        UnknownEntryError: It never became true, and no entry ever had a name in it.
+        BadInputError: The text is not a condition, or the second bound is before the first.
+        UnknownEntryError: It never became true, and it names an entry that never existed.
     """
     condition = parse(text)
-    begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), stretch, strict=True))
+    begin, end = (find_seq(project, when, option) for option, when in zip(("--from", "--to"), bounds, strict=True))
     if begin is not None and end is not None and end < begin:
-        raise BadInputError(f"--to {stretch[1]}", f"is before --from {stretch[0]}", "exchange them")
-    found = _search(project, condition, (begin or 0, end), last=last)
+        raise BadInputError(f"--to {bounds[1]}", f"is before --from {bounds[0]}", "exchange them")
+    result = _search(project, condition, (begin or 0, end), last=last)
     for name in sorted(condition.names):
-        if found.turn is None and name not in found.book.used:
-            raise UnknownEntryError(name, find_name(name, found.book.used))
-    return found
+        if result.turn is None and name not in result.book.used:
+            raise UnknownEntryError(name, find_name(name, result.book.used))
+    return result
 
 
-def _search(project: Project, condition: Condition, stretch: tuple[int, int | None], *, last: bool) -> Search:
-    """Search in what speaks of the entries of a condition, where that is known, or in all of history."""
+def _search(project: Project, condition: Condition, bounds: tuple[int, int | None], *, last: bool) -> Search:
     log = open_log(project)
-    # Whoever counts entries asks for all of them.
-    found = index_of(log) if all(term.name is not None for term in condition.terms) else None
-    if found is not None:
-        # What is not as it was is told by whoever reads everything.
+    # A condition that counts entries depends on every event, one that names entries on those about them.
+    index = index_of(log) if all(term.name is not None for term in condition.terms) else None
+    if index is not None:
+        # The full read below reports the damage.
         with suppress(DamagedLedgerError):
-            return search(condition, lambda: found.about(condition.names), stretch, last=last)
-    return search(condition, lambda: decode(log.read()), stretch, last=last)
+            return search(condition, lambda: index.about(condition.names), bounds, last=last)
+    return search(condition, lambda: decode(log.read()), bounds, last=last)
 
 
-def lines(told: Mapping[str, Any], *, last: bool) -> Iterator[str]:
-    """Yield the answer for people, a line each."""
-    event, values = told["event"], told["after"]
+def _lines(result: Mapping[str, Any], *, last: bool) -> Iterator[str]:
+    """Yield the result of a search as lines for people."""
+    event = result["event"]
     if event is None:
-        yield (
-            "it was already true at the start and did not become true again"
-            if told["began"]
-            else "it did not become true"
-        )
-        yield from (f"  {term} is {_value(value)}" for term, value in values.items())
+        always = "it was already true at the start and did not become true again"
+        yield always if result["began"] else "it did not become true"
+        yield from (f"  {term} is {_format_value(value)}" for term, value in result["after"].items())
         return
     by = event["by"]
-    who = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
-    what = "became true last" if last else "first became true"
-    yield f"{what} at event {event['seq']}, {format_time(event['at'])}, by {who}: {event['summary']}"
-    for term, value in values.items():
-        was = told["before"][term]
-        yield f"  {term} is {_value(value)}" + ("" if was == value else f", was {_value(was)}")
-    if told["moment"] != event["seq"]:
-        yield f"the first playbook that shows it: tallybook show --at {told['moment']}"
+    author = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
+    place = f"event {event['seq']}, {format_time(event['at'])}, by {author}: {event['summary']}"
+    yield f"became true last at {place}" if last else f"first became true at {place}"
+    for term, value in result["after"].items():
+        before = result["before"][term]
+        was = "" if before == value else f", was {_format_value(before)}"
+        yield f"  {term} is {_format_value(value)}{was}"
+    if result["moment"] != event["seq"]:
+        yield f"the first playbook that shows it: tallybook show --at {result['moment']}"
 
 
-def _value(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """Return the value of a term as a condition has it."""
     if value is None:
         return "nothing"
     if isinstance(value, str):
-        return f'"{shorten(value, TEXT_CHARS, placeholder="…")}"'
+        return f'"{shorten(value, _TEXT_CHARS, placeholder="…")}"'
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -103,10 +108,10 @@ def bisect(project: Project, /, **options: Any) -> int:
     tests exists(NAME), pruned(NAME), retired(NAME), merged(NAME), pinned(NAME) or NAME.text contains "words", and joins
     these with and, or, not and parentheses. Quote a NAME with characters other than letters, digits, _ and -.
     """
-    found = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
-    told = turn_json(found)
+    search_result = find(project, options["condition"], (options["begin"], options["end"]), last=options["last"])
+    result = turn_json(search_result)
     if options["as_json"]:
-        answer(told)
+        answer(result)
     else:
-        say(*lines(told, last=options["last"]))
-    return EXIT_NO if found.turn is None else 0
+        say(*_lines(result, last=options["last"]))
+    return EXIT_NO if search_result.turn is None else 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
@@ -12,35 +12,27 @@ from tallybook.projections.comparison.diff import DEPARTURES_FORM
 from tallybook.projections.comparison.diff import diff as differing
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import answer, note
+from tallybook.projections.surfaces.console.output import answer, format_counts, note
 from tallybook.projections.surfaces.history.as_of import Stood, stands, stood
 
 if TYPE_CHECKING:
-    from tallybook.ledger.events import Entry
-    from tallybook.projections.comparison.diff import ChangedEntry, Departure, Departures, Diff
+    from collections.abc import Iterator
+
+    from tallybook.projections.comparison.diff import Departure, Departures, Diff
     from tallybook.projections.surfaces.workspace.project import Project
 
-OPTION: Final = "diff"
-"""What an error calls either moment."""
 
-
-def side(project: Project, when: str | None) -> Stood[Departures]:
-    """Return the playbook at a moment; now, with what a hand changed in the file, where there is no WHEN."""
+def _playbook_at(project: Project, when: str | None) -> Stood[Departures]:
+    """Return the playbook as of a moment; without a WHEN now, with the manual edits of the file."""
     if when is not None:
-        return stood(project, DEPARTURES_FORM, when, OPTION)
-    found = stands(project, DEPARTURES_FORM)
-    left = found.state.left
-    found.state.left = {name: attrs.evolve(one, seq=one.seq and found.number(one.seq)) for name, one in left.items()}
-    return found
+        return stood(project, DEPARTURES_FORM, when, "diff")
+    now = stands(project, DEPARTURES_FORM)
+    left = now.state.left
+    now.state.left = {name: attrs.evolve(one, seq=one.seq and now.number(one.seq)) for name, one in left.items()}
+    return now
 
 
-def between(project: Project, first: str, second: str | None) -> tuple[Stood[Departures], Stood[Departures], Diff]:
-    """Return the playbooks at two moments, the second now where it is None, and what changed between them."""
-    before, after = side(project, first), side(project, second)
-    return before, after, differing(before.state, after.state)
-
-
-def diff_json(difference: Diff) -> dict[str, Any]:
+def _diff_json(difference: Diff) -> dict[str, Any]:
     """Return a difference as JSON-ready values.
 
     Returns:
@@ -49,8 +41,8 @@ def diff_json(difference: Diff) -> dict[str, Any]:
         ``top`` as in ``Diff``.
     """
     return {
-        "added": [entry(one.point) | {"was": _left_json(one.was)} for one in difference.added],
-        "gone": [entry(one.point) | {"left": _left_json(one.left)} for one in difference.gone],
+        "added": [entry(one.point) | {"was": one.was and attrs.asdict(one.was)} for one in difference.added],
+        "gone": [entry(one.point) | {"left": one.left and attrs.asdict(one.left)} for one in difference.gone],
         "changed": [
             {"name": one.after.name, "before": entry(one.before), "after": entry(one.after)}
             for one in difference.changed
@@ -60,87 +52,61 @@ def diff_json(difference: Diff) -> dict[str, Any]:
     }
 
 
-def _left_json(left: Departure | None) -> dict[str, Any] | None:
-    return None if left is None else attrs.asdict(left)
-
-
-def diff_lines(difference: Diff, missing: str, since: int = 0) -> list[tuple[str, str]]:
-    """Return a difference for people: lines, each with its sign, ``+``, ``-``, ``~`` or empty for what stands below.
-
-    Args:
-        difference: The difference.
-        missing: What to say of an entry that nothing took out of the second playbook.
-        since: The moment of the first where the second is a later one. What took an entry out by then did not count
-            yet, or no longer, and does so since something was undone.
-    """
-    lines: list[tuple[str, str]] = []
-    for came in difference.added:
-        lines += [("+", f"{_counted(came.point)}{_before(came.was)}"), ("", came.point.text)]
-    for gone in difference.gone:
-        fate = _fate(gone.left, since) or f"{missing}, with {_counts(gone.point)}"
-        lines += [("-", f"{gone.point.name}  {fate}"), ("", gone.point.text)]
-    for one in difference.changed:
-        lines += [("~", f"{one.after.name}  {_counting(one)}")]
-        lines += [("", f"was: {one.before.text}"), ("", f"now: {one.after.text}")] * (one.before.text != one.after.text)
+def _lines(difference: Diff, before: Stood[Departures], after: Stood[Departures]) -> Iterator[tuple[str, str]]:
+    """Yield a difference for people: lines with their sign, ``+``, ``-``, ``~``, or empty below such a line."""
+    for addition in difference.added:
+        was = f", back: it was {addition.was.how} at event {addition.was.seq}" if addition.was else ""
+        yield "+", f"{addition.point.name}  {_counts(addition.point)}{was}"
+        yield "", addition.point.text
+    for removal in difference.gone:
+        fate = _fate(removal.left, before, after) or f"{_cause(before, after)}, with {_counts(removal.point)}"
+        yield "-", f"{removal.point.name}  {fate}"
+        yield "", removal.point.text
+    for change in difference.changed:
+        old, new = attrs.asdict(change.before), attrs.asdict(change.after)
+        counts = [
+            f"{field} {old[field]} to {new[field]}" for field in ("helpful", "harmful") if old[field] != new[field]
+        ]
+        yield "~", f"{change.after.name}  {', '.join(counts) or 'reworded'}"
+        if change.before.text != change.after.text:
+            yield "", f"was: {change.before.text}"
+            yield "", f"now: {change.after.text}"
     if difference.order is not None:
-        lines.append(("~", f"the order is {', '.join(difference.order)}"))
-    return lines
+        yield "~", f"the order is {', '.join(difference.order)}"
 
 
-def _counts(point: Entry | Departure) -> str:
-    return f"{point.helpful} helpful and {point.harmful} harmful"
+def _counts(point: Any) -> str:
+    return format_counts(attrs.asdict(point))
 
 
-def _counted(point: Entry) -> str:
-    return f"{point.name}  {_counts(point)}"
-
-
-def _before(was: Departure | None) -> str:
-    return "" if was is None else f", back: it was {was.how} at event {was.seq}"
-
-
-def _fate(left: Departure | None, since: int) -> str:
-    """Say how an entry left, empty where nothing took it out."""
+def _fate(left: Departure | None, before: Stood[Departures], after: Stood[Departures]) -> str:
+    """Return how an entry left the playbook, empty where no event removed it."""
     if left is None:
         return ""
-    into = f" into {left.into}" if left.into else ""
-    if left.seq is None:
-        where = "in playbook.json"
-    else:
-        where = f"at event {left.seq}" + (", as history is told since an undoing" if left.seq <= since else "")
-    return f"{left.how}{into} {where}, with {_counts(left)}"
+    place = "in playbook.json" if left.seq is None else f"at event {left.seq}"
+    # An undo between the two moments can make an event count that came before both.
+    if left.seq is not None and before.commit == after.commit and left.seq <= before.state.seq < after.state.seq:
+        place += ", as history is told since an undoing"
+    return f"{left.how}{f' into {left.into}' if left.into else ''} {place}, with {_counts(left)}"
 
 
-def _counting(one: ChangedEntry) -> str:
-    """Say how the counts changed."""
-    told = []
-    for field in ("helpful", "harmful"):
-        before, after = getattr(one.before, field), getattr(one.after, field)
-        told += [f"{field} {before} to {after}"] if before != after else []
-    return ", ".join(told) or "reworded"
-
-
-def _side_json(one: Stood[Departures]) -> dict[str, Any]:
-    batch = one.state.latest_batch
-    return {"seq": one.number(one.state.seq), "at": None if batch is None else batch.at, "commit": one.commit or None}
-
-
-def _missing(before: Stood[Departures], after: Stood[Departures]) -> str:
-    """Say why an entry is in the first playbook, and nothing took it out of the second."""
+def _cause(before: Stood[Departures], after: Stood[Departures]) -> str:
+    """Return why an entry of the first playbook is missing in the second although no event removed it."""
     if before.commit != after.commit:
         return "not in that history"
     return "not there yet" if after.state.seq < before.state.seq else "what brought it was undone"
 
 
-def _since(before: Stood[Departures], after: Stood[Departures]) -> int:
-    """Return the moment of the first playbook where the second is a later one of that history, else 0."""
-    return before.state.seq if before.commit == after.commit and before.state.seq < after.state.seq else 0
+def _side_json(side: Stood[Departures]) -> dict[str, Any]:
+    batch = side.state.latest_batch
+    at = None if batch is None else batch.at
+    return {"seq": side.number(side.state.seq), "at": at, "commit": side.commit or None}
 
 
 def _total(difference: Diff) -> str:
-    counts = {"added": difference.added, "gone": difference.gone, "changed": difference.changed}
-    told = [f"{len(found)} {what}" for what, found in counts.items() if found]
-    return ", ".join([*told, *(["another order"] if difference.order is not None else [])])
+    parts = {"added": difference.added, "gone": difference.gone, "changed": difference.changed}
+    counts = [f"{len(entries)} {what}" for what, entries in parts.items() if entries]
+    return ", ".join([*counts, *(["another order"] if difference.order is not None else [])])
 
 
 @click.command(epilog="Example: tallybook diff 2d && tallybook diff session:5f1c2f0e session:5f1c2f0e+ --json")
@@ -153,13 +119,14 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
 
     A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
     """
-    before, after, difference = between(project, first, second)
+    before, after = _playbook_at(project, first), _playbook_at(project, second)
+    difference = differing(before.state, after.state)
     note(*before.notes, *after.notes)
     if as_json:
-        answer({"from": _side_json(before), "to": _side_json(after)} | diff_json(difference))
+        answer({"from": _side_json(before), "to": _side_json(after)} | _diff_json(difference))
         return
     from tallybook.projections.surfaces.console import terminal
 
     console = terminal.console_for(sys.stdout)
-    lines = diff_lines(difference, _missing(before, after), _since(before, after))
+    lines = _lines(difference, before, after)
     terminal.changes(console, f"From {before.told}", f"to {after.told}", lines, _total(difference))

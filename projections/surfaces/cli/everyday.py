@@ -13,6 +13,7 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
+    WholeNumber,
     as_json,
     at_when,
     provenance,
@@ -215,7 +216,7 @@ def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, charted: 
 
 
 @click.command("needs-ratings", epilog="Example: tallybook needs-ratings --limit 5")
-@click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="List at most this many.")
+@click.option("--limit", type=WholeNumber(1), default=10, show_default=True, help="List at most this many.")
 @as_json
 @click.pass_obj
 def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
 from tallybook.projections.event_rows import EventFilter, is_of_kind
 from tallybook.projections.surfaces.console.notices import find_seq
-from tallybook.projections.surfaces.console.options import as_json
+from tallybook.projections.surfaces.console.options import WholeNumber, as_json
 from tallybook.projections.surfaces.console.output import METER, answer, note
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.events import comes_from, raters, stretches, undone
@@ -87,7 +87,7 @@ def wait_for_more() -> bool:
     "--kind", "kinds", metavar="K", multiple=True, help="List only this kind, or a family (point.*); repeatable."
 )
 @click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
-@click.option("-n", "--limit", "limit", metavar="N", type=click.IntRange(1), help="List only the last N of them.")
+@click.option("-n", "--limit", "limit", metavar="N", type=WholeNumber(1), help="List only the last N of them.")
 @as_json
 @click.pass_obj
 def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> None:

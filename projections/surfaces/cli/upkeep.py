@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from pathlib import Path
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage.disk import reason
+from tallybook.projections.event_rows import by_json
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import as_json, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tallybook.ledger.verification import Verdict
     from tallybook.projections.surfaces.workspace.project import Project
 
 
@@ -42,27 +46,61 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
 
     Exit code 1: playbook.json differs from the ledger. Exit code 3: the ledger is damaged.
     """
-    from tallybook.projections.surfaces.console import verdict as verdicts
-
     verdict = commands.verify(project, METER.update, expect)
     salvaged = commands.salvage(project) if salvaging else None
     drift = commands.drift(project) if verdict.ok else None
     code = EXIT_DAMAGED if not verdict.ok else 0 if drift is None else EXIT_NO
     if as_json:
         saved = {} if salvaged is None else {"missing": verdict.missing, "salvaged": salvaged}
-        answer(verdicts.verdict_json(verdict, drift) | saved)
+        answer(_verdict_json(verdict, drift) | saved)
         return code
-    for line in verdicts.verdict_lines(verdict, drift):
-        say(line)
+    say(*_verdict_lines(verdict, drift))
     if salvaged is not None:
         from tallybook.projections.surfaces.console import terminal
 
-        for first, last in verdict.missing:
-            if last is None or last >= first:
-                say(f"missing: events {first} to {'the end' if last is None else last}")
+        gaps = [(first, last) for first, last in verdict.missing if last is None or last >= first]
+        say(*(f"missing: events {first} to {'the end' if last is None else last}" for first, last in gaps))
         console = terminal.console_for(sys.stdout)
         terminal.playbook_table(console, salvaged["key_points"], salvaged["last_updated"])
     return code
+
+
+def _verdict_json(verdict: Verdict, drift: str | None) -> dict[str, Any]:
+    """Return the result of a verification in its stable shape.
+
+    Args:
+        verdict: The result.
+        drift: How ``playbook.json`` differs from the ledger, None where it does not.
+    """
+    return {
+        "ok": verdict.ok,
+        "events": verdict.events,
+        "head": {"seq": verdict.head.seq, "chain": verdict.head.chain},
+        "problems": [{"seq": one.seq, "line": one.line, "message": one.message} for one in verdict.problems],
+        "unknown_kinds": verdict.unknown_kinds,
+        "redacted": [
+            {"seq": one.seq, "id": one.record.id, "at": one.record.at, "by": by_json(one.record.by)}
+            for one in verdict.redacted
+        ],
+        "drift": drift,
+    }
+
+
+def _verdict_lines(verdict: Verdict, drift: str | None) -> Iterator[str]:
+    """Yield the result of a verification as lines for people; arguments as for ``_verdict_json``."""
+    # `--expect` takes the head as it is printed here.
+    yield f"{format_count(verdict.events, 'event')} verified; head {verdict.head.seq}:{verdict.head.chain}"
+    yield from (f"note: {line}" for line in verdict.notes)
+    for redaction in verdict.redacted:
+        record = redaction.record
+        why = getattr(record.event, "reason", None) or "its reason was redacted, too"
+        author = f"at {record.at} by {record.by.rater}, event {record.seq}"
+        yield f"redacted: the text of seq {redaction.seq}, {author}: {why}"
+    for kind, number in verdict.unknown_kinds.items():
+        yield f"note: {number:,} of kind {kind}, which this version keeps and ignores"
+    yield from (f"damaged: {problem}" for problem in verdict.problems)
+    if drift is not None:
+        yield f"drift: {drift}"
 
 
 @click.command(epilog="Example: tallybook replay --at 2d --output before.json")
@@ -86,7 +124,14 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
             raise BadInputError("--check", "verifies the ledger first", "leave out --no-verify")
         _check(project, as_json=as_json)
         return
-    then = _unverified(project, when) if unverified else None if when is None else commands.at(project, when)
+    then = None
+    if unverified:
+        from tallybook.projections.surfaces.history.as_of import unproven
+
+        folded = unproven(project, when)
+        then = commands.Then(folded.state, folded.told, folded.notes)
+    elif when is not None:
+        then = commands.at(project, when)
     note(*(() if then is None else then.notes))
     if output == "-" or (then is not None and output is None):
         sys.stdout.buffer.write(commands.replay_bytes(project, then))
@@ -99,14 +144,6 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
             say(f"{output} written{moment}{', not verified' if unverified else ''}")
     else:
         _rebuild(project, as_json=as_json)
-
-
-def _unverified(project: Project, when: str | None) -> commands.Then:
-    """Return the playbook now or as of a moment, without comparing any chain value."""
-    from tallybook.projections.surfaces.history.as_of import unproven
-
-    found = unproven(project, when)
-    return commands.Then(found.state, found.told, found.notes)
 
 
 def _check(project: Project, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""The verb `what-if`: its options become a policy and what is left out, its answer a difference. It records nothing."""
+"""The verb `what-if`: fold history under another policy or without some events, and compare. It records nothing."""
 
 from __future__ import annotations
 
@@ -11,164 +11,139 @@ import attrs
 import click
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
-from tallybook.projections.comparison.whatif import Alternative, Exclusion, difference_json, fold_alternative
+from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
 from tallybook.projections.playbook.aging import aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import notices
-from tallybook.projections.surfaces.console.options import as_json, at_when
-from tallybook.projections.surfaces.console.output import answer, format_count, note, say
+from tallybook.projections.surfaces.console.options import WholeNumber, as_json, at_when
+from tallybook.projections.surfaces.console.output import answer, format_count, format_counts, note, say
 from tallybook.projections.surfaces.history import moments, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tallybook.projections.comparison.whatif import Alternative
     from tallybook.projections.fold import View
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
 _SEQ_DIGITS: Final = 18
-_SESSION: Final = "session:"
-TEXT_CHARS: Final = 70
-"""Characters of a text that an answer shows to people, the mark of the cut included."""
-_COUNTS: Final = click.IntRange(1, 10**9)
+_TEXT_CHARS: Final = 70
+_COUNT: Final = WholeNumber(1, 10**9)
 
 
-@attrs.frozen
-class Supposed:
-    """What is to be otherwise.
-
-    Attributes:
-        policy: Who goes.
-        half_life: The age at which a rating counts half, such as ``90d``; None where it always counts whole.
-        without: What is left out, each as ``session:ID``, ``rater:NAME`` or a sequence number.
-    """
-
-    policy: Policy = SPEC_POLICY
-    half_life: str | None = None
-    without: tuple[str, ...] = ()
-
-    @property
-    def view(self) -> View[Any]:
-        """Return the view that this is."""
-        if self.half_life is None:
-            return playbook_view(self.policy)
-        age_us = moments.age_us(self.half_life)
-        if not age_us:
-            raise BadInputError(f"--half-life {self.half_life}", "is not an age", "use an age such as 90d, 12h or 8w")
-        return aged_view(self.policy, age_us)
-
-    @property
-    def rule(self) -> str:
-        """Return the rule in words."""
-        aged = "" if self.half_life is None else f", a rating counting half after {self.half_life}"
-        back = "" if self.policy.is_permanent else ", and back as soon as that no longer holds"
-        return f"{self.policy.rule}{aged}{back}"
+def _view_of(policy: Policy, half_life: str | None) -> View[Any]:
+    """Return the view of a playbook under a policy; with a half-life, such as ``90d``, older ratings count less."""
+    if half_life is None:
+        return playbook_view(policy)
+    age_us = moments.age_us(half_life)
+    if not age_us:
+        raise BadInputError(f"--half-life {half_life}", "is not an age", "use an age such as 90d, 12h or 8w")
+    return aged_view(policy, age_us)
 
 
-def policy_of(name: str | None, floor: int | None, margin: int | None) -> Policy:
-    """Return a policy of the table with other numbers where they are given."""
-    policy = POLICIES[name or SPEC_POLICY.name]
-    return attrs.evolve(policy, floor=floor or policy.floor, margin=margin or policy.margin)
+def _describe_rule(policy: Policy, half_life: str | None) -> str:
+    aged = "" if half_life is None else f", a rating counting half after {half_life}"
+    back = "" if policy.is_permanent else ", and back as soon as that no longer holds"
+    return f"{policy.rule}{aged}{back}"
 
 
-def without_of(given: Sequence[str]) -> Exclusion:
-    """Return what is left out.
+def _complete_sessions(project: Project, values: Sequence[str]) -> tuple[str, ...]:
+    """Return values of ``--without`` with the whole id of each session of which a prefix was given.
 
     Raises:
-        BadInputError: One of them is neither a session, nor a rater, nor a sequence number.
+        BadInputError: No session, or more than one, has an id with such a prefix.
     """
-    named: dict[str, set[str]] = {"session": set(), "rater": set(), "seq": set()}
-    for what in given:
-        kind, colon, value = what.partition(":")
-        if what.isascii() and what.isdigit() and len(what) <= _SEQ_DIGITS:
-            kind, value = "seq", str(int(what))
-        elif not (colon and kind in {"session", "rater"} and value):
+    log = reading.open_log(project)
+
+    def complete(value: str) -> str:
+        prefix = value.removeprefix("session:")
+        if prefix in {value, ""}:
+            return value
+        return f"session:{moments.session_of(log, prefix, f'--without {value}').session}"
+
+    return tuple(map(complete, values))
+
+
+def _parse_exclusion(values: Sequence[str]) -> Exclusion:
+    """Return the exclusion that the values of ``--without`` name.
+
+    Raises:
+        BadInputError: One of them is neither a session, nor a rater, nor an event number.
+    """
+    by_kind: dict[str, set[str]] = {"session": set(), "rater": set(), "seq": set()}
+    for value in values:
+        kind, _, name = value.partition(":")
+        if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
+            kind, name = "seq", value
+        elif kind not in {"session", "rater"} or not name:
             hint = "use session:ID, rater:NAME or an event number"
-            raise BadInputError(f"--without {what!r}", "is not something to leave out", hint)
-        named[kind].add(value)
-    sessions, raters, seqs = named.values()
+            raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
+        by_kind[kind].add(name)
+    sessions, raters, seqs = by_kind.values()
     return Exclusion(frozenset(sessions), frozenset(raters), frozenset(map(int, seqs)))
 
 
-def whole_ids(project: Project, given: Sequence[str]) -> tuple[str, ...]:
-    """Return what is left out with the whole id of each session of which the beginning was given.
+def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequence[str]) -> Alternative:
+    """Return the real playbook of a moment and the alternative one.
 
     Raises:
-        BadInputError: There is no such session, or there are several.
+        BadInputError: A value of ``--without`` is not something to leave out.
+        NothingToDoError: No event up to that moment matches one of them.
     """
-    log = reading.open_log(project)
-    sessions = {what for what in given if what.startswith(_SESSION) and what != _SESSION}
-    found = {what: moments.session_of(log, what.removeprefix(_SESSION), f"--without {what}") for what in sessions}
-    return tuple(f"{_SESSION}{found[what].session}" if what in found else what for what in given)
+    history, until = commands.up_to(project, moment)
+    # The history of a commit may have sessions of its own.
+    if moment is None or not moment.commit:
+        values = _complete_sessions(project, values)
+    alternative = fold_alternative(history, view, _parse_exclusion(values), until)
+    for value in values:
+        if (value if ":" in value else str(int(value))) not in alternative.left_out:
+            raise NothingToDoError(f"--without {value}", "leaves out no event up to that moment", "see `tallybook log`")
+    return alternative
 
 
-def look(project: Project, supposed: Supposed, when: str | Moment | None = None) -> Alternative:
-    """Return the playbook at a moment, as it is and as it would be; nothing is written.
-
-    Raises:
-        BadInputError: A session that is to be left out is not there.
-        NothingToDoError: Something else that is to be left out is not there.
-    """
-    history, until = commands.up_to(project, when)
-    # A commit may have another history, with sessions of its own.
-    is_ours = not isinstance(when, moments.Moment) or not when.commit
-    given = whole_ids(project, supposed.without) if is_ours else supposed.without
-    without = without_of(given)
-    state = fold_alternative(history, supposed.view, without, until)
-    for what in given:
-        said = what if ":" in what else str(int(what))
-        if said not in state.left_out:
-            hint = "see `tallybook log`"
-            raise NothingToDoError(f"--without {what}", "leaves out no event up to that moment", hint)
-    return state
-
-
-def told_json(state: Alternative, supposed: Supposed) -> dict[str, Any]:
-    """Return the stable answer: what was supposed, and ``difference_json``."""
-    asked = {"policy": supposed.policy.name, "rule": supposed.rule, "without": state.left_out}
-    return asked | difference_json(state)
-
-
-def lines(told: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the answer for people, a line each; texts are cut."""
-    left = ", ".join(f"{what} ({format_count(count, 'event')})" for what, count in told["without"].items())
-    yield f"by the policy {told['policy']}: {told['rule']}" + (f"; without {left}" if left else "")
-    for row in told["back"]:
+def _lines(result: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the comparison as lines for people; texts are cut."""
+    left_out = ", ".join(f"{value} ({format_count(count, 'event')})" for value, count in result["without"].items())
+    yield f"by the policy {result['policy']}: {result['rule']}" + (f"; without {left_out}" if left_out else "")
+    for row in result["back"]:
         was = "was never there" if row["status"] == "unknown" else f"is {row['status']}"
-        yield f"{row['name']} would stand with {_counts(row)}, and {was}: {_cut(row['text'])}"
-    for row in told["gone"]:
+        yield f"{row['name']} would stand with {format_counts(row)}, and {was}: {_cut(row['text'])}"
+    for row in result["gone"]:
         there = row["there"]
-        would = "would never have come" if there is None else f"would be {row['status']} with {_counts(there)}"
-        yield f"{row['name']} {would}, and stands with {_counts(row)}: {_cut(row['text'])}"
-    for row in told["changed"]:
+        would = "would never have come" if there is None else f"would be {row['status']} with {format_counts(there)}"
+        yield f"{row['name']} {would}, and stands with {format_counts(row)}: {_cut(row['text'])}"
+    for row in result["changed"]:
         real, other = row["real"], row["other"]
-        if _counts(real) != _counts(other):
-            yield f"{row['name']} would have {_counts(other)}, and has {_counts(real)}: {_cut(real['text'])}"
+        if format_counts(real) != format_counts(other):
+            counts = f"would have {format_counts(other)}, and has {format_counts(real)}"
+            yield f"{row['name']} {counts}: {_cut(real['text'])}"
         if real["text"] != other["text"]:
             yield f"{row['name']} would have another text: {_cut(other['text'])}"
-    differ = sum(len(told[part]) for part in ("back", "gone", "changed"))
+    differ = sum(len(result[part]) for part in ("back", "gone", "changed"))
     if not differ:
-        yield f"nothing would be otherwise at event {told['at']}"
+        yield f"nothing would be otherwise at event {result['at']}"
         return
-    entries = format_count(differ, "entry", "entries")
-    yield f"{entries} would be otherwise at event {told['at']}; {told['other']} would stand instead of {told['real']}"
+    sizes = f"{result['other']} would stand instead of {result['real']}"
+    yield f"{format_count(differ, 'entry', 'entries')} would be otherwise at event {result['at']}; {sizes}"
 
 
 def _cut(text: str) -> str:
-    return shorten(text, TEXT_CHARS, placeholder="…")
-
-
-def _counts(row: Mapping[str, Any]) -> str:
-    return f"{row['helpful']} helpful and {row['harmful']} harmful"
+    return shorten(text, _TEXT_CHARS, placeholder="…")
 
 
 @click.command("what-if", epilog="Example: tallybook what-if --floor 5 --without session:5f1c2f0e")
-@click.option("--policy", type=click.Choice(list(POLICIES)), help="Prune by this policy; the playbook's own is sticky.")
-@click.option("--floor", metavar="N", type=_COUNTS, help="Prune at N harmful ratings or more.")
-@click.option("--margin", metavar="N", type=_COUNTS, help="Prune at N more harmful than helpful ratings or more.")
+@click.option(
+    "--policy",
+    type=click.Choice(list(POLICIES)),
+    default=SPEC_POLICY.name,
+    help="Prune by this policy; the playbook's own is sticky.",
+)
+@click.option("--floor", metavar="N", type=_COUNT, help="Prune at N harmful ratings or more.")
+@click.option("--margin", metavar="N", type=_COUNT, help="Prune at N more harmful than helpful ratings or more.")
 @click.option("--half-life", metavar="AGE", help="Count a rating of this age half, such as 90d.")
 @click.option("--without", metavar="WHAT", multiple=True, help="Leave out session:ID, rater:NAME or SEQ; repeatable.")
 @at_when
@@ -180,20 +155,21 @@ def what_if(project: Project, /, **options: Any) -> None:
 
     The answer compares that playbook with the real one. Nothing is recorded, and playbook.json stays as it is.
     """
-    policy = policy_of(options["policy"], options["floor"], options["margin"])
-    supposed = Supposed(policy, options["half_life"], options["without"])
+    policy, half_life, output = POLICIES[options["policy"]], options["half_life"], options["output"]
+    policy = attrs.evolve(policy, floor=options["floor"] or policy.floor, margin=options["margin"] or policy.margin)
     moment = notices.find_moment(project, options["when"])
-    state = look(project, supposed, moment)
-    notices.note_pending(project, moment, state.real)
-    if options["output"] == "-":
-        sys.stdout.buffer.write(playbook_bytes(state.other))
+    alternative = _fold(project, moment, _view_of(policy, half_life), options["without"])
+    notices.note_pending(project, moment, alternative.real)
+    if output == "-":
+        sys.stdout.buffer.write(playbook_bytes(alternative.other))
         return
-    if options["output"] is not None:
-        commands.write_beside(project, Path(options["output"]), lambda: playbook_bytes(state.other))
-        note(f"{options['output']} written")
-    told = told_json(state, supposed)
+    if output is not None:
+        commands.write_beside(project, Path(output), lambda: playbook_bytes(alternative.other))
+        note(f"{output} written")
+    premise = {"policy": policy.name, "rule": _describe_rule(policy, half_life), "without": alternative.left_out}
+    result = premise | difference_json(alternative)
     if options["as_json"]:
-        answer(told)
+        answer(result)
         return
-    notices.note_moment(moment, state)
-    say(*(" ".join(line.split()) for line in lines(told)))
+    notices.note_moment(moment, alternative)
+    say(*(" ".join(line.split()) for line in _lines(result)))

@@ -19,6 +19,23 @@ if TYPE_CHECKING:
 
     Command = Callable[..., Any]
 
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds; Click calls any other input "not a valid integer range"."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the number.
+
+        Raises:
+            click.BadParameter: The input is not a whole number, or out of bounds.
+        """
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter:
+            bounds = f"of {self.min} or more" if self.max is None else f"from {self.min} to {self.max:,}"
+            self.fail(f"{value!r} is not a whole number; use one {bounds}", param, ctx)
+
+
 as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 at_when: Final = click.option(
     "--at", "when", metavar="WHEN", help="Answer as of an event, date, age (2d), session or commit."

@@ -18,7 +18,7 @@ from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.disk import reason
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from rich.progress import Progress
 
@@ -173,6 +173,11 @@ def format_time(at: object) -> str:
 def format_count(number: int, noun: str, plural: str = "") -> str:
     """Return a number with its noun: ``1 byte``, ``2 bytes``, ``2 entries``."""
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
+
+
+def format_counts(counts: Mapping[str, Any]) -> str:
+    """Return the counts of an entry in words."""
+    return f"{counts['helpful']} helpful and {counts['harmful']} harmful"
 
 
 def _replace_closed_streams() -> None:

@@ -150,7 +150,7 @@ def log_row(console: Console, brief: Mapping[str, Any]) -> Text:
     return make_text(console, told + mark, "dim" if mark else "")
 
 
-def changes(console: Console, before: str, after: str, lines: Sequence[tuple[str, str]], total: str) -> None:
+def changes(console: Console, before: str, after: str, lines: Iterable[tuple[str, str]], total: str) -> None:
     """Print what changed between two moments.
 
     Args:
