@@ -13,8 +13,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LedgerOpened, PointAdded, PointRated
 from tallybook.ledger.line import START, Draft, Position, frame, split_line, split_lines
-from tallybook.ledger.reading.reader import LogReader
-from tallybook.ledger.reading.scan import Scan
+from tallybook.ledger.reading.scan import LogReader, Scan
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage import redaction
 from tallybook.ledger.storage.head import Head, check_format
@@ -157,8 +156,7 @@ def test_a_reader_closes_what_it_opened(ledger: Callable[..., JsonlLog]) -> None
     log, lowest = ledger(LOG), os.dup(0)
     os.close(lowest)
     for path in (log.path, log.path.with_name("none")):
-        with LogReader(path, None, START) as reading:
-            list(reading)
+        list(LogReader(path, None, START).runs())
         free = os.dup(0)
         os.close(free)
         assert lowest == free
@@ -202,7 +200,7 @@ def test_redactions_are_looked_for_once(ledger: Callable[..., JsonlLog], monkeyp
             looks.append(start)
             super().__init__(fd, start, *rest, **named)
 
-    monkeypatch.setattr("tallybook.ledger.reading.reader.Scan", Watched)
+    monkeypatch.setattr("tallybook.ledger.reading.scan.Scan", Watched)
     assert [*range(1, 11), said.last] == [batch.last for batch in log.read()]
     assert [START, BATCHES[1].position] == looks
 

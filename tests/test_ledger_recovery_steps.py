@@ -16,7 +16,7 @@ from helpers.ledger_redaction import begun, id_of, overwrite, owe, value_of
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_END, CHAIN_MARK, START, Draft, RawBatch, Stamp, frame
-from tallybook.ledger.reading import recovery
+from tallybook.ledger.reading import damage, recovery
 from tallybook.ledger.reading.scan import Stop
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
@@ -223,7 +223,7 @@ def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
 
 def test_an_end_of_a_batch_is_seen_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A whole batch behind a bad place is damage, also where its end lies across two of the windows that are read."""
-    monkeypatch.setattr(recovery, "_COPY_BYTES", 64)
+    monkeypatch.setattr(damage, "_WINDOW_BYTES", 64)
     seen = [not is_torn(tmp_path / "file", b"x" * before + END + b"y" * 7) for before in range(200)]
     assert [True] * 200 == seen
     assert is_torn(tmp_path / "file", END + b"y" * 200, begin=len(END))

@@ -13,7 +13,7 @@ from tallybook.ledger.encoding.codec import encode
 from tallybook.ledger.errors import Problem
 from tallybook.ledger.events import PointAdded
 from tallybook.ledger.line import CHAIN_MARK, CHAIN_TAIL_BYTES, START, Position, RawBatch
-from tallybook.ledger.reading import salvage
+from tallybook.ledger.reading import damage
 from tallybook.ledger.reading.salvage import Gap, survey
 from tallybook.ledger.reading.scan import Stop
 
@@ -137,7 +137,7 @@ def test_a_batch_is_found_whole_without_its_chain_value(
     monkeypatch: pytest.MonkeyPatch, value: bytes, window: int
 ) -> None:
     """It comes out as it was written, behind a gap of nothing that says where and what; all others come as well."""
-    monkeypatch.setattr(salvage, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
     at = BATCHES[2]
     found = surveyed(raw(BATCHES[:2]) + rechained(at, value) + raw(BATCHES[3:]))
     assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[1].position), *BATCHES[2:]]) == bare(found)
@@ -146,7 +146,7 @@ def test_a_batch_is_found_whole_without_its_chain_value(
 @pytest.mark.parametrize("window", [46, 97, 1 << 20])
 def test_a_batch_is_found_behind_a_changed_one(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
     """However few bytes are looked at at a time, reading goes on behind the next chain value."""
-    monkeypatch.setattr(salvage, "_WINDOW_BYTES", window)
+    monkeypatch.setattr(damage, "_WINDOW_BYTES", window)
     found = surveyed(raw(BATCHES).replace(b"kpt_003", b"kpt_009", 1))
     message = "was changed: its bytes do not fit its checksum"
     assert bare([*BATCHES[:2], gap(BATCHES[1], BATCHES[2].position, message), *BATCHES[3:]]) == bare(found)
@@ -155,7 +155,7 @@ def test_a_batch_is_found_behind_a_changed_one(monkeypatch: pytest.MonkeyPatch, 
 @pytest.mark.parametrize("number", range(1, 5))
 def test_batches_of_any_length_are_found(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Wherever a chain value stands, it is found by a window that it just fits into."""
-    monkeypatch.setattr(salvage, "_WINDOW_BYTES", len(CHAIN_MARK) + CHAIN_TAIL_BYTES)
+    monkeypatch.setattr(damage, "_WINDOW_BYTES", len(CHAIN_MARK) + CHAIN_TAIL_BYTES)
     batches = batches_of(*(rated("n" * length) for length in range(1, 8)))
     changed = batches[number].raw.replace(b"helpful", b"harmful")
     seqs, gaps = lines_and_gaps(surveyed(raw(batches[:number]) + changed + raw(batches[number + 1 :])))

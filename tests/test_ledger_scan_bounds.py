@@ -78,7 +78,7 @@ def test_the_longest_batch_is_read_however_it_is_cut(monkeypatch: pytest.MonkeyP
     """A chunk may end anywhere in or behind a batch that is as long as one can be."""
     longest = BATCHES[1]
     assert len(longest.data) == max(len(batch.data) for batch in BATCHES)
-    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data))
+    monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data))
     monkeypatch.setattr(scan, "CHUNK_BYTES", len(longest.data) + over)
     fd = file_of(LOG)
     reading = Scan(fd, BATCHES[0].position, len(LOG))
@@ -154,9 +154,9 @@ def test_a_batch_is_looked_for_within_the_longest(monkeypatch: pytest.MonkeyPatc
     """Bytes that go on for longer than any batch are none, so no more than that is held in memory."""
     monkeypatch.setattr(scan, "CHUNK_BYTES", 1)
     longest = max(BATCHES, key=lambda batch: len(batch.raw))
-    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data))
+    monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data))
     assert BATCHES == read(LOG).batches
-    monkeypatch.setattr(scan, "MAX_BATCH_BYTES", len(longest.data) - 1)
+    monkeypatch.setattr("tallybook.ledger.batches.MAX_BATCH_BYTES", len(longest.data) - 1)
     assert BATCHES[: BATCHES.index(longest)] == read(LOG).batches
 
 
@@ -222,7 +222,7 @@ def test_a_text_that_is_owed_is_gone_although_nothing_is_proven() -> None:
 @pytest.mark.parametrize("size", [0, 1 << 30])
 def test_a_long_log_is_proven_as_a_short_one_is(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     """Whatever computes the digests, they are the same."""
-    monkeypatch.setattr(scan, "_LONG_BYTES", size)
+    monkeypatch.setattr("tallybook.ledger.batches._LONG_BYTES", size)
     assert Read(BATCHES, None, []) == read(LOG)
     assert BATCHES[:1] == read(LOG.replace(b"Just", b"JUST")).batches
 

@@ -36,7 +36,6 @@ HEAVY = (*INSTALLED, "typing", "json", "pathlib", "re", "tomllib", "subprocess",
 # Of ours, what is for a ledger that is not as it should be.
 MENDING = (
     "tallybook.ledger.reading.scan",
-    "tallybook.ledger.reading.reader",
     "tallybook.ledger.reading.recovery",
     "tallybook.ledger.storage.redaction",
     "tallybook.ledger.storage.spool",

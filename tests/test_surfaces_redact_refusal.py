@@ -246,7 +246,7 @@ def test_again_is_for_a_person_alone(here: Project) -> None:
 def test_a_redacted_text_within_json_is_recognised() -> None:
     """However a JSON document spells it, a text in any of its strings is refused."""
     found = redacted_digests.Redactions(b"key")
-    found.parts[7] = {found.digest("hunter2"): redacted_digests.Redaction("2026-11-23", "", 19)}
+    found.digests[7] = {found.digest("hunter2"): redacted_digests.Redaction("2026-11-23", "", 19)}
     for data in ('{"a": ["\\u0068unter2"]}', '{"hunter2": 1}', "hunter2", '"say \\"hunter2\\""'):
         assert "the text was redacted by event 19" in (found.refusal_in_json(data) or "")
     assert None is found.refusal_in_json('{"a": ["hunter3", 2, null]}')

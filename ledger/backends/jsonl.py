@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from tallybook.ledger import batches as found
+    from tallybook.ledger import batches
     from tallybook.ledger.clock import Now
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.reading import reader, recovery
+    from tallybook.ledger.reading import recovery, scan
     from tallybook.ledger.storage import idempotency
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
-    found = import_lazily("tallybook.ledger.batches")
-    reader = import_lazily("tallybook.ledger.reading.reader")
+    batches = import_lazily("tallybook.ledger.batches")
     recovery = import_lazily("tallybook.ledger.reading.recovery")
+    scan = import_lazily("tallybook.ledger.reading.scan")
     idempotency = import_lazily("tallybook.ledger.storage.idempotency")
 
 _CHUNK_BYTES = 1024 * 1024
@@ -97,10 +97,6 @@ class JsonlLog:
         finally:
             os.close(fd)
 
-    def scan(self, after: Position = START, *, verify: bool = True) -> reader.LogReader:
-        """Open the log for reading after a position; this never writes and needs no lock."""
-        return reader.LogReader(self.log_file, self.read_head(), after, verify=verify)
-
     def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
         """Yield every batch after a position, each verified.
 
@@ -114,13 +110,13 @@ class JsonlLog:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
             NewerLedgerError: The ledger's format is from the future.
         """
-        return found.Batches(self._runs(after, verify=verify))
+        return batches.Batches(self._runs(after, verify=verify))
 
-    def _runs(self, after: Position, *, verify: bool) -> Iterator[found.Run]:
-        with self.scan(after, verify=verify) as reading:
-            yield from reading.runs() if self.watch is None else self._watched(reading.runs(), self.watch)
+    def _runs(self, after: Position, *, verify: bool) -> Iterator[batches.Run]:
+        runs = scan.LogReader(self.log_file, self.read_head(), after, verify=verify).runs()
+        yield from runs if self.watch is None else self._watched(runs, self.watch)
 
-    def _watched(self, runs: Iterator[found.Run], watch: Callable[[int, int], None]) -> Iterator[found.Run]:
+    def _watched(self, runs: Iterator[batches.Run], watch: Callable[[int, int], None]) -> Iterator[batches.Run]:
         size = os.stat(self.log_file).st_size if os.path.exists(self.log_file) else 0
         watch(0, size)
         try:

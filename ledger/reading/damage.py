@@ -7,19 +7,45 @@ reading the file again.
 from __future__ import annotations
 
 from tallybook.ledger.fast_stdlib import sha256
-from tallybook.ledger.line import CHAIN_CHARS, MAX_LINE_BYTES
+from tallybook.ledger.line import CHAIN_CHARS, CHAIN_MARK, CHAIN_TAIL_BYTES, MAX_LINE_BYTES
 from tallybook.ledger.storage.disk import read_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+_FIRST_BYTES = 4 * 1024
 _WINDOW_BYTES = 1024 * 1024
 _SEAL = b'"kind":"log.recovered"'
 _CLAIM = b',"v":1,"body":{"begin":'
 _CLAIM_END = b',"end":'
 # Enough for the kind, the claim and two offsets.
 _CLAIM_BYTES = 128
+
+
+def find_all(fd: int, needle: bytes, begin: int, end: int) -> Iterator[int]:
+    """Yield each offset from ``begin`` on at which these bytes occur in a file, which is read up to ``end``."""
+    # It starts small, because mostly the next few lines suffice, and there may be many places to search from.
+    size = _FIRST_BYTES
+    while begin < end:
+        window = read_at(fd, min(size, _WINDOW_BYTES, end - begin), begin)
+        size *= 2
+        place = window.find(needle)
+        while place >= 0:
+            yield begin + place
+            place = window.find(needle, place + 1)
+        if not window or begin + len(window) >= end:
+            return
+        # They may lie across two windows.
+        begin += max(len(window) - len(needle) + 1, 1)
+
+
+def find_chains(fd: int, begin: int, end: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the bytes after each chain mark, the chain value and the end of its line, and the offset after them."""
+    for mark in find_all(fd, CHAIN_MARK, begin, end):
+        after = mark + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
+        if after <= end:
+            yield read_at(fd, CHAIN_TAIL_BYTES, after - CHAIN_TAIL_BYTES), after
 
 
 class DamageIndex:
@@ -50,7 +76,7 @@ class DamageIndex:
         if not 0 <= self._begin <= begin:
             self._begin = begin
             claims: dict[int, int] = {}
-            for mention in self._find_seal_kinds(begin):
+            for mention in find_all(self._fd, _SEAL, begin, self._end):
                 claim = self._parse_claim(mention)
                 # Only the first claim of a line counts; later ones are text.
                 if claim is not None and claim[0] < claim[1] <= mention < claim[1] + MAX_LINE_BYTES:
@@ -59,20 +85,6 @@ class DamageIndex:
             for place in sorted(claims):
                 self._seals.setdefault(claims[place], []).append(place)
         return self._seals.get(begin, ())
-
-    def _find_seal_kinds(self, begin: int) -> Iterator[int]:
-        """Yield each offset from ``begin`` on at which the kind of a seal occurs."""
-        position = begin
-        while position < self._end:
-            window = read_at(self._fd, min(_WINDOW_BYTES, self._end - position), position)
-            found = window.find(_SEAL)
-            while found >= 0:
-                yield position + found
-                found = window.find(_SEAL, found + 1)
-            if not window or position + len(window) >= self._end:
-                return
-            # A mark may lie across two windows.
-            position += max(len(window) - len(_SEAL), 1)
 
     def _parse_claim(self, mention: int) -> tuple[int, int] | None:
         """Return the range (begin, end) that a seal claims; None where it has none."""

@@ -15,8 +15,6 @@ from tallybook.ledger.fast_stdlib import NamedTuple
 from tallybook.ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
-    CHAIN_MARK,
-    CHAIN_TAIL_BYTES,
     START,
     Draft,
     Position,
@@ -24,7 +22,7 @@ from tallybook.ledger.line import (
     Stamp,
     frame,
 )
-from tallybook.ledger.reading.damage import ByteRange, DamageIndex
+from tallybook.ledger.reading.damage import ByteRange, DamageIndex, find_chains
 from tallybook.ledger.reading.scan import Scan, Stop, find_last_batch_end
 from tallybook.ledger.storage import caches, disk, idempotency, redaction
 from tallybook.ledger.storage.disk import read_at
@@ -81,26 +79,10 @@ def is_unclean(fd: int, stop: Stop, head: Head | None, size: int) -> bool:
     """
     if head is not None:
         return stop.position.offset >= head.position.offset
-    position = stop.position.offset
-    while position < size:
-        window = read_at(fd, _COPY_BYTES, position)
-        if not window or _has_batch_end(window):
-            return not window
-        # The end of a batch may span two windows.
-        position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)
-    return True
-
-
-def _has_batch_end(window: bytes) -> bool:
-    """Return whether these bytes contain the end of a batch: a chain mark, a complete value and the end of a line."""
-    found = window.find(CHAIN_MARK)
-    while found >= 0:
-        value = found + len(CHAIN_MARK)
-        tail = window[value : value + CHAIN_TAIL_BYTES]
-        if len(tail) == CHAIN_TAIL_BYTES and tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS]):
-            return True
-        found = window.find(CHAIN_MARK, found + 1)
-    return False
+    return not any(
+        tail.endswith(CHAIN_END) and _HEX.issuperset(tail[:CHAIN_CHARS])
+        for tail, _ in find_chains(fd, stop.position.offset, size)
+    )
 
 
 def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six places

@@ -20,18 +20,13 @@ from tallybook.ledger.line import (
     first_seq,
     sum_fault,
 )
-from tallybook.ledger.reading.damage import DamageIndex
+from tallybook.ledger.reading.damage import DamageIndex, find_chains
 from tallybook.ledger.reading.scan import Scan, Stop
 from tallybook.ledger.storage.disk import read_at
 from tallybook.ledger.storage.redaction import mask
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-
-
-_WINDOW_BYTES = 1024 * 1024
-# Mostly the next few lines suffice, and there may be many places to continue from.
-_FIRST_BYTES = 4 * 1024
 
 
 class Gap(NamedTuple):
@@ -80,51 +75,34 @@ def survey(fd: int, start: Position, size: int, source: str, pending: Collection
 
 
 def _find_next_verified(
-    fd: int, bad: Position, size: int, owed: Collection[str], index: DamageIndex
+    fd: int, bad: Position, size: int, pending: Collection[str], index: DamageIndex
 ) -> tuple[RawBatch | None, Position | None]:
     """Return the batch at ``bad`` if only its chain value was changed, and the position where reading continues."""
-    whole = _batch_with_changed_chain(fd, bad, size, owed, index)
+    whole = _batch_with_changed_chain(fd, bad, size, pending, index)
     if whole is not None:
         return whole, Position(whole.last, whole.chain, whole.end)
-    for (chain, offset), (_, end) in pairwise(_find_chains(fd, bad.offset, size)):
+    for (tail, offset), (_, end) in pairwise(find_chains(fd, bad.offset, size)):
         seq = first_seq(read_at(fd, CHAIN_TAIL_BYTES + CHAIN_CHARS, offset)) - 1
-        mark = Position(seq, chain, offset)
+        position = Position(seq, tail[:CHAIN_CHARS].decode("ascii", "replace"), offset)
         # A position with a lower event number would repeat a part of the ledger.
-        if seq >= bad.seq and next(iter(Scan(fd, mark, end, pending=owed, index=index)), None) is not None:
-            return None, mark
+        if seq >= bad.seq and next(iter(Scan(fd, position, end, pending=pending, index=index)), None) is not None:
+            return None, position
     return None, None
 
 
 def _batch_with_changed_chain(
-    fd: int, bad: Position, size: int, owed: Collection[str], index: DamageIndex
+    fd: int, bad: Position, size: int, pending: Collection[str], index: DamageIndex
 ) -> RawBatch | None:
     """Return the batch at ``bad`` if the next one verifies with its computed chain value instead of the one on disk."""
-    ends = [end for _, end in islice(_find_chains(fd, bad.offset, size), 2)]
+    ends = [end for _, end in islice(find_chains(fd, bad.offset, size), 2)]
     if len(ends) < 2:  # noqa: PLR2004 - its own, and that of the batch that proves it
         return None
     end, proof_end = ends
     length = end - bad.offset - len(CHAIN_MARK) - CHAIN_TAIL_BYTES
-    data = mask(read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset), owed)
+    data = mask(read_at(fd, min(length, MAX_BATCH_BYTES), bad.offset), pending)
     last = bad.seq + data.count(b"\n") + 1
     if sum_fault(data) is not None:
         return None
     batch = RawBatch(bad.seq + 1, last, compute_chain(bad.chain, data), bad.offset, data)
-    proof = next(iter(Scan(fd, Position(last, batch.chain, end), proof_end, pending=owed, index=index)), None)
+    proof = next(iter(Scan(fd, Position(last, batch.chain, end), proof_end, pending=pending, index=index)), None)
     return batch if proof is not None else None
-
-
-def _find_chains(fd: int, begin: int, size: int) -> Iterator[tuple[str, int]]:
-    """Yield each chain value in the file after an offset, and the offset after its line."""
-    position, length = begin, min(_FIRST_BYTES, _WINDOW_BYTES)
-    while position < size:
-        window = read_at(fd, min(length, size - position), position)
-        length = min(2 * length, _WINDOW_BYTES)
-        found = window.find(CHAIN_MARK)
-        while found >= 0:
-            value = found + len(CHAIN_MARK)
-            tail = window[value : value + CHAIN_TAIL_BYTES]
-            if len(tail) == CHAIN_TAIL_BYTES:
-                yield tail[:CHAIN_CHARS].decode("ascii", "replace"), position + value + CHAIN_TAIL_BYTES
-            found = window.find(CHAIN_MARK, found + 1)
-        # A mark and its value may span two windows.
-        position += max(len(window) - len(CHAIN_MARK) - CHAIN_TAIL_BYTES, 1)

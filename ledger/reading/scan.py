@@ -1,45 +1,52 @@
-"""Scanning a log file: batches in order, verified by their chain, with sealed ranges skipped. Standard library only."""
+"""Reading a log file: every acknowledged batch or an error, and nothing after a torn tail. Standard library only.
+
+`Scan` yields batches in order, verified by their chain, with sealed ranges skipped. `LogReader` scans the log up to its
+present end, and tells damage from a torn tail.
+"""
 
 from __future__ import annotations
 
-from io import BytesIO
-from itertools import islice
+from itertools import chain
+import os
 
-from tallybook.ledger.batches import LINE_END, Batches, LineBatch, Run, split_lines_with_ends, to_line_batch
-from tallybook.ledger.errors import Problem
+from tallybook.ledger.batches import (
+    Batches,
+    LineBatch,
+    Run,
+    choose_digest,
+    is_conclusive,
+    to_line_batch,
+    verify_run,
+)
+from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
 from tallybook.ledger.line import (
     CHAIN_CHARS,
     CHAIN_END,
     CHAIN_MARK,
     CHAIN_TAIL_BYTES,
-    CRC_BYTES,
-    FREE_MARK,
-    MAX_BATCH_BYTES,
     MAX_LINE_BYTES,
     Position,
     RawBatch,
-    chained_bytes,
     diagnose,
     first_seq,
-    free_spans,
     head_field,
     line_fault,
-    sum_fault,
 )
-from tallybook.ledger.storage import redaction
+from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.disk import read_at
+from tallybook.ledger.storage.head import check_format, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-    from hashlib import _Hash
+    from collections.abc import Collection, Iterator
 
-    Digest = Callable[[bytes], _Hash]
-
-    from tallybook.ledger.reading import damage
+    from tallybook.ledger.fast_stdlib import StrPath
+    from tallybook.ledger.reading import damage, recovery
+    from tallybook.ledger.storage.head import Head
 else:
-    # Only a log that does not verify needs it.
+    # Only a log that does not verify needs them.
+    recovery = import_lazily("tallybook.ledger.reading.recovery")
     damage = import_lazily("tallybook.ledger.reading.damage")
 
 # The fastest size: smaller chunks take more calls, larger ones leave the CPU cache before they are hashed.
@@ -49,14 +56,6 @@ _FIRST_BYTES = 4 * 1024
 # Most lines are shorter; a longer one is read again with MAX_LINE_BYTES.
 _SHORT_BYTES = 1024
 _MAX_DESCRIBED_BYTES = 4 * 1024 * 1024
-# Bytes of a batch besides its data: the chain's mark, value and end.
-_FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
-_FIRST = b'"part":[1,'
-# More digits than the size of the longest batch has.
-_SIZE_DIGITS = 9
-_LONG_BYTES = 2 * 1024 * 1024
-# Faster than calling the class, whose __new__ is written in Python.
-_new = tuple.__new__
 
 
 class Stop(NamedTuple):
@@ -141,7 +140,7 @@ class Scan:
 
     def _verified_runs(self) -> Iterator[Run]:
         """Yield batches up to the first that is incomplete or does not verify."""
-        digest = _choose_digest(self._end - self.position.offset) if self._verify else None
+        digest = choose_digest(self._end - self.position.offset) if self._verify else None
         position, buffer = self.position.offset, b""
         step = min(_FIRST_BYTES, CHUNK_BYTES)
         while position < self._end:
@@ -152,12 +151,12 @@ class Scan:
                 return
             position += len(chunk)
             buffer += chunk
-            run = _verify_run(buffer, self.position, self._pending, digest)
+            run = verify_run(buffer, self.position, self._pending, digest)
             if run.batches:
                 self._last = run.batches[-1]
                 yield run
                 buffer = buffer[len(buffer) - (position - self._last.end) :]
-            if _is_conclusive(buffer):
+            if is_conclusive(buffer):
                 return
 
     def _find_seal(self) -> RawBatch | None:
@@ -177,7 +176,7 @@ class Scan:
                 break
         if not around.startswith(b"\n") or b"\n" in data:
             return None
-        found = _verify_run(whole, self.position._replace(offset=place), (), sha256).batches
+        found = verify_run(whole, self.position._replace(offset=place), (), sha256).batches
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
         if not found or body not in data:
             return None
@@ -207,96 +206,6 @@ class Scan:
         return Stop(self.position, Problem(f"{self.source}:{line}", message, seq + 1 + index, line), bool(end))
 
 
-def _choose_digest(size: int) -> Digest:
-    """Return the faster SHA-256 for so many bytes: OpenSSL is five times as fast, but takes milliseconds to load."""
-    if size < _LONG_BYTES:
-        return sha256
-    import hashlib  # noqa: PLC0415 - see above
-
-    return hashlib.sha256
-
-
-def _split_batches(buffer: bytes, after: Position) -> tuple[list[LineBatch], int]:
-    """Return the batches at the beginning of ``buffer`` that have the expected form, and the offset after them.
-
-    Each has as many lines as it says, the expected event number, and a chain value, which is not verified here. A
-    replay spends most of its time in this loop.
-    """
-    seq, begin = after.seq, after.offset
-    part, place, size = b"\n\n", 0, 0
-    cut: list[LineBatch] = []
-    rest = BytesIO(buffer)
-    for line in rest:
-        # Most batches have as many lines as the one before.
-        if not line.startswith(part, place):
-            place, size = _find_size(line)
-            part = b"%b%d]," % (_FIRST, size)
-            if not size:
-                break
-        lines = [line]
-        lines += islice(rest, size - 1)
-        last = lines[-1]
-        if not (last.endswith(CHAIN_END) and last.startswith(CHAIN_MARK, -_FRAME_BYTES) and len(lines) == size):
-            break
-        end = after.offset + rest.tell()
-        if not line.startswith(b'"seq":%d,' % (seq + 1), CRC_BYTES) or end - begin > MAX_BATCH_BYTES + _FRAME_BYTES:
-            break
-        chain = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
-        lines[-1] = last[:-_FRAME_BYTES] + LINE_END
-        cut.append(_new(LineBatch, (seq + 1, seq + size, chain, begin, lines, False)))
-        seq += size
-        begin = end
-    return cut, begin
-
-
-def _verify_run(buffer: bytes, after: Position, owed: Collection[str], digest: Digest | None) -> Run:
-    """Return the batches at the beginning of ``buffer``, up to the first that is incomplete or does not verify.
-
-    ``digest`` verifies the chain; None skips that. The loop repeats compute_chain() inline, with a short path for
-    batches without free text, because a call per batch would slow a replay down.
-    """
-    # No line holds a NUL byte: they are what a power loss leaves. So a batch with one never verifies, however the
-    # chunks are cut.
-    hole = buffer.find(b"\0")
-    cut, end = _split_batches(buffer if hole < 0 else buffer[:hole], after)
-    if digest is None and not owed:
-        return Run(cut)
-    run, proof, gone = [], after.chain, False
-    plain = buffer.rfind(FREE_MARK) < 0
-    ends = [*(found.offset for found in cut), end][1:]
-    for found, behind in zip(cut, ends, strict=True):
-        data = buffer[found.offset - after.offset : behind - after.offset - _FRAME_BYTES]
-        values = () if plain else free_spans(data)
-        if digest is not None:
-            proof = digest(proof.encode() + (chained_bytes(data, values) if values else data)).hexdigest()[:CHAIN_CHARS]
-            if proof != found.chain:
-                break
-        if not values:
-            run.append(found)
-            continue
-        # A text whose redaction is in progress may be overwritten in part.
-        data = redaction.mask(data, owed) if owed else data
-        if digest is not None and sum_fault(data, values, digest) is not None:
-            break
-        gone = gone or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
-        run.append(found._replace(lines=split_lines_with_ends(data)) if owed else found)
-    return Run(run, gone)
-
-
-def _find_size(line: bytes) -> tuple[int, int]:
-    """Return where a batch's first line states the size of the batch, and the size; 0 where it does not."""
-    place = line.find(_FIRST)
-    begin = place + len(_FIRST)
-    digits = line[begin : line.find(b"],", begin, begin + _SIZE_DIGITS + 2)]
-    return place, int(digits) if place >= 0 and digits.isdigit() else 0
-
-
-def _is_conclusive(buffer: bytes) -> bool:
-    """Return whether more bytes cannot complete this batch: it has its chain, is too long, or contains NUL bytes."""
-    tail = buffer.partition(CHAIN_MARK)[2]
-    return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + _FRAME_BYTES or b"\0" in buffer
-
-
 def find_last_batch_end(fd: int, size: int) -> Position | None:
     """Return the position after the last line if that line is intact and ends a batch; None otherwise.
 
@@ -314,6 +223,88 @@ def find_last_batch_end(fd: int, size: int) -> Position | None:
         seq = first_seq(data)
         if seq < 1 or line_fault(text[start:-1], seq) is not None:
             return None
-        chain = tail[:CHAIN_CHARS].decode("ascii", "replace")
-        return RawBatch(seq, seq, chain, begin + start, data).position
+        chain_value = tail[:CHAIN_CHARS].decode("ascii", "replace")
+        return RawBatch(seq, seq, chain_value, begin + start, data).position
     return None
+
+
+class LogReader:
+    """The log, opened for reading up to its present end. It takes no lock and writes nothing."""
+
+    def __init__(self, path: StrPath, head: Head | None, after: Position, *, verify: bool = True) -> None:
+        """Read after a position. ``head`` was read before the file, so the file must contain what it covers."""
+        self._verify = verify
+        self._path = path
+        self._folder, self._name = os.path.split(path)
+        self._head = head
+        self._after = after
+
+    def runs(self) -> Iterator[Run]:
+        """Yield the batches of each chunk at once.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are missing or changed.
+            NewerLedgerError: The ledger has a newer format.
+        """
+        try:
+            fd = disk.open_file(self._path, write=False)
+        except FileNotFoundError:
+            if self._head is not None and self._head.position.offset:
+                raise DamagedLedgerError([recovery.missing_log_problem(self._path, self._head)]) from None
+            return
+        try:
+            yield from self._runs(fd)
+        finally:
+            os.close(fd)
+
+    def _runs(self, fd: int) -> Iterator[Run]:
+        size = os.fstat(fd).st_size
+        if self._head is not None and size < self._head.position.offset:
+            raise recovery.truncated_error(self._name, fd, size, self._head)
+        check_format(fd, self._path)
+        redacted: Collection[str] = frozenset()
+        for run in self._scan(fd, self._after, size):
+            for batch in run.batches if run.lacks_text else ():
+                if redaction.ERASED_TEXT in batch.data or batch.erased:
+                    redacted = self._check_erased(fd, batch.batch, redacted)
+            yield run
+        if self._head is not None and not has_position(fd, self._head.position):
+            # The whole file verifies but is not the one that was acknowledged: another log took its place.
+            raise DamagedLedgerError([recovery.other_log_problem(self._name, self._head)])
+
+    def _scan(self, fd: int, after: Position, size: int) -> Iterator[Run]:
+        """Yield the batches after a position.
+
+        Another process may be erasing a text at this moment. So a batch that does not verify is read once more, when
+        the redaction is pending or finished.
+
+        Raises:
+            DamagedLedgerError: Acknowledged bytes are changed.
+        """
+        start, offset = after, -1
+        while True:
+            pending = redaction.pending_ids(self._folder)
+            scan = Scan(fd, start, size, self._name, pending, verify=self._verify)
+            yield from scan.runs()
+            if scan.stop is None or offset == scan.stop.position.offset:
+                break
+            start, offset = scan.position, scan.stop.position.offset
+        if scan.stop is not None and not recovery.is_unclean(fd, scan.stop, self._head, size):
+            raise DamagedLedgerError([scan.stop.problem])
+
+    def _check_erased(self, fd: int, batch: RawBatch, redacted: Collection[str]) -> Collection[str]:
+        """Return the events that are known to be redacted, extended by those whose text is missing from a batch.
+
+        Raises:
+            DamagedLedgerError: A text is missing without a redaction, or damage after the batch hides the redaction.
+        """
+        erased = redaction.find_erased(batch)
+        if any(id_ not in redacted for _, id_ in erased):
+            # A redaction writes its pending file first, then event.redacted, then removes the file. Looking in the
+            # same order cannot miss it.
+            pending = redaction.pending_ids(self._folder)
+            later = Batches(self._scan(fd, batch.position, os.fstat(fd).st_size))
+            redacted = {*pending, *(id_ for one in chain([batch], later) for id_ in redaction.redacted_ids(one))}
+        if problems := redaction.find_unexplained(erased, redacted, self._name):
+            raise DamagedLedgerError(problems)
+        return redacted

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.fast_stdlib import StrPath
 
+    Content = bytes | Callable[[int], bytes]
+    """Bytes of a new file, or a function that returns them, given the file's descriptor."""
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -223,24 +226,27 @@ def flush(fd: int, path: StrPath) -> None:
         raise OutcomeUnknownError(path, reason(error)) from error
 
 
-def replace_file(path: StrPath, data: bytes, may_replace: Callable[[], bool] = lambda: True) -> bool:
+def replace_file(
+    path: StrPath, data: Content, may_replace: Callable[[], bool] = lambda: True, *, private: bool = False
+) -> bool:
     """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
 
     Args:
         path: The file.
         data: Its new bytes.
-        may_replace: Asked right before the rename whether the old file may be replaced.
+        may_replace: Called right before the rename; returns whether the old file may be replaced.
+        private: Whether only this user may read it, even in a shared folder.
 
     Returns:
         Whether it was replaced.
 
     Raises:
-        CannotWriteError: The old file stands as it was.
-        OutcomeUnknownError: The new one stands, but the disk would not confirm its name.
+        CannotWriteError: The old file is unchanged.
+        OutcomeUnknownError: The new one is there, but the disk did not confirm its name.
     """
     fresh = _temporary(path)
     try:
-        _write_new(fresh, data, path, flush_file=os.fsync)
+        _write_new(fresh, data, path, durable=True, private=private)
         if not may_replace():
             _discard(fresh)
             return False
@@ -259,7 +265,7 @@ def replace_file(path: StrPath, data: bytes, may_replace: Callable[[], bool] = l
 
 
 def replace_cache_file(path: StrPath, data: bytes) -> None:
-    """Put a file that may be lost in place of another, whole but not flushed; a disk that refuses it costs time alone.
+    """Put a file that may be lost in place of another, whole but not flushed; a refusal of the disk is ignored.
 
     It gets the rights of a file that is created in its folder.
     """
@@ -281,20 +287,23 @@ def _folder_of(path: StrPath) -> str:
 
 
 def _discard(fresh: StrPath) -> None:
-    """Remove what took no other file's place."""
+    """Remove a file that replaced no other."""
     with suppress(OSError):
         os.unlink(fresh)
 
 
-def _write_new(fresh: StrPath, data: bytes, like: StrPath, flush_file: Callable[[int], None] = lambda _: None) -> None:
-    """Write a file aside, with the rights of the one that it is for."""
-    # It may be a leftover of a killed process that had this number, or a planted link: removed, not followed.
+def _write_new(fresh: StrPath, data: Content, like: StrPath, *, durable: bool = False, private: bool = False) -> None:
+    """Write a new file, with the rights of the one that it will replace."""
+    # A killed process with the same number may have left one, or someone planted a link: removed, not followed.
     with suppress(FileNotFoundError):
         os.unlink(fresh)
     fd = create_file(fresh, like=like)
     try:
-        write_all(fd, data, like)
-        flush_file(fd)
+        if private:
+            os.chmod(fresh, rights.FILE_MODE)
+        write_all(fd, data if isinstance(data, bytes) else data(fd), like)
+        if durable:
+            os.fsync(fd)
     finally:
         os.close(fd)
 

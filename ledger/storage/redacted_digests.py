@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 import json
-import os
 import re
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,7 +21,7 @@ from tallybook.ledger.fast_stdlib import dumps, import_lazily
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
     import hashlib
     from pathlib import Path
 
@@ -35,7 +34,7 @@ else:
 FOLDER: Final = "redacted"
 NAME: Final = "digests.json"
 MIN_PART_CHARS: Final = 8
-"""A shorter redacted text is recognised as whole words alone."""
+"""A shorter redacted text is recognised only as whole words."""
 _KEY_BYTES: Final = 32
 _DIGEST_BYTES: Final = 16
 _CHAR_BYTES: Final = 4
@@ -49,18 +48,18 @@ class RedactedTextError(TallybookError):
     exit_code = EXIT_NO
 
     def __init__(self, what: str, why: str) -> None:
-        """Name the text's place and its redaction."""
+        """Name the place of the text, and the reason."""
         super().__init__(f"{what}: {why}; nothing was recorded")
 
 
 @attrs.frozen
 class Redaction:
-    """What is known of a redaction of one text.
+    """A redaction of one text.
 
     Attributes:
         at: When, UTC.
-        event: Id of the event that held the text, empty where only files held it.
-        seq: Number of the event that says so, 0 where there is none yet.
+        event: Id of the event that had the text; empty where only files had it.
+        seq: Event number of the ``event.redacted``, 0 where there is none yet.
     """
 
     at: str
@@ -70,18 +69,17 @@ class Redaction:
 
 @attrs.define
 class Redactions:
-    """What a ledger redacted, as digests.
+    """The redacted texts of a ledger, as digests.
 
     Attributes:
         key: The ledger's own random key.
-        texts: Digest of a whole text → its redaction.
-        parts: Number of characters → digest of a text so long that was redacted wherever it stood → its redaction.
+        digests: Length of a text that was redacted wherever it occurred, in characters, or 0 for the whole text of an
+            event → its digest → its redaction.
         accepted: Digests of whole texts that a person added again.
     """
 
     key: bytes
-    texts: dict[str, Redaction] = attrs.field(factory=dict)
-    parts: dict[int, dict[str, Redaction]] = attrs.field(factory=dict)
+    digests: dict[int, dict[str, Redaction]] = attrs.field(factory=dict)
     accepted: set[str] = attrs.field(factory=set)
 
     def digest(self, text: str) -> str:
@@ -89,71 +87,72 @@ class Redactions:
         return hashlib.blake2b(_encode(text), key=self.key, digest_size=_DIGEST_BYTES).hexdigest()
 
     def refusal(self, text: str) -> str | None:
-        """Say why a new text is refused and which redaction it was, None where it may be recorded."""
-        if not (self.texts or self.parts):
+        """Return why a new text is refused, and which redaction it was; None where it may be recorded."""
+        if not self.digests:
             return None
         whole = self.digest(text.strip())
         if whole in self.accepted:
             return None
-        found = self.texts.get(whole) or next(self._find_parts(text), None)
-        if found is None:
+        redaction = self.digests.get(0, {}).get(whole) or next(self._find_parts(text), None)
+        if redaction is None:
             return None
-        named = f"redacted by event {found.seq}" if found.seq else f"redacted on {found.at[:10]}"
-        return f"the text was {named}; {_WAY_BACK}"
+        source = f"by event {redaction.seq}" if redaction.seq else f"on {redaction.at[:10]}"
+        return f"the text was redacted {source}; {_WAY_BACK}"
 
     def _find_parts(self, text: str) -> Iterator[Redaction]:
-        """Yield the redaction of each part of a text that was redacted wherever it stood."""
-        # Once for each character of each new text.
+        """Yield the redaction of each part of a text that was redacted wherever it occurred."""
+        # Local names, because the inner loop runs once for each character of each new text.
         data, blake2b, key, size = _encode(text), hashlib.blake2b, self.key, _DIGEST_BYTES
-        for chars, digests in self.parts.items():
-            for begin in range(len(text) - chars + 1):
+        for chars, digests in self.digests.items():
+            for begin in range(len(text) - chars + 1 if chars else 0):
                 end = begin + chars
                 if chars < MIN_PART_CHARS and not _is_whole(text, begin, end):
                     continue
                 part = data[begin * _CHAR_BYTES : end * _CHAR_BYTES]
-                if (found := digests.get(blake2b(part, key=key, digest_size=size).hexdigest())) is not None:
-                    yield found
+                redaction = digests.get(blake2b(part, key=key, digest_size=size).hexdigest())
+                if redaction is not None:
+                    yield redaction
 
     def refusal_in_json(self, data: str) -> str | None:
-        """Say why JSON that holds a redacted text in any of its strings is refused, None where none does."""
-        if not (self.texts or self.parts):
+        """Return why JSON is refused that has a redacted text in any of its strings; None where it has none."""
+        if not self.digests:
             return None
-        waiting: list[Any] = [data]
+        unchecked: list[Any] = [data]
         with suppress(ValueError, RecursionError):
-            waiting.append(json.loads(data))
-        while waiting:
-            one = waiting.pop()
-            if isinstance(one, str) and (why := self.refusal(one)) is not None:
-                return why
-            if isinstance(one, dict):
-                waiting += (*one, *one.values())
-            elif isinstance(one, list):
-                waiting += one
+            unchecked.append(json.loads(data))
+        while unchecked:
+            value = unchecked.pop()
+            if isinstance(value, str) and (reason := self.refusal(value)) is not None:
+                return reason
+            if isinstance(value, dict):
+                unchecked += (*value, *value.values())
+            elif isinstance(value, list):
+                unchecked += value
         return None
 
     def filter_legacy(self, legacy: LegacyFile) -> tuple[LegacyFile, tuple[RefusedText, ...]]:
-        """Return a file without what must not come back: entries, items and top-level keys."""
+        """Return a file without redacted texts in its entries, items and top-level keys, and what was left out."""
         refused: list[RefusedText] = []
 
-        def is_kept(place: str, *said: str) -> bool:
-            why = next((why for one in said if (why := self.refusal_in_json(one)) is not None), None)
-            if why is not None:
-                refused.append(RefusedText(place, why))
-            return why is None
+        def is_allowed(place: str, *texts: str) -> bool:
+            reason = next((reason for text in texts if (reason := self.refusal_in_json(text)) is not None), None)
+            if reason is not None:
+                refused.append(RefusedText(place, reason))
+            return reason is None
 
         items = [
             attrs.evolve(item, original=item.original if self.refusal_in_json(item.original) is None else "")
             for item in legacy.items
-            if is_kept(item.point.name, item.point.text)
+            if is_allowed(item.point.name, item.point.text)
         ]
-        skipped = [item for item in legacy.skipped if is_kept(f"item {item.index}", item.original or "")]
-        top = {key: value for key, value in legacy.top_keys.items() if is_kept(key, key, dumps(value))}
+        skipped = [item for item in legacy.skipped if is_allowed(f"item {item.index}", item.original or "")]
+        top = {key: value for key, value in legacy.top_keys.items() if is_allowed(key, key, dumps(value))}
         if not refused and items == [*legacy.items]:
             return legacy, ()
         return attrs.evolve(legacy, items=tuple(items), skipped=tuple(skipped), top=dumps(top)), tuple(refused)
 
     def filter_notes(self, events: Sequence[Event]) -> tuple[Event, ...]:
-        """Return events with the notes left empty that hold what must not come back."""
+        """Return events with empty notes in place of those that contain a redacted text."""
         return tuple(
             attrs.evolve(event, note="")
             if isinstance(event, PointNoted) and event.note and self.refusal(event.note) is not None
@@ -163,12 +162,12 @@ class Redactions:
 
 
 def _encode(text: str) -> bytes:
-    """Return a text as bytes in which each character takes as many."""
+    """Return a text as bytes, the same number for each character."""
     return text.encode("utf-32-le", "surrogatepass")
 
 
 def _is_whole(text: str, begin: int, end: int) -> bool:
-    """Say whether a part of a text neither begins nor ends within a word."""
+    """Return whether a part of a text neither begins nor ends within a word."""
     before, after = text[max(begin - 1, 0) : begin], text[end : end + 1]
     return not (_WORD.match(before) or _WORD.match(after))
 
@@ -178,10 +177,10 @@ NO_REDACTIONS: Final = Redactions(b"")
 
 
 def load(folder: Path) -> Redactions:
-    """Return what a ledger redacted; nothing where this user may not read it.
+    """Return the redactions of a ledger; none where this user may not read them.
 
     Raises:
-        CannotWriteError: The file is damaged, so nobody knows which texts must not come back.
+        CannotWriteError: The file is damaged, so it is unknown which texts must not come back.
     """
     try:
         return _read(folder)
@@ -190,7 +189,7 @@ def load(folder: Path) -> Redactions:
 
 
 def _read(folder: Path) -> Redactions:
-    """Return what a ledger redacted.
+    """Return the redactions of a ledger.
 
     Raises:
         CannotWriteError: The file is damaged.
@@ -199,11 +198,12 @@ def _read(folder: Path) -> Redactions:
     path = folder / FOLDER / NAME
     try:
         value: Any = json.loads(disk.read_file(path))
-        found = Redactions(bytes.fromhex(value["key"]), accepted={*map(str, value["accepted"])})
+        redactions = Redactions(bytes.fromhex(value["key"]), accepted={*map(str, value["accepted"])})
         for digest, chars, at, event, seq in value["redacted"]:
             redaction = Redaction(str(at), str(event), int(seq))
-            (found.parts.setdefault(int(chars), {}) if chars else found.texts)[str(digest)] = redaction
-        found.digest("")
+            redactions.digests.setdefault(int(chars), {})[str(digest)] = redaction
+        # A key that blake2b does not accept is damage as well.
+        redactions.digest("")
     except FileNotFoundError:
         return Redactions(clock.new_secret(_KEY_BYTES))
     except CannotWriteError as error:
@@ -213,63 +213,38 @@ def _read(folder: Path) -> Redactions:
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         hint = "redacted texts are not recognised without it: put it back, or delete it"
         raise CannotWriteError(path, f"cannot be read: {type(error).__name__}", hint) from error
-    return found
+    return redactions
 
 
-def _write(folder: Path, what: Redactions) -> None:
+def _read_to_change(folder: Path) -> Redactions:
+    """Return the redactions of a ledger, whose lock the caller holds.
+
+    Raises:
+        CannotWriteError: The file is another user's, or damaged.
+    """
+    try:
+        return _read(folder)
+    except PermissionError as error:
+        raise CannotWriteError(folder / FOLDER / NAME, disk.reason(error), "its owner can redact") from error
+
+
+def _write(folder: Path, redactions: Redactions) -> None:
     """Replace the file, durably, readable by this user alone.
 
     Raises:
-        CannotWriteError: It stands as it was.
+        CannotWriteError: It is unchanged.
+        OutcomeUnknownError: The disk did not confirm its name.
     """
     own = folder / FOLDER
-    rows = [[digest, 0, *attrs.astuple(one)] for digest, one in what.texts.items()]
-    rows += [[digest, chars, *attrs.astuple(one)] for chars, ones in what.parts.items() for digest, one in ones.items()]
-    value = {"key": what.key.hex(), "redacted": rows, "accepted": sorted(what.accepted)}
+    rows = [
+        [key, chars, *attrs.astuple(one)] for chars, ones in redactions.digests.items() for key, one in ones.items()
+    ]
+    value = {"key": redactions.key.hex(), "redacted": rows, "accepted": sorted(redactions.accepted)}
     disk.make_folder(own)
-    fresh = own / f".{NAME}.{os.getpid()}.tmp"
-    try:
-        if not (own / ".gitignore").exists():
-            _create(own / ".gitignore", b"*\n")
-        _create(fresh, dumps(value).encode())
-        fresh.replace(own / NAME)
-        disk.flush_folder(own)
-    except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
-        raise CannotWriteError(own / NAME, disk.reason(error), "try again") from error
-
-
-def _create(path: Path, data: bytes) -> None:
-    """Write a new file, durably, readable by this user alone; a leftover of a killed process is replaced.
-
-    Raises:
-        OSError, CannotWriteError: It cannot be written.
-    """
-    with suppress(FileNotFoundError):
-        path.unlink()
-    fd = disk.create_file(path)
-    try:
-        # Also in a folder that is shared: with the key others could try texts.
-        path.chmod(0o600)
-        disk.write_all(fd, data, path)
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def _change(folder: Path, change: Callable[[Redactions], bool]) -> None:
-    """Change what is known, under the ledger's lock.
-
-    Raises:
-        CannotWriteError: It is another user's, damaged, or could not be written.
-    """
-    try:
-        found = _read(folder)
-    except PermissionError as error:
-        raise CannotWriteError(folder / FOLDER / NAME, disk.reason(error), "its owner can redact") from error
-    if change(found):
-        _write(folder, found)
+    # Private also in a folder that is shared: with the key others could try texts.
+    if not (own / ".gitignore").exists():
+        disk.replace_file(own / ".gitignore", b"*\n", private=True)
+    disk.replace_file(own / NAME, dumps(value).encode(), private=True)
 
 
 def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]], at: str, seq: int = 0) -> None:
@@ -277,49 +252,43 @@ def remember(folder: Path, part: str | None, texts: Mapping[str, Collection[str]
 
     Args:
         folder: The ledger's folder.
-        part: The text that is redacted wherever it stands, None where an event is.
+        part: The text that is redacted wherever it occurs; None where an event is redacted.
         texts: Id of each event that is redacted → its texts.
         at: Now, UTC.
-        seq: Number that the event about the first of them gets if no other process appends before it; `name_events`
+        seq: Event number of the first ``event.redacted`` if no other process appends before it; `name_events`
             corrects it.
 
     Raises:
         CannotWriteError: It cannot be noted; nothing was redacted.
+        OutcomeUnknownError: The disk did not confirm the note.
     """
-
-    def change(found: Redactions) -> bool:
-        for index, (event, those) in enumerate(texts.items()):
-            for text in those:
-                digest = found.digest(text.strip())
-                found.texts[digest] = Redaction(at, event, seq + index)
-                found.accepted.discard(digest)
-        if part is not None:
-            found.parts.setdefault(len(part), {})[found.digest(part)] = Redaction(
-                at, next(iter(texts), ""), seq if texts else 0
-            )
-            found.accepted.discard(found.digest(part.strip()))
-        return True
-
-    _change(folder, change)
+    redactions = _read_to_change(folder)
+    for index, (event, event_texts) in enumerate(texts.items()):
+        for text in event_texts:
+            digest = redactions.digest(text.strip())
+            redactions.digests.setdefault(0, {})[digest] = Redaction(at, event, seq + index)
+            redactions.accepted.discard(digest)
+    if part is not None:
+        redaction = Redaction(at, next(iter(texts), ""), seq if texts else 0)
+        redactions.digests.setdefault(len(part), {})[redactions.digest(part)] = redaction
+        redactions.accepted.discard(redactions.digest(part.strip()))
+    _write(folder, redactions)
 
 
 def name_events(folder: Path, seqs: Mapping[str, int]) -> None:
-    """Note which event says that the text of each of these events, by id, was redacted.
+    """Note the number of the ``event.redacted`` for each of these events, by id.
 
     Raises:
         CannotWriteError: It cannot be noted.
+        OutcomeUnknownError: The disk did not confirm the note.
     """
-
-    def named(one: Redaction) -> Redaction:
-        return attrs.evolve(one, seq=seqs.get(one.event, one.seq))
-
-    def change(found: Redactions) -> bool:
-        before = dict(found.texts), {chars: dict(ones) for chars, ones in found.parts.items()}
-        found.texts = {digest: named(one) for digest, one in found.texts.items()}
-        found.parts = {chars: {d: named(one) for d, one in ones.items()} for chars, ones in found.parts.items()}
-        return before != (found.texts, found.parts)
-
-    _change(folder, change)
+    redactions = _read_to_change(folder)
+    numbered = {
+        chars: {digest: attrs.evolve(one, seq=seqs.get(one.event, one.seq)) for digest, one in ones.items()}
+        for chars, ones in redactions.digests.items()
+    }
+    if numbered != redactions.digests:
+        _write(folder, attrs.evolve(redactions, digests=numbered))
 
 
 def accept(folder: Path, text: str) -> None:
@@ -327,12 +296,9 @@ def accept(folder: Path, text: str) -> None:
 
     Raises:
         CannotWriteError: It cannot be noted.
+        OutcomeUnknownError: The disk did not confirm the note.
     """
-
-    def change(found: Redactions) -> bool:
-        if found.refusal(text) is None:
-            return False
-        found.accepted.add(found.digest(text.strip()))
-        return True
-
-    _change(folder, change)
+    redactions = _read_to_change(folder)
+    if redactions.refusal(text) is not None:
+        redactions.accepted.add(redactions.digest(text.strip()))
+        _write(folder, redactions)

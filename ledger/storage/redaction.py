@@ -219,25 +219,14 @@ def write_pending(folder: StrPath, what: PendingRedaction) -> None:
 
     Raises:
         CannotWriteError: It cannot be written; nothing was redacted.
+        OutcomeUnknownError: The disk did not confirm its name.
     """
     path = os.path.join(folder, PENDING_FILE)
-    fresh = os.path.join(folder, f".{PENDING_FILE}.{os.getpid()}.tmp")
+    value = {"ids": list(what.ids), "texts": list(what.texts), "reason": what.reason, "by": dict(what.by)}
     try:
-        with suppress(FileNotFoundError):
-            os.unlink(fresh)
-        fd = disk.create_file(fresh)
-        try:
-            value = {"ids": list(what.ids), "texts": list(what.texts), "reason": what.reason, "by": dict(what.by)}
-            disk.write_all(fd, dumps(value | {"proof": _proof(fd)}).encode(), path)
-            os.fsync(fd)
-        finally:
-            os.close(fd)
-        os.replace(fresh, path)
-        disk.flush_folder(folder)
-    except OSError as error:
-        with suppress(OSError):
-            os.unlink(fresh)
-        raise CannotWriteError(path, disk.reason(error), "nothing was redacted") from error
+        disk.replace_file(path, lambda fd: dumps(value | {"proof": _proof(fd)}).encode())
+    except CannotWriteError as error:
+        raise CannotWriteError(path, error.reason, "nothing was redacted") from error
     if read_pending(folder) != what:
         raise CannotWriteError(path, "may be a file from elsewhere", "nothing was redacted")
 
