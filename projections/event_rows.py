@@ -7,52 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import (
-    EVENT_TYPES,
-    FREE,
-    KIND_OF,
-    RATINGS,
-    BaselineSet,
-    BenchmarkRecorded,
-    EventRedacted,
-    EventsVoided,
-    FeedbackRecorded,
-    ItemSkipped,
-    LedgerOpened,
-    LogRecovered,
-    MetricsRecorded,
-    PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookInjected,
-    PlaybookOrdered,
-    PlaybookUpdated,
-    PointAdded,
-    PointCited,
-    PointEdited,
-    PointMerged,
-    PointNoted,
-    PointPinned,
-    PointRated,
-    PointRemoved,
-    PointRestored,
-    PointRetired,
-    PointReworded,
-    PointSeeded,
-    PointUnpinned,
-    ReflectionCompleted,
-    ReflectionFailed,
-    ReflectionRequested,
-    ReflectionStarted,
-    SessionEnded,
-    TelemetryKept,
-    TranscriptRead,
-    UnknownEvent,
-)
+from tallybook.ledger import events
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from tallybook.ledger.events import Event
     from tallybook.ledger.records import Author, Batch, EventRecord
 
 QUOTE_CHARS: Final = 60
@@ -115,9 +74,9 @@ def brief(record: EventRecord, undone_by: int | None = None, seqs: Mapping[str, 
     return result | {"undone_by": undone_by}
 
 
-def about(event: Event, name: str) -> bool:
+def about(event: events.Event, name: str) -> bool:
     """Say whether an event concerns an entry: by its name, in an order or in a merge."""
-    if isinstance(event, UnknownEvent):
+    if isinstance(event, events.UnknownEvent):
         body = json.loads(event.body) if name in event.body else None
         return isinstance(body, dict) and body.get("name") == name
     return name in {getattr(event, "name", None), *getattr(event, "names", ()), *getattr(event, "merged", ())}
@@ -138,7 +97,7 @@ def row(record: EventRecord) -> dict[str, Any]:
     result |= {"kind": kind, "v": version, "part": list(record.part), "by": by_json(record.by)}
     if record.key is not None:
         result["key"] = record.key
-    if isinstance(event, UnknownEvent):
+    if isinstance(event, events.UnknownEvent):
         result["body"] = json.loads(event.body)
         return result if event.free is None else result | {"free": json.loads(event.free)}
     result["body"] = _fields(event, free=False)
@@ -147,12 +106,17 @@ def row(record: EventRecord) -> dict[str, Any]:
     return result
 
 
-def kind_of(event: Event) -> tuple[str, int]:
+def reference(record: EventRecord) -> dict[str, Any]:
+    """Return what identifies an event, as ``{seq, id, at, by}``."""
+    return {"seq": record.seq, "id": record.id, "at": record.at, "by": by_json(record.by)}
+
+
+def kind_of(event: events.Event) -> tuple[str, int]:
     """Return the literal kind and the version of an event."""
-    if isinstance(event, UnknownEvent):
+    if isinstance(event, events.UnknownEvent):
         return event.kind, event.v
-    kind = KIND_OF[type(event)]
-    return kind, EVENT_TYPES[kind][1]
+    kind = events.KIND_OF[type(event)]
+    return kind, events.EVENT_TYPES[kind][1]
 
 
 def by_json(by: Author) -> dict[str, Any]:
@@ -160,23 +124,23 @@ def by_json(by: Author) -> dict[str, Any]:
     return attrs.asdict(by, filter=lambda _, value: value is not None)
 
 
-def _fields(event: Event, *, free: bool) -> dict[str, Any]:
+def _fields(event: events.Event, *, free: bool) -> dict[str, Any]:
     """Return the fields that hold free text, or those that do not."""
     return attrs.asdict(
         event,
-        filter=lambda field, _: (FREE in field.metadata) is free,
+        filter=lambda field, _: (events.FREE in field.metadata) is free,
         value_serializer=lambda _event, _field, value: list(value) if isinstance(value, tuple) else value,
     )
 
 
-def summary(event: Event, seqs: Mapping[str, int] | None = None) -> str:
+def summary(event: events.Event, seqs: Mapping[str, int] | None = None) -> str:
     """Return one event as one line for people, without author and time.
 
     Args:
         event: The event.
         seqs: Id of an event → its number, as far as known; the summary of an undo names its events by number.
     """
-    if seqs and isinstance(event, EventsVoided):
+    if seqs and isinstance(event, events.EventsVoided):
         return _one_line(_summarise_undo(event, seqs))
     return _one_line(SUMMARIES[type(event)](event))
 
@@ -194,24 +158,26 @@ def _quote(text: str | None) -> str:
     return f'"{line}"' if len(line) <= QUOTE_CHARS else f'"{line[: QUOTE_CHARS - 1].rstrip()}…"'
 
 
-def _counts(event: PointSeeded | PointEdited) -> str:
+def _counts(event: events.PointSeeded | events.PointEdited) -> str:
     return f"{event.helpful} helpful, {event.harmful} harmful"
 
 
-def _summarise_update(event: PlaybookUpdated) -> str:
+def _summarise_update(event: events.PlaybookUpdated) -> str:
     counts = [f"{event.added} added"] if event.added else []
     counts += [_count(event.rated, "rating", "ratings")] if event.rated else []
     counts += [f"{event.ignored} ignored"] if event.ignored else []
     return f"update: {', '.join(counts) or 'nothing new'}"
 
 
-def _summarise_edit(event: PlaybookEdited) -> str:
+def _summarise_edit(event: events.PlaybookEdited) -> str:
     return "manual edit" if event.base is None else f"manual edit of the playbook as of event {event.base}"
 
 
-def _ignored_remark(rating: str) -> str:
-    """Return a remark on a rating that is not one of RATINGS, empty for one that is."""
-    return "" if rating in RATINGS else f" (counts nothing: a rating is {', '.join(RATINGS[:-1])} or {RATINGS[-1]})"
+def _summarise_rating(event: events.PointRated) -> str:
+    """Summarise a rating, with a remark where it is not one of RATINGS."""
+    *others, last = events.RATINGS
+    remark = "" if event.rating in events.RATINGS else f" (counts nothing: a rating is {', '.join(others)} or {last})"
+    return f"{event.name} rated {event.rating}{remark}"
 
 
 def _summarise_decision(verb: str) -> Callable[[Any], str]:
@@ -231,22 +197,22 @@ def _left_out(number: int) -> str:
     return f", {number} left out" if number else ""
 
 
-def _tokens(event: ReflectionCompleted | ReflectionFailed) -> str:
+def _tokens(event: events.ReflectionCompleted | events.ReflectionFailed) -> str:
     return f"{event.input_tokens + event.output_tokens:,} tokens"
 
 
-def _metrics(event: MetricsRecorded) -> str:
+def _metrics(event: events.MetricsRecorded) -> str:
     values = ", ".join(f"{name} {json.dumps(value)}" for name, value in event.metrics.items())
     return f"{event.component or 'no component'} measured: {values or 'nothing'}" + (
         event.source and f" ({event.source})"
     )
 
 
-def _feedback(event: FeedbackRecorded) -> str:
+def _feedback(event: events.FeedbackRecorded) -> str:
     return f"feedback on {event.component or 'session'}: {event.verdict or f'{event.score:g}'}{_why(event.note)}"
 
 
-def _summarise_undo(event: EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
+def _summarise_undo(event: events.EventsVoided, seqs: Mapping[str, int] | None = None) -> str:
     """Summarise an undo: its session, or its events by number where known, else how many they are."""
     known_seqs = [] if seqs is None else sorted(seqs[id_] for id_ in event.ids if id_ in seqs)
     if event.session is not None:
@@ -270,42 +236,44 @@ def _ranges(seqs: Sequence[int]) -> str:
 
 
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
-    LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
-    PlaybookAdopted: lambda e: f"legacy playbook imported: {e.entries} entries",
-    PointSeeded: lambda e: f"seeded {e.name} {_quote(e.text)} at {_counts(e)}",
-    ItemSkipped: lambda e: f"item {e.index} skipped: {e.reason}",
-    PointAdded: lambda e: f"learned {e.name} {_quote(e.text)}",
-    PointRated: lambda e: f"{e.name} rated {e.rating}" + _ignored_remark(e.rating),
-    PlaybookUpdated: _summarise_update,
-    PointEdited: lambda e: f"edited {e.name} {_quote(e.text)} to {_counts(e)}",
-    PointRemoved: lambda e: f"removed {e.name}",
-    PlaybookOrdered: lambda e: f"ordered {', '.join(e.names)}",
-    PlaybookEdited: _summarise_edit,
-    PointNoted: lambda e: f"{e.name} noted: {_quote(e.note)}",
-    PointReworded: lambda e: f"{e.name} reworded {_quote(e.text)}{_why(e.reason)}",
-    PointRetired: _summarise_decision("retired"),
-    PointRestored: _summarise_decision("restored"),
-    PointPinned: _summarise_decision("pinned"),
-    PointUnpinned: _summarise_decision("unpinned"),
-    PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
-    EventsVoided: _summarise_undo,
-    PlaybookInjected: lambda e: f"{_count(len(e.names), 'entry', 'entries')} injected" + _left_out(e.left_out),
-    PointCited: lambda e: f"{e.name} cited in {'a message' if e.where == 'message' else e.where}",
-    ReflectionRequested: lambda e: f"reflection requested by {e.trigger}, up to byte {e.end:,} of the transcript",
-    ReflectionStarted: lambda e: f"reflection started by {e.rater}, expected cost {e.tokens:,} tokens",
-    TranscriptRead: lambda e: f"{e.file or 'transcript'} read from byte {e.begin:,} to {e.end:,}",
-    ReflectionCompleted: lambda e: f"reflection done by {e.rater} for {_tokens(e)}",
-    ReflectionFailed: lambda e: f"reflection by {e.rater} failed, {e.cause}, for {_tokens(e)}{_why(e.reason)}",
-    MetricsRecorded: _metrics,
-    BenchmarkRecorded: lambda e: (
+    events.LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
+    events.PlaybookAdopted: lambda e: f"legacy playbook imported: {e.entries} entries",
+    events.PointSeeded: lambda e: f"seeded {e.name} {_quote(e.text)} at {_counts(e)}",
+    events.ItemSkipped: lambda e: f"item {e.index} skipped: {e.reason}",
+    events.PointAdded: lambda e: f"learned {e.name} {_quote(e.text)}",
+    events.PointRated: _summarise_rating,
+    events.PlaybookUpdated: _summarise_update,
+    events.PointEdited: lambda e: f"edited {e.name} {_quote(e.text)} to {_counts(e)}",
+    events.PointRemoved: lambda e: f"removed {e.name}",
+    events.PlaybookOrdered: lambda e: f"ordered {', '.join(e.names)}",
+    events.PlaybookEdited: _summarise_edit,
+    events.PointNoted: lambda e: f"{e.name} noted: {_quote(e.note)}",
+    events.PointReworded: lambda e: f"{e.name} reworded {_quote(e.text)}{_why(e.reason)}",
+    events.PointRetired: _summarise_decision("retired"),
+    events.PointRestored: _summarise_decision("restored"),
+    events.PointPinned: _summarise_decision("pinned"),
+    events.PointUnpinned: _summarise_decision("unpinned"),
+    events.PointMerged: lambda e: f"{', '.join(e.merged)} merged into {e.name}{_why(e.reason)}",
+    events.EventsVoided: _summarise_undo,
+    events.PlaybookInjected: lambda e: f"{_count(len(e.names), 'entry', 'entries')} injected" + _left_out(e.left_out),
+    events.PointCited: lambda e: f"{e.name} cited in {'a message' if e.where == 'message' else e.where}",
+    events.ReflectionRequested: lambda e: (
+        f"reflection requested by {e.trigger}, up to byte {e.end:,} of the transcript"
+    ),
+    events.ReflectionStarted: lambda e: f"reflection started by {e.rater}, expected cost {e.tokens:,} tokens",
+    events.TranscriptRead: lambda e: f"{e.file or 'transcript'} read from byte {e.begin:,} to {e.end:,}",
+    events.ReflectionCompleted: lambda e: f"reflection done by {e.rater} for {_tokens(e)}",
+    events.ReflectionFailed: lambda e: f"reflection by {e.rater} failed, {e.cause}, for {_tokens(e)}{_why(e.reason)}",
+    events.MetricsRecorded: _metrics,
+    events.BenchmarkRecorded: lambda e: (
         f"{e.component} benchmark{e.benchmark and ' '}{e.benchmark}: {e.passed} of {e.total} passed"
     ),
-    FeedbackRecorded: _feedback,
-    BaselineSet: lambda e: f"baseline of {e.score} set to {e.value:g}{_why(e.reason)}",
-    SessionEnded: lambda e: "session ended" + (e.version and f", version {e.version}"),
-    TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
-    EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
-    LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
-    UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",
+    events.FeedbackRecorded: _feedback,
+    events.BaselineSet: lambda e: f"baseline of {e.score} set to {e.value:g}{_why(e.reason)}",
+    events.SessionEnded: lambda e: "session ended" + (e.version and f", version {e.version}"),
+    events.TelemetryKept: lambda e: f"telemetry {e.type or 'without a type'} kept: {e.reason}",
+    events.EventRedacted: lambda e: f"text of event {e.id} redacted: {_quote(e.reason)}",
+    events.LogRecovered: lambda e: f"log recovered: bytes {e.begin} to {e.end} sealed",
+    events.UnknownEvent: lambda e: f"{e.kind}: a kind (v{e.v}) that this Tallybook does not know",
 }
 """Class of an event → the function that summarises it."""

@@ -52,6 +52,10 @@ class View(Generic[S]):
     settle: Callable[[S, Batch], None] | None = None
 
 
+def ignore(_state: Any, _event: Any, _batch: Batch) -> None:
+    """Do nothing: the row of a kind in the table of a view that handles whole batches in ``settle``."""
+
+
 def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until: int | None = None) -> S:
     """Return the state of a view after these batches.
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import (
-    PlaybookInjected,
-    ReflectionCompleted,
-    ReflectionFailed,
-    ReflectionRequested,
-    ReflectionStarted,
-    TranscriptRead,
-)
+from tallybook.ledger import events
 from tallybook.projections.fold import State, View
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from tallybook.ledger.records import Batch
 
 NO_RATER: Final = "none"
@@ -37,11 +32,11 @@ class ReadPosition:
     end: dict[str, int] = attrs.field(factory=dict)
     length: int = 0
 
-    def through(self, event: TranscriptRead) -> ReadPosition:
+    def through(self, event: events.TranscriptRead) -> ReadPosition:
         """Return the position after one more read; one that starts earlier is of a new file with the same name."""
         return ReadPosition({**self.end, event.file: event.end}, self.length if event.file else event.seen)
 
-    def raised_to(self, event: TranscriptRead) -> ReadPosition:
+    def raised_to(self, event: events.TranscriptRead) -> ReadPosition:
         """Return the position after a read of another rater, which may be less far."""
         length = 0 if event.file else event.seen
         return ReadPosition(
@@ -146,18 +141,25 @@ class Reflections(State):
         return self.searched_uuids if rater == NO_RATER else self.reflected_uuids
 
 
-def _session_of(batch: Batch) -> str:
-    return batch.records[-1].by.session or ""
+def _count_injection(state: Reflections, _: events.PlaybookInjected, batch: Batch) -> None:
+    if session := batch.records[-1].by.session:
+        state.injected_at[session] = batch.at
 
 
-def _on_injected(state: Reflections, _: PlaybookInjected, batch: Batch) -> None:
-    if _session_of(batch):
-        state.injected_at[_session_of(batch)] = batch.at
+def _changing(
+    change: Callable[[Reflections, Session, Any, Batch], Session],
+) -> Callable[[Reflections, Any, Batch], None]:
+    """Return the effect of an event on the state from its effect on its session."""
+
+    def apply_event(state: Reflections, event: Any, batch: Batch) -> None:
+        name = batch.records[-1].by.session or ""
+        state.sessions[name] = change(state, state.sessions.get(name, Session(None)), event, batch)
+
+    return apply_event
 
 
-def _on_requested(state: Reflections, event: ReflectionRequested, batch: Batch) -> None:
-    session = state.sessions.get(_session_of(batch), Session(None))
-    state.sessions[_session_of(batch)] = attrs.evolve(
+def _request(_: Reflections, session: Session, event: events.ReflectionRequested, batch: Batch) -> Session:
+    return attrs.evolve(
         session,
         transcript=event.transcript,
         request_end=max(event.end, session.request_end),
@@ -166,38 +168,31 @@ def _on_requested(state: Reflections, event: ReflectionRequested, batch: Batch) 
     )
 
 
-def _on_started(state: Reflections, event: ReflectionStarted, batch: Batch) -> None:
-    session = state.sessions.get(_session_of(batch), Session(None))
-    failure = session.failure
-    if session.attempt is not None:
-        failure = last_failure(session)
-    attempt = Attempt(batch.at, event.tokens, event.rater)
-    state.sessions[_session_of(batch)] = attrs.evolve(session, attempt=attempt, failure=failure)
+def _start(state: Reflections, session: Session, event: events.ReflectionStarted, batch: Batch) -> Session:
     _spend(state, batch.at, event.tokens)
+    attempt = Attempt(batch.at, event.tokens, event.rater)
+    return attrs.evolve(session, attempt=attempt, failure=last_failure(session))
 
 
-def _on_read(state: Reflections, event: TranscriptRead, batch: Batch) -> None:
-    session = state.sessions.get(_session_of(batch), Session(None))
-    is_model = event.rater != NO_RATER
-    reflected_to = session.reflected_to.through(event) if is_model else session.reflected_to
-    searched_to = session.searched_to.raised_to(event) if is_model else session.searched_to.through(event)
-    state.sessions[_session_of(batch)] = attrs.evolve(session, searched_to=searched_to, reflected_to=reflected_to)
+def _read(state: Reflections, session: Session, event: events.TranscriptRead, _: Batch) -> Session:
     last = {event.last} - {""}
     state.searched_uuids |= last
-    state.reflected_uuids |= last if is_model else set()
+    if event.rater == NO_RATER:
+        return attrs.evolve(session, searched_to=session.searched_to.through(event))
+    state.reflected_uuids |= last
+    searched_to, reflected_to = session.searched_to.raised_to(event), session.reflected_to.through(event)
+    return attrs.evolve(session, searched_to=searched_to, reflected_to=reflected_to)
 
 
-def _on_completed(state: Reflections, event: ReflectionCompleted, batch: Batch) -> None:
-    session = state.sessions.get(_session_of(batch), Session(None))
+def _complete(state: Reflections, session: Session, event: events.ReflectionCompleted, batch: Batch) -> Session:
     _add_cost(state, session, event, batch)
-    state.sessions[_session_of(batch)] = attrs.evolve(session, attempt=None, failure=None)
+    return attrs.evolve(session, attempt=None, failure=None)
 
 
-def _on_failed(state: Reflections, event: ReflectionFailed, batch: Batch) -> None:
-    session = state.sessions.get(_session_of(batch), Session(None))
+def _fail(state: Reflections, session: Session, event: events.ReflectionFailed, batch: Batch) -> Session:
     _add_cost(state, session, event, batch)
     failure = Failure(_tries(session.failure, event.rater) + 1, batch.at, event.cause, event.rater, event.reason)
-    state.sessions[_session_of(batch)] = attrs.evolve(session, attempt=None, failure=failure)
+    return attrs.evolve(session, attempt=None, failure=failure)
 
 
 def last_failure(session: Session) -> Failure | None:
@@ -213,7 +208,7 @@ def _tries(failure: Failure | None, rater: str) -> int:
 
 
 def _add_cost(
-    state: Reflections, session: Session, event: ReflectionCompleted | ReflectionFailed, batch: Batch
+    state: Reflections, session: Session, event: events.ReflectionCompleted | events.ReflectionFailed, batch: Batch
 ) -> None:
     """Replace the expected cost of an attempt by its real cost."""
     cost = event.input_tokens + event.output_tokens
@@ -231,16 +226,11 @@ def _spend(state: Reflections, at: str, tokens: int) -> None:
 REFLECTIONS: Final = View(
     Reflections,
     {
-        PlaybookInjected: _on_injected,
-        ReflectionRequested: _on_requested,
-        ReflectionStarted: _on_started,
-        TranscriptRead: _on_read,
-        ReflectionCompleted: _on_completed,
-        ReflectionFailed: _on_failed,
+        events.PlaybookInjected: _count_injection,
+        events.ReflectionRequested: _changing(_request),
+        events.ReflectionStarted: _changing(_start),
+        events.TranscriptRead: _changing(_read),
+        events.ReflectionCompleted: _changing(_complete),
+        events.ReflectionFailed: _changing(_fail),
     },
 )
-
-
-def reflections_view() -> View[Reflections]:
-    """Return the view."""
-    return REFLECTIONS

@@ -21,47 +21,24 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-COLUMNS: Final[dict[str, dict[str, str]]] = {
-    "events": {
-        "seq": "BIGINT",
-        "id": "VARCHAR",
-        "at": "TIMESTAMP",
-        "when": "TIMESTAMP",
-        "kind": "VARCHAR",
-        "v": "INTEGER",
-        "session": "VARCHAR",
-        "rater": "VARCHAR",
-        "agent": "VARCHAR",
-        "model": "VARCHAR",
-        "body": "JSON",
-        "free": "JSON",
-        "void": "BOOLEAN",
-    },
-    "points": {
-        "name": "VARCHAR",
-        "text": "VARCHAR",
-        "helpful": "BIGINT",
-        "harmful": "BIGINT",
-        "low": "DOUBLE",
-        "high": "DOUBLE",
-        "changed": "BIGINT",
-        "at": "TIMESTAMP",
-        "rater": "VARCHAR",
-    },
-    "graveyard": {
-        "name": "VARCHAR",
-        "text": "VARCHAR",
-        "helpful": "BIGINT",
-        "harmful": "BIGINT",
-        "status": "VARCHAR",
-        "rule": "VARCHAR",
-        "reason": "VARCHAR",
-        "went_into": "VARCHAR",
-        "seq": "BIGINT",
-        "at": "TIMESTAMP",
-        "rater": "VARCHAR",
-        "session": "VARCHAR",
-    },
+
+def _columns(text: str) -> dict[str, str]:
+    return dict(column.split() for column in text.split(","))
+
+
+COLUMNS: Final = {
+    "events": _columns(
+        "seq BIGINT, id VARCHAR, at TIMESTAMP, when TIMESTAMP, kind VARCHAR, v INTEGER, session VARCHAR, rater VARCHAR,"
+        "agent VARCHAR, model VARCHAR, body JSON, free JSON, void BOOLEAN"
+    ),
+    "points": _columns(
+        "name VARCHAR, text VARCHAR, helpful BIGINT, harmful BIGINT, low DOUBLE, high DOUBLE,"
+        "changed BIGINT, at TIMESTAMP, rater VARCHAR"
+    ),
+    "graveyard": _columns(
+        "name VARCHAR, text VARCHAR, helpful BIGINT, harmful BIGINT, status VARCHAR, rule VARCHAR, reason VARCHAR,"
+        "went_into VARCHAR, seq BIGINT, at TIMESTAMP, rater VARCHAR, session VARCHAR"
+    ),
 }
 """Table → its columns → their types. Times are UTC."""
 
@@ -93,55 +70,39 @@ def events(batches: Iterable[Batch]) -> Iterator[Row]:
 
 
 def _event(record: EventRecord) -> Row:
-    void = isinstance(record.event, UndoneEvent)
+    is_undone = isinstance(record.event, UndoneEvent)
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
     kind, version = kind_of(event)
-    body, free = _said(event)
-    by = record.by
-    return {
-        "seq": record.seq,
-        "id": record.id,
-        "at": record.at,
-        "when": record.when,
-        "kind": kind,
-        "v": version,
-        "session": by.session,
-        "rater": by.rater,
-        "agent": by.agent,
-        "model": by.model,
-        "body": body,
-        "free": free,
-        "void": void,
-    }
+    body, free = _contents(event)
+    head = {"seq": record.seq, "id": record.id, "at": record.at, "when": record.when, "kind": kind, "v": version}
+    by = {field: getattr(record.by, field) for field in ("session", "rater", "agent", "model")}
+    return head | by | {"body": body, "free": free, "void": is_undone}
 
 
 # Most events repeat the content of an earlier one.
 @lru_cache(maxsize=4096)
-def _said(event: Any) -> tuple[str, str | None]:
+def _contents(event: Any) -> tuple[str, str | None]:
     """Return body and free text of an event as JSON; no free text where it has none or was redacted."""
-    told = row(EventRecord(0, "", event))
-    free = told.get("free")
-    return json.dumps(told["body"], ensure_ascii=False), None if free is None else json.dumps(free, ensure_ascii=False)
+    fields = row(EventRecord(0, "", event))
+    free = fields.get("free")
+    return json.dumps(fields["body"], ensure_ascii=False), None if free is None else json.dumps(
+        free, ensure_ascii=False
+    )
 
 
 def points(state: EntryStatuses) -> Iterator[Row]:
     """Yield each entry of the playbook with its interval and the event that last changed it."""
-    for one in blame(state):
-        low, high = interval(one["helpful"], one["harmful"])
-        event = one.pop("event")
-        yield one | {
-            "low": low,
-            "high": high,
-            "changed": event["seq"],
-            "at": event["at"],
-            "rater": event["by"]["rater"],
-        }
+    for entry in blame(state):
+        event = entry.pop("event")
+        low, high = interval(entry["helpful"], entry["harmful"])
+        place = {"changed": event["seq"], "at": event["at"], "rater": event["by"]["rater"]}
+        yield entry | {"low": low, "high": high} | place
 
 
 def graves(state: EntryStatuses) -> Iterator[Row]:
     """Yield each entry that left the playbook, with the event that took it out."""
-    for one in graveyard(state):
-        event = one.pop("event")
+    for entry in graveyard(state):
+        event = entry.pop("event")
         by = event["by"]
         place = {"seq": event["seq"], "at": event["at"], "rater": by["rater"], "session": by.get("session")}
-        yield one | place | {"went_into": one.pop("into")}
+        yield entry | place | {"went_into": entry.pop("into")}

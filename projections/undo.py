@@ -6,30 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import attrs
 
-from tallybook.ledger.events import (
-    BaselineSet,
-    BenchmarkRecorded,
-    EventsVoided,
-    FeedbackRecorded,
-    MetricsRecorded,
-    PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookOrdered,
-    PlaybookUpdated,
-    PointAdded,
-    PointEdited,
-    PointMerged,
-    PointNoted,
-    PointPinned,
-    PointRated,
-    PointRemoved,
-    PointRestored,
-    PointRetired,
-    PointReworded,
-    PointSeeded,
-    PointUnpinned,
-    SessionEnded,
-)
+from tallybook.ledger import events
 from tallybook.projections.fold import State, View, fold
 
 if TYPE_CHECKING:
@@ -39,28 +16,28 @@ if TYPE_CHECKING:
 
 UNDOABLE: frozenset[type[Any]] = frozenset(
     {
-        EventsVoided,
-        PlaybookAdopted,
-        PlaybookEdited,
-        PlaybookOrdered,
-        PlaybookUpdated,
-        PointAdded,
-        PointEdited,
-        PointMerged,
-        PointNoted,
-        PointPinned,
-        PointRated,
-        PointRemoved,
-        PointRestored,
-        PointRetired,
-        PointReworded,
-        PointSeeded,
-        PointUnpinned,
-        MetricsRecorded,
-        BenchmarkRecorded,
-        FeedbackRecorded,
-        BaselineSet,
-        SessionEnded,
+        events.EventsVoided,
+        events.PlaybookAdopted,
+        events.PlaybookEdited,
+        events.PlaybookOrdered,
+        events.PlaybookUpdated,
+        events.PointAdded,
+        events.PointEdited,
+        events.PointMerged,
+        events.PointNoted,
+        events.PointPinned,
+        events.PointRated,
+        events.PointRemoved,
+        events.PointRestored,
+        events.PointRetired,
+        events.PointReworded,
+        events.PointSeeded,
+        events.PointUnpinned,
+        events.MetricsRecorded,
+        events.BenchmarkRecorded,
+        events.FeedbackRecorded,
+        events.BaselineSet,
+        events.SessionEnded,
     }
 )
 """Kinds that can be undone: those that change the playbook or a score, and undo itself."""
@@ -95,7 +72,7 @@ class UndoneIds:
     sessions: dict[str, list[EventRecord]] = attrs.field(factory=dict)
     last: int = 0
 
-    def add(self, record: EventRecord, event: EventsVoided) -> None:
+    def add(self, record: EventRecord, event: events.EventsVoided) -> None:
         """Add the events that an undo names."""
         self.last = max(self.last, record.seq)
         for undone_id in event.ids:
@@ -112,7 +89,7 @@ class UndoneIds:
         if type(record.event) not in UNDOABLE:
             return None
         candidates = [*self.ids.get(record.id, ())]
-        if not isinstance(record.event, EventsVoided):
+        if not isinstance(record.event, events.EventsVoided):
             # Undoing a session does not undo the undos in it.
             candidates += self.sessions.get(record.by.session or "", ())
         return min((undo for undo in candidates if undo.seq > record.seq), key=lambda undo: undo.seq, default=None)
@@ -125,7 +102,7 @@ def find_undone(undos: Iterable[EventRecord]) -> UndoneIds:
     """
     undone_ids = UndoneIds()
     for record in reversed(list(undos)):
-        if isinstance(record.event, EventsVoided) and undone_ids.by(record) is None:
+        if isinstance(record.event, events.EventsVoided) and undone_ids.by(record) is None:
             undone_ids.add(record, record.event)
     return undone_ids
 
@@ -166,8 +143,7 @@ def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
     undos: list[EventRecord] = []
     last = 0
     for batch in read():
-        if EventsVoided in map(type, batch.events):
-            undos += _undos_in(batch)
+        undos += undos_in(batch)
         last = batch.last
     for batch in mark_undone(read(), find_undone(undos)):
         if batch.last > last:
@@ -175,8 +151,11 @@ def history(read: Callable[[], Iterable[Batch]]) -> Iterator[Batch]:
         yield batch
 
 
-def _undos_in(batch: Batch) -> list[EventRecord]:
-    return [record for record in batch.records if isinstance(record.event, EventsVoided)]
+def undos_in(batch: Batch) -> list[EventRecord]:
+    """Return the undos of a batch; line heads are decoded only where it has one, as that is slow."""
+    if events.EventsVoided not in map(type, batch.events):
+        return []
+    return [record for record in batch.records if isinstance(record.event, events.EventsVoided)]
 
 
 def _collecting_view(view: View[S], undos: dict[int, EventRecord]) -> View[S]:
@@ -184,10 +163,10 @@ def _collecting_view(view: View[S], undos: dict[int, EventRecord]) -> View[S]:
 
     Its table has a row for undos although the view's own may not: ``settle`` then runs only as it would without that.
     """
-    own_change, settle = view.table.get(EventsVoided), view.settle
+    own_change, settle = view.table.get(events.EventsVoided), view.settle
 
     def add(state: S, event: Any, batch: Batch) -> None:
-        undos.update((record.seq, record) for record in _undos_in(batch))
+        undos.update((record.seq, record) for record in undos_in(batch))
         if own_change is not None:
             own_change(state, event, batch)
 
@@ -196,4 +175,6 @@ def _collecting_view(view: View[S], undos: dict[int, EventRecord]) -> View[S]:
             settle(state, batch)
 
     # A view with its own row for undos needs no second check of which batches concern it.
-    return View(view.start, {**view.table, EventsVoided: add}, settle if own_change or settle is None else settle_own)
+    return View(
+        view.start, {**view.table, events.EventsVoided: add}, settle if own_change or settle is None else settle_own
+    )

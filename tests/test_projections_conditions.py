@@ -103,7 +103,7 @@ def test_a_condition_tells_what_it_asks() -> None:
     """Each term stands once, in its order, quoted where its name must be."""
     condition = parse("kpt_001.helpful > 1 or 'a b'.harmful > kpt_001.helpful and exists(pat-001) and count > 3")
     told = ["kpt_001.helpful", '"a b".harmful', "exists(pat-001)", "count"]
-    assert told == [term.told for term in condition.terms]
+    assert told == [term.text for term in condition.terms]
     assert {"kpt_001", "a b", "pat-001"} == condition.names
     assert (1, None, True, 5) == condition.values(BOOK)
 
@@ -117,7 +117,7 @@ def test_every_name_can_be_asked_for(name: str) -> None:
         text = f"{quote}{name.replace(quote, quote * 2)}{quote}"
         condition = parse(f"exists({text}) or {text}.helpful > 1")
         assert {name} == condition.names
-        assert {name} == parse(f"{condition.terms[0].told} and {condition.terms[1].told} > 1").names
+        assert {name} == parse(f"{condition.terms[0].text} and {condition.terms[1].text} > 1").names
 
 
 def test_words_of_the_form_may_be_names() -> None:

@@ -32,15 +32,14 @@ from tallybook.projections.comparison.diff import (
     Departures,
     Diff,
     LeftEntry,
-    apply,
     diff,
 )
-from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.playbook.render import entry, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tallybook.ledger.records import Batch
 
@@ -59,6 +58,23 @@ def between(*stretches: list[Any]) -> Diff:
     """Return what changed from the first batch, BEGIN, to the end of these."""
     batches = history([BEGIN, *stretches])
     return diff(at(batches, len(BEGIN)), at(batches))
+
+
+def top_keys(playbook: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the top-level keys of a playbook other than its entries."""
+    return {key: value for key, value in playbook.items() if key != "key_points"}
+
+
+def apply(difference: Diff, playbook: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the second playbook from the first and their difference, both in the specification's format."""
+    gone = {removal.point.name for removal in difference.gone}
+    changed = {change.after.name: entry(change.after) for change in difference.changed}
+    points = {point["name"]: changed.get(point["name"], point) for point in playbook["key_points"]}
+    points = {name: point for name, point in points.items() if name not in gone}
+    points |= {addition.point.name: entry(addition.point) for addition in difference.added}
+    order = points if difference.order is None else difference.order
+    top = top_keys(playbook) if difference.top is None else difference.top
+    return {**top, "key_points": [points[name] for name in order]}
 
 
 def document(state: Departures) -> str:

@@ -22,8 +22,7 @@ from tallybook.ledger.events import (
     PointRetired,
     PointSeeded,
 )
-from tallybook.projections.entry_history.audit import audit_view
-from tallybook.projections.entry_history.explanation import explain, find_exit
+from tallybook.projections.entry_history.audit import audit_view, explain, find_exit
 from tallybook.projections.entry_history.status import STATUS_VIEW
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history

@@ -19,10 +19,10 @@ from tallybook.ledger.events import (
     PointRated,
     PointRestored,
 )
-from tallybook.projections.comparison.whatif import Exclusion, difference, difference_json, fold_alternative
+from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.playbook.prune import POLICIES, Policy
-from tallybook.projections.playbook.render import playbook_dict
+from tallybook.projections.playbook.render import entry, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.undo import UNDOABLE, fold_history
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
 
 CLOSE = PlaybookUpdated(0, 0, 0)
+FIELDS = ("name", "text", "helpful", "harmful")
 A, B = PointAdded("kpt_001", "a"), PointAdded("kpt_002", "b")
 PLAIN_HISTORIES = st.lists(st.lists(SAID, min_size=1, max_size=5), min_size=1, max_size=8)
 SESSIONS = st.frozensets(st.integers(0, 9).map("s{}".format), max_size=4)
@@ -94,12 +95,13 @@ def test_the_difference_leads_from_one_playbook_to_the_other(
     """Whoever takes out what would go, brings in what would come and changes the rest has the other playbook."""
     batches = history(stretches)
     state = fold_alternative(lambda: batches, playbook_view(policy), Exclusion(sessions=sessions))
-    found = difference(state.real, state.other)
-    went = {point.name for point in found.gone}
-    applied = {name: point for name, point in state.real.points.items() if name not in went}
-    applied |= {point.name: point for point in (*found.back, *(two for _, two in found.changed))}
-    assert state.other.points == applied
-    assert len(applied) == len(state.real.points) - len(found.gone) + len(found.back)
+    difference = difference_json(state)
+    gone = {row["name"] for row in difference["gone"]}
+    applied = {name: entry(point) for name, point in state.real.points.items() if name not in gone}
+    applied |= {row["name"]: row["other"] for row in difference["changed"]}
+    applied |= {row["name"]: {field: row[field] for field in FIELDS} for row in difference["back"]}
+    assert {name: entry(point) for name, point in state.other.points.items()} == applied
+    assert len(applied) == len(state.real.points) - len(gone) + len(difference["back"])
 
 
 @given(PLAIN_HISTORIES, NAMES)
@@ -178,8 +180,9 @@ def test_merged_restored_and_redacted_entries_are_compared_as_they_stand() -> No
         [PointMerged("kpt_001", ("kpt_002",), "")],
     )
     state = fold_alternative(lambda: batches, without=Exclusion(sessions=frozenset({"s1"})))
-    (pair,) = difference(state.real, state.other).changed
-    assert [("[redacted]", 0, 5), ("[redacted]", 0, 3)] == [(one.text, one.helpful, one.harmful) for one in pair]
+    (row,) = difference_json(state)["changed"]
+    pair = [(side["text"], side["helpful"], side["harmful"]) for side in (row["real"], row["other"])]
+    assert [("[redacted]", 0, 5), ("[redacted]", 0, 3)] == pair
 
 
 def test_only_what_can_be_undone_is_left_out() -> None:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointRated
+from tallybook.ledger.events import PlaybookUpdated, PointRated
 from tallybook.projections.event_rows import by_json, kind_of, summary
 from tallybook.projections.fold import State, View, fold
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook, settle
-from tallybook.projections.undo import find_undone, fold_history, mark_undone
+from tallybook.projections.undo import find_undone, fold_history, mark_undone, undos_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -46,10 +46,10 @@ class Search(State):
         book: The playbook so far.
         values: The values of the condition's terms.
         holds: Whether the condition holds.
-        before: The values after the previous batch.
+        previous_values: The values after the previous batch.
         held: Whether the condition held after the previous batch.
-        told: How many events of this batch have been applied to the playbook.
-        place: Index among them of the event that made the condition true last.
+        applied: How many events of this batch have been applied to the playbook.
+        turning_index: Index among them of the event that made the condition true last.
         turn: When it became true last, None where it did not.
         began: Whether the condition held at the start of the search.
     """
@@ -58,10 +58,10 @@ class Search(State):
     book: Playbook = attrs.field(factory=Playbook)
     values: Values = ()
     holds: bool = False
-    before: Values = ()
+    previous_values: Values = ()
     held: bool = False
-    told: int = 0
-    place: int = 0
+    applied: int = 0
+    turning_index: int = 0
     turn: Turn | None = None
     began: bool = False
 
@@ -69,73 +69,65 @@ class Search(State):
         """Start the search after a moment."""
         self.book, self.values = book, self.condition.values(book)
         self.began = self.holds = self.held = self.condition.holds(self.values)
-        self.before = self.values
+        self.previous_values = self.values
 
-    def look(self) -> None:
+    def evaluate(self) -> None:
         """Evaluate the condition again if one of its values changed."""
         values = self.condition.values(self.book)
         if values != self.values:
-            self.values = values
-            held, self.holds = self.holds, self.condition.holds(values)
-            if self.holds and not held:
-                self.place = self.told
+            held_before, self.values, self.holds = self.holds, values, self.condition.holds(values)
+            if self.holds and not held_before:
+                self.turning_index = self.applied
 
-    def go_on(self, book: Playbook, undoing: EventRecord) -> None:
-        """Go on after a batch with an undo, with the playbook as of that batch."""
+    def continue_after_undo(self, book: Playbook, undo: EventRecord) -> None:
+        """Continue after a batch with an undo, with the playbook as of that batch."""
         self.book = book
-        self.look()
-        self.close(book.seq, lambda: undoing)
+        self.evaluate()
+        self.end_batch(book.seq, lambda: undo)
 
-    def close(self, moment: int, deciding: Callable[[], EventRecord]) -> None:
+    def end_batch(self, moment: int, deciding: Callable[[], EventRecord]) -> None:
         """Record the turn if the condition became true within a batch."""
         if self.holds and not self.held:
-            self.turn = Turn(moment, deciding(), self.before, self.values)
-        self.before, self.held = self.values, self.holds
+            self.turn = Turn(moment, deciding(), self.previous_values, self.values)
+        self.previous_values, self.held = self.values, self.holds
 
 
-def _hear(change: Callable[..., None], search: Search, event: Any, batch: Batch) -> None:
+def _apply(change: Callable[..., None], search: Search, event: Any, batch: Batch) -> None:
     change(search.book, event, batch)
-    search.look()
-    search.told += 1
+    search.evaluate()
+    search.applied += 1
 
 
-def _hear_update(search: Search, event: PlaybookUpdated, batch: Batch) -> None:
+def _apply_update(search: Search, event: PlaybookUpdated, batch: Batch) -> None:
     # An update that prunes nothing changes nothing.
     if search.book.due:
-        _hear(CHANGES[PlaybookUpdated], search, event, batch)
+        _apply(CHANGES[PlaybookUpdated], search, event, batch)
     else:
-        search.told += 1
+        search.applied += 1
 
 
-def _hears_rating(names: frozenset[str]) -> Callable[..., None]:
-    """Return the change for ratings, the most frequent event: the condition is evaluated only for its own entries."""
-    change = CHANGES[PointRated]
-
-    def hear(search: Search, event: PointRated, batch: Batch) -> None:
-        change(search.book, event, batch)
-        if event.name in names or event.name in search.book.merged:
-            search.look()
-        search.told += 1
-
-    return hear
+def _apply_rating(names: frozenset[str], search: Search, event: PointRated, batch: Batch) -> None:
+    """Apply a rating, the most frequent event: the condition is evaluated only for its own entries."""
+    CHANGES[PointRated](search.book, event, batch)
+    if event.name in names or event.name in search.book.merged:
+        search.evaluate()
+    search.applied += 1
 
 
-def _close(search: Search, batch: Batch) -> None:
+def _end_batch(search: Search, batch: Batch) -> None:
     settle(search.book, batch)
-    search.close(batch.last, lambda: _heard(batch)[search.place])
-    search.told = 0
-
-
-def _heard(batch: Batch) -> list[EventRecord]:
-    """Return the events of a batch that the playbook view has a row for."""
-    return [record for record in batch.records if type(record.event) in CHANGES]
+    search.end_batch(
+        batch.last,
+        lambda: [record for record in batch.records if type(record.event) in CHANGES][search.turning_index],
+    )
+    search.applied = 0
 
 
 def search_view(condition: Condition) -> View[Search]:
     """Return the view that a search folds batches into."""
-    table: dict[type[Any], Callable[..., None]] = {kind: partial(_hear, change) for kind, change in CHANGES.items()}
-    table |= {PlaybookUpdated: _hear_update, PointRated: _hears_rating(condition.names)}
-    return View(lambda: Search(condition=condition), table, _close)
+    table: dict[type[Any], Callable[..., None]] = {kind: partial(_apply, change) for kind, change in CHANGES.items()}
+    table |= {PlaybookUpdated: _apply_update, PointRated: partial(_apply_rating, condition.names)}
+    return View(lambda: Search(condition=condition), table, _end_batch)
 
 
 def search(
@@ -157,30 +149,27 @@ def search(
         last: Whether to go on to the last such moment.
     """
     (begin, end), view = stretch, search_view(condition)
-    found = view.start()
-    found.begin(fold_history(PLAYBOOK, read, begin))
-    undoings: list[EventRecord] = []
+    state = view.start()
+    state.begin(fold_history(PLAYBOOK, read, begin))
+    undos: list[EventRecord] = []
     for batch in read():
         if end is not None and batch.last > end:
             break
-        undoing = [one for one in batch.records if isinstance(one.event, EventsVoided)] if _undoes(batch) else []
-        undoings += undoing
+        batch_undos = undos_in(batch)
+        undos += batch_undos
         if batch.last <= begin:
             continue
-        if undoing:
-            found.go_on(fold(PLAYBOOK, mark_undone(read(), find_undone(undoings)), until=batch.last), undoing[0])
+        if batch_undos:
+            book = fold(PLAYBOOK, mark_undone(read(), find_undone(undos)), until=batch.last)
+            state.continue_after_undo(book, batch_undos[0])
         else:
-            fold(view, [batch], found)
-        if found.turn is not None and not last:
+            fold(view, [batch], state)
+        if state.turn is not None and not last:
             break
-    return found
+    return state
 
 
-def _undoes(batch: Batch) -> bool:
-    return EventsVoided in map(type, batch.events)
-
-
-def turn_json(found: Search) -> dict[str, Any]:
+def turn_json(state: Search) -> dict[str, Any]:
     """Return the result of a search in its stable shape.
 
     Returns:
@@ -188,23 +177,20 @@ def turn_json(found: Search) -> dict[str, Any]:
         the event, both None where the condition never became true; each term with its value before and after that
         moment, or at the end; and whether the condition held at the start of the search.
     """
-    turn = found.turn
-    before, after = (found.before, found.values) if turn is None else (turn.before, turn.after)
+    turn = state.turn
+    before, after = (state.previous_values, state.values) if turn is None else (turn.before, turn.after)
+    terms = [term.text for term in state.condition.terms]
     return {
-        "condition": found.condition.text,
+        "condition": state.condition.text,
         "moment": None if turn is None else turn.moment,
-        "event": None if turn is None else _event(turn.record),
-        "before": _told(found.condition, before),
-        "after": _told(found.condition, after),
-        "began": found.began,
+        "event": None if turn is None else _event_json(turn.record),
+        "before": dict(zip(terms, before, strict=True)),
+        "after": dict(zip(terms, after, strict=True)),
+        "began": state.began,
     }
 
 
-def _told(condition: Condition, values: Values) -> dict[str, Any]:
-    return {term.told: value for term, value in zip(condition.terms, values, strict=True)}
-
-
-def _event(record: EventRecord) -> dict[str, Any]:
+def _event_json(record: EventRecord) -> dict[str, Any]:
     when = {} if record.when is None else {"when": record.when}
-    told: dict[str, Any] = {"seq": record.seq, "at": record.at} | when
-    return told | {"kind": kind_of(record.event)[0], "by": by_json(record.by), "summary": summary(record.event)}
+    rest = {"kind": kind_of(record.event)[0], "by": by_json(record.by), "summary": summary(record.event)}
+    return {"seq": record.seq, "at": record.at} | when | rest

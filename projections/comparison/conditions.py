@@ -14,7 +14,10 @@ texts are quoted; a quote inside is doubled. A condition is parsed by hand withi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 import operator
+from operator import itemgetter
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -22,7 +25,7 @@ import attrs
 from tallybook.ledger.errors import BadInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tallybook.projections.playbook.view import Playbook
 
@@ -33,6 +36,12 @@ MAX_DIGITS: Final = 15
 _SHOWN_CHARS: Final = 20
 _NAMES: Final = ("word", "text", "number")
 """Kinds of tokens that may be a name."""
+_WORD: Final = r"[^\W-][\w-]*"
+# Whatever begins no token is `other`, so that the matches of a text leave nothing out but white space.
+_TOKEN: Final = re.compile(
+    rf"""\s*(?:(?P<text>"(?:[^"]|"")*"(?!")|'(?:[^']|'')*'(?!'))|(?P<sign>[<>=!]=|[<>().])|(?P<word>{_WORD})"""
+    r"|(?P<other>\S))"
+)
 
 COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">=": operator.ge,
@@ -42,7 +51,7 @@ COMPARED: Final[dict[str, Callable[[Any, Any], bool]]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
-"""Sign → comparison of two numbers; longer signs come first, so that the tokenizer prefers them."""
+"""Sign → comparison of two numbers."""
 
 STATUSES: Final[dict[str, Callable[[Playbook, str], bool]]] = {
     "exists": lambda book, name: name in book.points,
@@ -59,17 +68,21 @@ FIELDS: Final = ("helpful", "harmful", "text")
 Values = tuple[Any, ...]
 
 
+Test = Callable[[Values], bool]
+"""Takes the values of a condition's terms in their order, and says whether a part of the condition holds."""
+
+
 @attrs.frozen
 class Term:
     """A value that a condition reads from a playbook.
 
     Attributes:
-        told: Its text.
+        text: The term as a condition has it.
         value: Returns its value: a number, a text, a boolean, or None for a name never used.
         name: The entry that it reads, None for the playbook itself.
     """
 
-    told: str
+    text: str
     value: Callable[[Playbook], Any]
     name: str | None = None
 
@@ -81,12 +94,12 @@ class Condition:
     Attributes:
         text: As it was given.
         terms: The values that it reads, each once.
-        holds: Takes the values of the terms in their order, and says whether the condition holds.
+        holds: The test of the whole condition.
     """
 
     text: str
     terms: tuple[Term, ...]
-    holds: Callable[[Values], bool]
+    holds: Test
 
     @property
     def names(self) -> frozenset[str]:
@@ -100,16 +113,16 @@ class Condition:
 
 @attrs.frozen
 class Token:
-    """A word, a number, a sign or a quoted text of a condition.
+    """A part of a condition.
 
     Attributes:
         kind: word, number, text, sign, or end after the last.
-        said: The word, the digits, the text between the quotes, or the sign.
+        value: The word, the digits, the text between the quotes, or the sign.
         place: Position of its first character, from 1.
     """
 
     kind: str
-    said: str
+    value: str
     place: int
 
 
@@ -117,216 +130,183 @@ def _refuse(place: int, what: str) -> BadInputError:
     return BadInputError(f"CONDITION, character {place}", what, "see `tallybook bisect --help`")
 
 
-def tokens(text: str) -> list[Token]:
-    """Return the tokens of a condition, and the end token.
+def _tokens(text: str) -> Iterator[Token]:
+    """Yield the tokens of a condition, and the end token.
 
     Raises:
         BadInputError: It is too long, or has a character that begins no token.
     """
     if len(text) > MAX_CHARS:
         raise _refuse(MAX_CHARS + 1, f"{len(text):,} characters, more than {MAX_CHARS:,}")
-    found: list[Token] = []
-    place = 0
-    while place < len(text):
-        if text[place].isspace():
-            place += 1
-            continue
-        token, place = _token(text, place)
-        found.append(token)
-    return [*found, Token("end", "", len(text) + 1)]
+    for match in _TOKEN.finditer(text):
+        kind = str(match.lastgroup)
+        value, place = match[kind], match.start(kind) + 1
+        if kind == "other":
+            what = "the quotes are not closed" if value in "\"'" else f"{_quote(value)} has no meaning here"
+            raise _refuse(place, what)
+        if kind == "text":
+            value = value[1:-1].replace(value[0] * 2, value[0])
+        elif kind == "word" and value.isascii() and value.isdigit():
+            kind = "number"
+        yield Token(kind, value, place)
+    yield Token("end", "", len(text) + 1)
 
 
-def _token(text: str, begin: int) -> tuple[Token, int]:
-    """Return the token that begins at an index, and the index after it."""
-    char = text[begin]
-    if char in "\"'":
-        return _in_quotes(text, begin)
-    for sign in (*COMPARED, *"()."):
-        if text.startswith(sign, begin):
-            return Token("sign", sign, begin + 1), begin + len(sign)
-    end = begin
-    while end < len(text) and (text[end].isalnum() or text[end] in "_-"):
-        end += 1
-    word = text[begin:end]
-    if not word or char == "-":
-        raise _refuse(begin + 1, f"{_shown(char)} has no meaning here")
-    return Token("number" if word.isascii() and word.isdigit() else "word", word, begin + 1), end
-
-
-def _in_quotes(text: str, begin: int) -> tuple[Token, int]:
-    """Return the text in the quotes that open at a place, and where they are closed; doubled, they are one of it."""
-    quote, end = text[begin], begin + 1
-    while (end := text.find(quote, end)) >= 0 and text.startswith(quote * 2, end):
-        end += 2
-    if end < 0:
-        raise _refuse(begin + 1, "the quotes are not closed")
-    return Token("text", text[begin + 1 : end].replace(quote * 2, quote), begin + 1), end + 1
-
-
-def _shown(said: str) -> str:
+def _quote(text: str) -> str:
     """Return a text in quotes, shortened, without control characters."""
-    return repr(said if len(said) <= _SHOWN_CHARS else f"{said[:_SHOWN_CHARS]}...")
+    return repr(text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}...")
 
 
 class _Parser:
     """A recursive descent parser of one condition, one method for each rule of the grammar."""
 
-    def __init__(self, parts: Sequence[Token]) -> None:
-        self.parts = parts
+    def __init__(self, tokens: Sequence[Token]) -> None:
+        self.tokens = tokens
         self.next = 0
         self.depth = 0
         self.terms: dict[str, Term] = {}
 
-    def see(self, *said: str) -> bool:
+    @property
+    def token(self) -> Token:
+        """Return the next token."""
+        return self.tokens[self.next]
+
+    def sees(self, *values: str) -> bool:
         """Say whether the next token is one of these signs or words, ignoring case."""
-        part = self.parts[self.next]
-        return part.kind in {"sign", "word"} and part.said.lower() in said
+        return self.token.kind in {"sign", "word"} and self.token.value.lower() in values
 
     def take(self) -> Token:
         """Return the next token and advance."""
-        part = self.parts[self.next]
-        self.next += part.kind != "end"
-        return part
+        token = self.token
+        self.next += token.kind != "end"
+        return token
 
-    def expect(self, sign: str) -> None:
-        if not self.see(sign):
-            raise self.fault(f"expected {sign}")
+    def expect(self, value: str) -> None:
+        """Advance past a sign or a word."""
+        if not self.sees(value):
+            raise self.error(f"expected {value}")
         self.take()
 
-    def fault(self, expected: str, part: Token | None = None) -> BadInputError:
-        part = part or self.parts[self.next]
-        found = "the end" if part.kind == "end" else _shown(part.said)
-        return _refuse(part.place, f"{expected}, found {found}")
+    def error(self, expected: str, token: Token | None = None) -> BadInputError:
+        token = token or self.token
+        actual = "the end" if token.kind == "end" else _quote(token.value)
+        return _refuse(token.place, f"{expected}, found {actual}")
 
-    def any_of(self) -> Callable[[Values], bool]:
-        """Read what is joined by ``or``."""
-        return self.joined("or", self.all_of, any)
+    def parse_any(self) -> Test:
+        """Parse alternatives, joined by ``or``."""
+        return self.parse_joined("or", lambda: self.parse_joined("and", self.parse_one, all), any)
 
-    def all_of(self) -> Callable[[Values], bool]:
-        """Read what is joined by ``and``."""
-        return self.joined("and", self.one, all)
-
-    def joined(
-        self, word: str, part: Callable[[], Callable[[Values], bool]], how: Callable[[Any], bool]
-    ) -> Callable[[Values], bool]:
-        parts = [part()]
-        while self.see(word):
+    def parse_joined(self, word: str, parse_part: Callable[[], Test], join: Callable[[Iterable[bool]], bool]) -> Test:
+        parts = [parse_part()]
+        while self.sees(word):
             self.take()
-            parts.append(part())
-        return parts[0] if len(parts) == 1 else lambda values: how(one(values) for one in parts)
+            parts.append(parse_part())
+        return parts[0] if len(parts) == 1 else lambda values: join(part(values) for part in parts)
 
-    def one(self) -> Callable[[Values], bool]:
-        """Read a part that is true or false by itself."""
-        if not self.see("not", "(") or self.is_field():
-            return self.plain()
+    def parse_one(self) -> Test:
+        """Parse a part that is true or false by itself."""
+        if not self.sees("not", "(") or self.sees_field():
+            return self.parse_test()
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise self.fault(f"nested deeper than {MAX_DEPTH}")
-        if self.take().said == "(":
-            inner = holds = self.any_of()
+            raise self.error(f"nested deeper than {MAX_DEPTH}")
+        if self.take().value == "(":
+            inner = holds = self.parse_any()
             self.expect(")")
         else:
-            inner = self.one()
+            inner = self.parse_one()
             holds = lambda values: not inner(values)  # noqa: E731 - as short as what it says
         self.depth -= 1
         return holds
 
-    def plain(self) -> Callable[[Values], bool]:
-        """Read a status, a comparison or a search."""
-        if self.see(*STATUSES) and self.parts[self.next + 1].said == "(":
-            status = self.take().said.lower()
+    def parse_test(self) -> Test:
+        """Parse a status, a comparison or a search."""
+        if self.sees(*STATUSES) and self.tokens[self.next + 1].value == "(":
+            status = self.take().value.lower()
             self.expect("(")
-            name = self.name()
+            name = self.parse_name()
             self.expect(")")
-            ask = STATUSES[status]
-            place = self.place(Term(f"{status}({_name(name)})", lambda book: ask(book, name), name))
-            return lambda values: bool(values[place])
-        begin = self.parts[self.next]
-        left, is_text = self.term()
+            has_status = STATUSES[status]
+            index = self.index_of(Term(f"{status}({_name(name)})", lambda book: has_status(book, name), name))
+            return lambda values: bool(values[index])
+        begin = self.token
+        left, is_text = self.parse_term()
         if is_text:
-            return self.searched(left)
-        if not self.see(*COMPARED):
-            raise self.fault(f"expected one of {' '.join(sorted(COMPARED))}")
-        compare = COMPARED[self.take().said]
-        right, is_text = self.term()
+            return self.parse_search(left)
+        if not self.sees(*COMPARED):
+            raise self.error(f"expected one of {' '.join(sorted(COMPARED))}")
+        compare = COMPARED[self.take().value]
+        right, is_text = self.parse_term()
         if is_text:
-            raise self.fault("expected a number", begin)
-        return lambda values: _compared(compare, left(values), right(values))
+            raise self.error("expected a number", begin)
+        return lambda values: _compare(compare, left(values), right(values))
 
-    def searched(self, left: Callable[[Values], Any]) -> Callable[[Values], bool]:
-        """Read what a text is to contain."""
-        if not self.see("contains"):
-            raise self.fault("expected contains")
-        self.take()
-        part = self.take()
-        if part.kind != "text":
-            raise self.fault("expected a text in quotes", part)
-        sought = part.said.casefold()
-        return lambda values: _contains(left(values), sought)
+    def parse_search(self, field: Callable[[Values], Any]) -> Test:
+        """Parse the rest of a search of a text; case does not matter, and a name never used has no text."""
+        self.expect("contains")
+        token = self.take()
+        if token.kind != "text":
+            raise self.error("expected a text in quotes", token)
+        words = token.value.casefold()
+        return lambda values: words in text.casefold() if (text := field(values)) is not None else False
 
-    def term(self) -> tuple[Callable[[Values], Any], bool]:
-        """Read a number, ``count`` or a field; say also whether it is a text."""
-        if self.is_field():
-            name = self.name()
+    def parse_term(self) -> tuple[Callable[[Values], Any], bool]:
+        """Parse a number, ``count`` or a field; return also whether it is a text."""
+        if self.sees_field():
+            name = self.parse_name()
             self.expect(".")
-            return self.field(name)
-        part = self.take()
-        if part.kind == "number":
-            if len(part.said) > MAX_DIGITS:
-                raise self.fault(f"expected at most {MAX_DIGITS} digits", part)
-            number = int(part.said)
+            return self.parse_field(name)
+        token = self.take()
+        if token.kind == "number":
+            if len(token.value) > MAX_DIGITS:
+                raise self.error(f"expected at most {MAX_DIGITS} digits", token)
+            number = int(token.value)
             return lambda _: number, False
-        if part.kind == "word" and part.said.lower() == "count":
-            place = self.place(Term("count", lambda book: len(book.points)))
-            return lambda values: values[place], False
-        raise self.fault("expected a number, count, NAME.helpful, NAME.harmful, NAME.text or a status", part)
+        if token.kind == "word" and token.value.lower() == "count":
+            return itemgetter(self.index_of(Term("count", lambda book: len(book.points)))), False
+        raise self.error("expected a number, count, NAME.helpful, NAME.harmful, NAME.text or a status", token)
 
-    def is_field(self) -> bool:
-        """Say whether a field comes next: what stands before the point is a name, whatever it means elsewhere."""
-        part, behind = self.parts[self.next], self.parts[min(self.next + 1, len(self.parts) - 1)]
-        return part.kind in _NAMES and behind.said == "." and behind.kind == "sign"
+    def sees_field(self) -> bool:
+        """Say whether a field comes next: a name and a dot, even if the name means something elsewhere."""
+        after = self.tokens[min(self.next + 1, len(self.tokens) - 1)]
+        return self.token.kind in _NAMES and (after.kind, after.value) == ("sign", ".")
 
-    def field(self, name: str) -> tuple[Callable[[Values], Any], bool]:
-        if not self.see(*FIELDS):
-            raise self.fault(f"expected one of {', '.join(FIELDS)}")
-        which = self.take().said.lower()
-        place = self.place(Term(f"{_name(name)}.{which}", lambda book: _had(book, name, which), name))
-        return lambda values: values[place], which == "text"
+    def parse_field(self, name: str) -> tuple[Callable[[Values], Any], bool]:
+        if not self.sees(*FIELDS):
+            raise self.error(f"expected one of {', '.join(FIELDS)}")
+        field = self.take().value.lower()
+        term = Term(f"{_name(name)}.{field}", lambda book: _value(book, name, field), name)
+        return itemgetter(self.index_of(term)), field == "text"
 
-    def name(self) -> str:
-        part = self.take()
-        if part.kind not in _NAMES or not part.said:
-            raise self.fault("expected the name of an entry", part)
-        return part.said
+    def parse_name(self) -> str:
+        token = self.take()
+        if token.kind not in _NAMES or not token.value:
+            raise self.error("expected the name of an entry", token)
+        return token.value
 
-    def place(self, term: Term) -> int:
+    def index_of(self, term: Term) -> int:
         """Return the index of a term among the distinct terms of the condition, adding it if it is new."""
-        self.terms.setdefault(term.told, term)
-        return list(self.terms).index(term.told)
+        self.terms.setdefault(term.text, term)
+        return list(self.terms).index(term.text)
 
 
 def _name(name: str) -> str:
     """Return a name as a condition has it."""
-    if all(char.isalnum() or char in "_-" for char in name) and name[0] != "-":
+    if re.fullmatch(_WORD, name):
         return name
     doubled = name.replace('"', '""')
     return f'"{doubled}"'
 
 
-def _had(book: Playbook, name: str, field: str) -> Any:
+def _value(book: Playbook, name: str, field: str) -> Any:
     """Return the current or last value of an entry's field; None for a name never used."""
     point = book.points.get(name) or book.gone.get(name)
     return None if point is None else getattr(point, field)
 
 
-def _compared(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
+def _compare(compare: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
     """Compare two numbers; with the value of a name never used every comparison is false."""
     return left is not None and right is not None and compare(left, right)
-
-
-def _contains(text: str | None, sought: str) -> bool:
-    """Search a text, whatever the case; what was never there contains nothing."""
-    return text is not None and sought in text.casefold()
 
 
 def parse(text: str) -> Condition:
@@ -335,8 +315,8 @@ def parse(text: str) -> Condition:
     Raises:
         BadInputError: The text is not a condition; the message names the position of the first mistake.
     """
-    parser = _Parser(tokens(text))
-    holds = parser.any_of()
-    if parser.parts[parser.next].kind != "end":
-        raise parser.fault("expected and, or, or the end")
+    parser = _Parser(list(_tokens(text)))
+    holds = parser.parse_any()
+    if parser.token.kind != "end":
+        raise parser.error("expected and, or, or the end")
     return Condition(text, tuple(parser.terms.values()), holds)

@@ -1,4 +1,4 @@
-"""The difference of two playbooks as a value: applied to the first, it gives the second. Pure.
+"""The difference of two playbooks as a value, from which the second can be made of the first. Pure.
 
 A playbook does not record how its entries left it, so the view `departures` here does.
 """
@@ -15,7 +15,7 @@ from tallybook.projections.entry_history.status import LEAVING_KINDS
 from tallybook.projections.fold import View
 from tallybook.projections.playbook.checkpoint import Form, pack, unpack
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.playbook.render import entry, playbook_dict
+from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Departures(Playbook):
 
     Attributes:
         left: Name → how an entry left last; an entry that came back keeps its row.
-        passed: Events of the current batch so far that could take an entry out.
+        batch_events: Events of the current batch so far that could take an entry out.
     """
 
     left: dict[str, Departure] = attrs.field(factory=dict)
@@ -199,15 +199,3 @@ def diff(first: Departures, second: Departures) -> Diff:
 
 def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in playbook.items() if key != "key_points"}
-
-
-def apply(difference: Diff, playbook: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the second playbook from the first and their difference, both in the specification's format."""
-    gone = {removal.point.name for removal in difference.gone}
-    changed = {change.after.name: entry(change.after) for change in difference.changed}
-    points = {point["name"]: changed.get(point["name"], point) for point in playbook["key_points"]}
-    points = {name: point for name, point in points.items() if name not in gone}
-    points |= {addition.point.name: entry(addition.point) for addition in difference.added}
-    order = points if difference.order is None else difference.order
-    top = _top(playbook) if difference.top is None else difference.top
-    return {**top, "key_points": [points[name] for name in order]}

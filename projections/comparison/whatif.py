@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.events import EventsVoided
-from tallybook.projections.fold import State, View, fold
+from tallybook.projections.fold import State, View, fold, ignore
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 from tallybook.projections.undo import UNDOABLE, UndoneEvent, fold_history
@@ -15,7 +15,6 @@ from tallybook.projections.undo import UNDOABLE, UndoneEvent, fold_history
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
 
 
@@ -51,17 +50,14 @@ class Exclusion:
             reasons = list(whole)
             reasons += [f"session:{record.by.session}"] if record.by.session in self.sessions else []
             reasons += [f"rater:{record.by.rater}"] if record.by.rater in self.raters else []
-            yield record, reasons if type(_original(record.event)) in UNDOABLE else []
+            event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
+            yield record, reasons if type(event) in UNDOABLE else []
 
     def touches(self, batch: Batch, before: int) -> bool:
         """Say whether an event of a batch may be left out, without decoding who recorded it."""
         return any(map(batch.may_contain_text, self.sessions | self.raters)) or any(
             before < seq <= batch.last for seq in self.seqs
         )
-
-
-def _original(event: Any) -> Any:
-    return event.event if isinstance(event, UndoneEvent) else event
 
 
 @attrs.define
@@ -91,11 +87,7 @@ def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion | None = Non
             batch = _leave_out(state, batch, exclusion)
         fold(view, [batch], state.other)
 
-    return View(lambda: Alternative(other=view.start()), dict.fromkeys(CHANGES, _ignore), apply_batch)
-
-
-def _ignore(_state: Alternative, _event: Any, _batch: Batch) -> None:
-    """Do nothing: the whole batch is handled afterwards."""
+    return View(lambda: Alternative(other=view.start()), dict.fromkeys(CHANGES, ignore), apply_batch)
 
 
 def _leave_out(state: Alternative, batch: Batch, without: Exclusion) -> Batch:
@@ -143,33 +135,8 @@ def fold_alternative(
     return state
 
 
-@attrs.frozen
-class Difference:
-    """How one playbook differs from another.
-
-    Attributes:
-        back: Entries of the other only, in its order.
-        gone: Entries of the first only, in its order.
-        changed: Entries whose text or counts differ, as (first, other), in the first one's order.
-    """
-
-    back: tuple[Entry, ...]
-    gone: tuple[Entry, ...]
-    changed: tuple[tuple[Entry, Entry], ...]
-
-
-def difference(real: Playbook, other: Playbook) -> Difference:
-    """Return how the entries of two playbooks differ; their order is not compared."""
-    pairs = [(point, other.points[name]) for name, point in real.points.items() if name in other.points]
-    return Difference(
-        tuple(point for name, point in other.points.items() if name not in real.points),
-        tuple(point for name, point in real.points.items() if name not in other.points),
-        tuple(pair for pair in pairs if pair[0] != pair[1]),
-    )
-
-
 def difference_json(state: Alternative) -> dict[str, Any]:
-    """Return the difference in its stable shape.
+    """Return how the entries of the alternative differ, in the stable shape; their order is not compared.
 
     Returns:
         ``{at, real, other, back, gone, changed}``: the moment; the number of entries in each; each entry of the
@@ -177,17 +144,24 @@ def difference_json(state: Alternative) -> dict[str, Any]:
         ``status`` and counts ``there``, None where it would never have existed; ``{name, real, other}`` of each entry
         with another text or other counts.
     """
-    delta = difference(state.real, state.other)
+    real, other = state.real.points, state.other.points
     return {
         "at": state.seq,
-        "real": len(state.real.points),
-        "other": len(state.other.points),
-        "back": [entry(point) | {"status": state.real.status_of(point.name)} for point in delta.back],
-        "gone": [
-            entry(point) | {"status": state.other.status_of(point.name), "there": _counts(state.other, point.name)}
-            for point in delta.gone
+        "real": len(real),
+        "other": len(other),
+        "back": [
+            entry(point) | {"status": state.real.status_of(name)} for name, point in other.items() if name not in real
         ],
-        "changed": [{"name": real.name, "real": entry(real), "other": entry(other)} for real, other in delta.changed],
+        "gone": [
+            entry(point) | {"status": state.other.status_of(name), "there": _counts(state.other, name)}
+            for name, point in real.items()
+            if name not in other
+        ],
+        "changed": [
+            {"name": name, "real": entry(point), "other": entry(other[name])}
+            for name, point in real.items()
+            if name in other and point != other[name]
+        ],
     }
 
 

@@ -1,4 +1,4 @@
-"""The audit view: the whole story of one name, from its origin to the reason it left the playbook."""
+"""The story of one entry, from its origin to the reason it left the playbook, and what `why` answers about it."""
 
 from __future__ import annotations
 
@@ -6,31 +6,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import (
-    KIND_OF,
-    Entry,
-    EventRedacted,
-    EventsVoided,
-    PlaybookUpdated,
-    PointMerged,
-    PointNoted,
-    PointPinned,
-    PointRated,
-    PointSeeded,
-    PointUnpinned,
-)
-from tallybook.projections.entry_history.status import LEAVING_KINDS
-from tallybook.projections.event_rows import by_json
-from tallybook.projections.fold import State, View
+from tallybook.ledger import events
+from tallybook.projections.entry_history.lineage import lineage
+from tallybook.projections.entry_history.status import ADDING_KINDS, LEAVING_KINDS, Uses, brief
+from tallybook.projections.event_rows import by_json, reference
+from tallybook.projections.fold import State, View, ignore
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
-    from tallybook.ledger.records import Batch, EventRecord
+    from collections.abc import Callable, Iterator
 
-_PIN_KINDS: Final = (PointPinned, PointUnpinned)
+    from tallybook.ledger.events import Entry
+    from tallybook.ledger.records import Batch, EventRecord
+    from tallybook.projections.entry_history.status import EntryStatuses
+
+_PIN_KINDS: Final = (events.PointPinned, events.PointUnpinned)
+_NEUTRAL_KINDS: Final = (events.EventRedacted, events.PointNoted)
+"""Kinds of steps that never add an entry or take it out."""
+_OUTSIDE_KINDS: Final = (events.PointRated, events.PointReworded)
+"""Kinds of steps of a pruned entry whose ratings go on counting; only an update brings it back."""
 
 
 @attrs.frozen
@@ -125,12 +122,10 @@ def _names(story: Story, event: Any) -> bool:
         return name == story.name or merged.get(name) == story.name or story.name in getattr(event, "merged", ())
     if isinstance(event, UndoneEvent):
         return _names(story, event.event)
-    return isinstance(event, EventRedacted) and event.id in _ids(story)
-
-
-def _ids(story: Story) -> set[str]:
-    """Return the ids of the events in the story so far."""
-    return {step.record.id for step in story.trail} | {ignored.record.id for ignored in story.ignored}
+    if not isinstance(event, events.EventRedacted):
+        return False
+    rows: list[Step | IgnoredEvent] = [*story.trail, *story.ignored]
+    return event.id in {row.record.id for row in rows}
 
 
 def _apply_batch(story: Story, batch: Batch) -> None:
@@ -147,9 +142,9 @@ def _apply_batch(story: Story, batch: Batch) -> None:
         if change is not None:
             change(story.book, event, batch)
             has_changes = True
-        if kind is EventsVoided:
+        if kind is events.EventsVoided:
             story.last_undo_batch = batch
-        if is_concerned and (change is not None or kind is PointNoted):
+        if is_concerned and (change is not None or kind is events.PointNoted):
             _add_event(story, batch.records[index], before, was_present=was_present_before)
     if was_present or story.point is not None:
         story.last_exit = story.decision
@@ -162,14 +157,14 @@ def _add_event(story: Story, record: EventRecord, before: Entry | None, *, was_p
     event, after = record.event, story.point
     if after is None and before is not None and (was_present or story.candidate is None):
         story.decision = record
-        story.rule = story.book.policy.rule if isinstance(event, PlaybookUpdated) else None
+        story.rule = story.book.policy.rule if isinstance(event, events.PlaybookUpdated) else None
         story.trail.append(Step(record, before.helpful, before.harmful))
     elif after is not None and (
         after is not before or not was_present or (isinstance(event, _PIN_KINDS) and _names(story, event))
     ):
         story.decision = story.rule = None
         _step(story, record, after)
-        if isinstance(event, PointSeeded):
+        if isinstance(event, events.PointSeeded):
             story.origin, story.original = event.origin, event.original
     elif after is None and story.candidate is not None and story.candidate is not before:
         _step(story, record, story.candidate)
@@ -186,7 +181,7 @@ def _step(story: Story, record: EventRecord, after: Entry) -> None:
 def _add_unchanged(story: Story, record: EventRecord) -> None:
     """Add an event that names the entry and did not change it."""
     event, last = record.event, story.last
-    if isinstance(event, EventRedacted | PointNoted) and last is not None:
+    if isinstance(event, events.EventRedacted | events.PointNoted) and last is not None:
         story.trail.append(Step(record, last.helpful, last.harmful))
     else:
         story.ignored.append(IgnoredEvent(record, _reason(story, event)))
@@ -198,24 +193,126 @@ def _reason(story: Story, event: Any) -> str:
         return "undone"
     name = story.book.merged.get(story.name, "")
     into = story.book.points.get(name) or pruned_candidate(story.book, name)
-    if into is not None and isinstance(event, PointRated):
+    if into is not None and isinstance(event, events.PointRated):
         return f"counts for {into.name}" if add_rating(into, event.rating) is not into else "counts nothing"
     if story.point is None and story.candidate is None:
         return "already pruned" if story.status == "pruned" else "not in the playbook"
-    return "counts nothing" if isinstance(event, PointRated | PointMerged) else "already in the playbook"
-
-
-def _ignore(_story: Story, _event: Any, _batch: Batch) -> None:
-    """Do nothing: `_apply_batch` handles the whole batch."""
+    return "counts nothing" if isinstance(event, events.PointRated | events.PointMerged) else "already in the playbook"
 
 
 def audit_view(name: str, policy: Policy = SPEC_POLICY) -> View[Story]:
     """Return the view of the story of one name under a policy."""
     return View(
         start=lambda: Story(name=name, book=Playbook(policy=policy)),
-        table=dict.fromkeys((*CHANGES, PointNoted), _ignore),
+        table=dict.fromkeys((*CHANGES, events.PointNoted), ignore),
         settle=_apply_batch,
     )
+
+
+# What `why` answers
+
+
+def explain(
+    story: Story, statuses: EntryStatuses, story_as_of: Callable[[int], Story]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the story of an entry in its stable shape, and the additions of `why`.
+
+    Args:
+        story: The story.
+        statuses: The status of every name as of the same moment.
+        story_as_of: Returns the story as of an earlier event number; called where something was undone.
+
+    Returns:
+        The additions are ``{origin, original, notes, told, cited, stood, vanished_by, deciding, lineage}``. A note is
+        ``{seq, at, by, note}``, ``note`` None once redacted. ``told`` (injections) and ``cited`` are
+        ``{count, last}``; ``last`` is an event as in ``deciding``, a list of ``{seq, id, at, by, summary}`` in order.
+        ``stood`` says whether the entry was in the playbook at any moment. ``vanished_by`` is the deciding event
+        whose batch took it out, None where it is in the playbook or never existed. ``lineage`` is that of
+        ``tallybook.projections.entry_history.lineage``.
+    """
+    last = None if story.point is not None else find_exit(story, story_as_of)
+    # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.
+    undone = statuses.undone.get(story.name)
+    exit_event = None if story.point is not None else last or story.decision or (undone and undone[1])
+    return story_json(story), {
+        "origin": story.origin,
+        "original": story.original,
+        "notes": [_note(step.record) for step in story.trail if isinstance(step.record.event, events.PointNoted)],
+        "told": _uses(statuses.injections.get(story.name, Uses())),
+        "cited": _uses(statuses.citations.get(story.name, Uses())),
+        "stood": story.point is not None or last is not None,
+        "vanished_by": None if exit_event is None else brief(exit_event),
+        "deciding": [brief(record) for record in deciding_events(story, exit_event)],
+        "lineage": lineage(statuses, story.name),
+    }
+
+
+def find_exit(story: Story, story_as_of: Callable[[int], Story]) -> EventRecord | None:
+    """Return the event whose batch took an absent entry out of the playbook, None where it never was in it.
+
+    The playbook as of the moment before that batch has the entry, and no later one has. An undo changes how the
+    history before it reads; where one comes after the exit in the story, the story as of before the undo decides.
+    """
+    while (batch := story.last_undo_batch) is not None:
+        begin = batch.records[0].seq
+        if story.last_exit is not None and story.last_exit.seq > batch.last:
+            break
+        before = story_as_of(begin - 1)
+        if before.point is not None:
+            is_later = story.last_exit is not None and story.last_exit.seq >= begin
+            undo = next(record for record in batch.records if isinstance(record.event, events.EventsVoided))
+            return story.last_exit if is_later else undo
+        story = before
+    return story.last_exit
+
+
+def deciding_events(story: Story, exit_event: EventRecord | None = None) -> list[EventRecord]:
+    """Return the events that decided about an entry, in order.
+
+    These are the events that added it, took it out or brought it back; the last harmful rating before a prune; the
+    undos of its events; and ``exit_event``.
+    """
+    chosen = {record.seq: record for record in (*_turning_points(story), *_undos(story))}
+    if exit_event is not None:
+        chosen[exit_event.seq] = exit_event
+    return [chosen[seq] for seq in sorted(chosen)]
+
+
+def _turning_points(story: Story) -> Iterator[EventRecord]:
+    """Yield the events that added the entry or took it out, and the last harmful rating before each prune."""
+    is_present, last_harmful = False, None
+    for step in story.trail:
+        record, event = step.record, step.record.event
+        if isinstance(event, _NEUTRAL_KINDS) or (not is_present and isinstance(event, _OUTSIDE_KINDS)):
+            continue
+        if not is_present:
+            yield record
+            is_present = True
+        elif type(event) in LEAVING_KINDS and not (isinstance(event, events.PointMerged) and event.name == story.name):
+            if isinstance(event, events.PlaybookUpdated) and last_harmful is not None:
+                yield last_harmful
+            yield record
+            is_present = False
+        elif isinstance(event, events.PointRated) and event.rating == "harmful":
+            last_harmful = record
+
+
+def _undos(story: Story) -> Iterator[EventRecord]:
+    """Yield the undos of the entry's events, and the undone event that had added it."""
+    for ignored in story.ignored:
+        undone_event = ignored.record.event
+        if isinstance(undone_event, UndoneEvent):
+            yield undone_event.by
+            if isinstance(undone_event.event, ADDING_KINDS):
+                yield ignored.record
+
+
+def _note(record: EventRecord) -> dict[str, Any]:
+    return {"seq": record.seq, "at": record.at, "by": by_json(record.by), "note": record.event.note}  # type: ignore[attr-defined]
+
+
+def _uses(uses: Uses) -> dict[str, Any]:
+    return {"count": uses.count, "last": None if uses.last is None else brief(uses.last.record)}
 
 
 def story_json(story: Story) -> dict[str, Any]:
@@ -233,24 +330,20 @@ def story_json(story: Story) -> dict[str, Any]:
         "helpful": 0 if last is None else last.helpful,
         "harmful": 0 if last is None else last.harmful,
         "rule": story.rule,
-        "decided_by": None if story.decision is None else _decision(story.decision),
+        "decided_by": None if story.decision is None else reference(story.decision),
         "trail": [_head(step.record) | {"helpful": step.helpful, "harmful": step.harmful} for step in story.trail],
         "ignored": [_head(ignored.record) | {"reason": ignored.reason} for ignored in story.ignored],
     }
 
 
-def _decision(record: EventRecord) -> dict[str, Any]:
-    return {"seq": record.seq, "id": record.id, "at": record.at, "by": by_json(record.by)}
-
-
 def _head(record: EventRecord) -> dict[str, Any]:
     """Return number, time, kind and author of a row of the trail; of a merge also the entries."""
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
-    merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, PointMerged) else {}
+    merge = {"name": event.name, "merged": list(event.merged)} if isinstance(event, events.PointMerged) else {}
     return merge | {
         "seq": record.seq,
         "at": record.at,
-        "kind": KIND_OF[type(event)],
+        "kind": events.KIND_OF[type(event)],
         "by": by_json(record.by),
         "rating": getattr(event, "rating", None),
     }

@@ -10,21 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 import attrs
 
-from tallybook.ledger.events import (
-    Entry,
-    PlaybookInjected,
-    PlaybookUpdated,
-    PointAdded,
-    PointCited,
-    PointEdited,
-    PointMerged,
-    PointRated,
-    PointRemoved,
-    PointRetired,
-    PointSeeded,
-)
-from tallybook.projections.event_rows import by_json, summary
-from tallybook.projections.fold import State, View
+from tallybook.ledger import events
+from tallybook.ledger.events import Entry
+from tallybook.projections.event_rows import reference, summary
+from tallybook.projections.fold import State, View, ignore
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry
@@ -35,17 +24,17 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
 
 LEAVING_KINDS: Final[dict[type[Any], str]] = {
-    PlaybookUpdated: "pruned",
-    PointRemoved: "retired",
-    PointRetired: "retired",
-    PointMerged: "merged",
+    events.PlaybookUpdated: "pruned",
+    events.PointRemoved: "retired",
+    events.PointRetired: "retired",
+    events.PointMerged: "merged",
 }
 """Class of an event that takes an entry out of the playbook → the entry's status since."""
 
 UNDONE: Final = "undone"
 """Status of an entry whose addition was undone."""
 
-ADDING_KINDS: Final = (PointAdded, PointSeeded, PointEdited)
+ADDING_KINDS: Final = (events.PointAdded, events.PointSeeded, events.PointEdited)
 
 
 class EventReference(Protocol):
@@ -134,7 +123,7 @@ def apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
     if change is None:
         return
     points = state.book.points
-    if isinstance(event, PointRated):
+    if isinstance(event, events.PointRated):
         # The most frequent event takes a short way: a rating changes one entry's counts and no text.
         name = event.name if event.name in points else state.book.merged.get(event.name, event.name)
         before_rating = points.get(name)
@@ -158,7 +147,7 @@ def apply_event(state: EntryStatuses, batch: Batch, index: int) -> None:
 
 def affected_names(book: Playbook, event: Any) -> tuple[str, ...]:
     """Return the names that an event can change."""
-    if isinstance(event, PlaybookUpdated):
+    if isinstance(event, events.PlaybookUpdated):
         return tuple(book.due)
     name = getattr(event, "name", None)
     if name is None:
@@ -172,23 +161,18 @@ def _remember_text(state: EntryStatuses, new: Entry | None) -> None:
         state.texts.setdefault(new.name, {})[new.text] = None
 
 
-def _ignore(_state: EntryStatuses, _event: Any, _batch: Batch) -> None:
-    """Do nothing: `_apply_batch` handles the whole batch, because references need an event's index."""
-
-
 def _count_use(uses: dict[str, Uses], name: str, place: EventPlace) -> None:
     """Count an injection or a citation of an entry; neither changes its status."""
-    before = uses.get(name)
-    uses[name] = Uses(1 if before is None else before.count + 1, place)
+    uses[name] = Uses(uses[name].count + 1 if name in uses else 1, place)
 
 
 def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
     changes = False
     for index, event in enumerate(batch.events):
-        if isinstance(event, PlaybookInjected):
+        if isinstance(event, events.PlaybookInjected):
             for name in dict.fromkeys(event.names):
                 _count_use(state.injections, name, EventPlace(batch, index))
-        elif isinstance(event, PointCited):
+        elif isinstance(event, events.PointCited):
             _count_use(state.citations, event.name, EventPlace(batch, index))
         else:
             changes = changes or type(event) in CHANGES
@@ -199,7 +183,8 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
 
 def status_view(policy: Policy = SPEC_POLICY) -> View[EntryStatuses]:
     """Return the view of the status of every name, under a policy."""
-    kinds = dict.fromkeys((*CHANGES, PlaybookInjected, PointCited), _ignore)
+    # References need the index of an event, so whole batches are applied.
+    kinds = dict.fromkeys((*CHANGES, events.PlaybookInjected, events.PointCited), ignore)
     return View(lambda: EntryStatuses(book=Playbook(policy=policy)), kinds, _apply_batch)
 
 
@@ -209,7 +194,7 @@ STATUS_VIEW: Final = status_view()
 def brief(record: EventRecord) -> dict[str, Any]:
     """Return an event as answers name it: ``{seq, id, at, by, summary}``."""
     event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
-    return {"seq": record.seq, "id": record.id, "at": record.at, "by": by_json(record.by), "summary": summary(event)}
+    return reference(record) | {"summary": summary(event)}
 
 
 def blame(state: EntryStatuses) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.events import PlaybookUpdated, PointMerged, PointRated
-from tallybook.projections.fold import View
+from tallybook.projections.fold import View, ignore
 from tallybook.projections.playbook.prune import SPEC_POLICY, STEPS, Policy, weight
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
@@ -150,10 +150,6 @@ def _decide_due(state: AgedPlaybook, now: int) -> None:
             del state.due[name]
 
 
-def _ignore(_state: AgedPlaybook, _event: Any, _batch: Batch) -> None:
-    """Do nothing: `_apply_batch` handles the whole batch afterwards."""
-
-
 def aged_view(policy: Policy = SPEC_POLICY, half_life_us: int = 90 * DAY_US) -> View[AgedPlaybook]:
     """Return the playbook view under a policy by which a rating counts half after so many microseconds.
 
@@ -161,5 +157,5 @@ def aged_view(policy: Policy = SPEC_POLICY, half_life_us: int = 90 * DAY_US) -> 
     edit are as old as that event.
     """
     return View(
-        partial(AgedPlaybook, policy=policy, half_life_us=half_life_us), dict.fromkeys(CHANGES, _ignore), _apply_batch
+        partial(AgedPlaybook, policy=policy, half_life_us=half_life_us), dict.fromkeys(CHANGES, ignore), _apply_batch
     )

@@ -7,16 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from tallybook.ledger.events import (
-    Entry,
-    PointAdded,
-    PointEdited,
-    PointRated,
-    PointRemoved,
-    PointRetired,
-    PointReworded,
-    PointSeeded,
-)
+from tallybook.ledger import events
+from tallybook.ledger.events import Entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,17 +23,17 @@ def evolve(point: Entry | None, event: Any) -> Entry | None:
     Source: REQ-SCORE-002 for ratings, REQ-SCORE-004 to 006 for seeds.
     """
     match event:
-        case PointRated():
+        case events.PointRated():
             after = point and add_rating(point, event.rating)
-        case PointAdded():
+        case events.PointAdded():
             after = point or Entry(event.name, _text(event.text))
-        case PointSeeded():
+        case events.PointSeeded():
             after = point or Entry(event.name, _text(event.text), event.helpful, event.harmful)
-        case PointEdited():
+        case events.PointEdited():
             after = Entry(event.name, _text(event.text), event.helpful, event.harmful)
-        case PointReworded():
+        case events.PointReworded():
             after = point and Entry(event.name, _text(event.text), point.helpful, point.harmful)
-        case PointRemoved() | PointRetired():
+        case events.PointRemoved() | events.PointRetired():
             after = None
         case _:
             after = point

@@ -8,26 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import (
-    Entry,
-    EventRedacted,
-    EventsVoided,
-    PlaybookAdopted,
-    PlaybookEdited,
-    PlaybookOrdered,
-    PlaybookUpdated,
-    PointAdded,
-    PointEdited,
-    PointMerged,
-    PointPinned,
-    PointRated,
-    PointRemoved,
-    PointRestored,
-    PointRetired,
-    PointReworded,
-    PointSeeded,
-    PointUnpinned,
-)
+from tallybook.ledger import events
+from tallybook.ledger.events import Entry
 from tallybook.ledger.names import join_sections, parse_number
 from tallybook.projections.fold import State, View
 from tallybook.projections.playbook.entry_state import REDACTED, MutableEntry, Points, add_rating, evolve
@@ -185,9 +167,9 @@ def _take_out(state: Playbook, name: str) -> None:
 
 def _apply_undone(state: Playbook, event: UndoneEvent, batch: Batch) -> None:
     """Reserve the name of an added entry although the event is undone: names are never used again."""
-    if isinstance(event.event, PointAdded | PointSeeded | PointEdited):
+    if isinstance(event.event, events.PointAdded | events.PointSeeded | events.PointEdited):
         _reserve_name(state, event.event.name)
-    elif isinstance(event.event, EventsVoided):
+    elif isinstance(event.event, events.EventsVoided):
         _rewrite(state, event.event, batch)
 
 
@@ -201,7 +183,7 @@ def _apply(state: Playbook, event: Any, _: Batch) -> None:
         _put_new(state, point)
 
 
-def _add(state: Playbook, event: PointAdded, _: Batch) -> None:
+def _add(state: Playbook, event: events.PointAdded, _: Batch) -> None:
     # The second most frequent event takes a short way: a new entry has no counts to prune by.
     if event.name not in state.mutable:
         text = REDACTED if event.text is None else event.text
@@ -209,7 +191,7 @@ def _add(state: Playbook, event: PointAdded, _: Batch) -> None:
         _mark_present(state, event.name)
 
 
-def _edit_entry(state: Playbook, event: PointEdited, batch: Batch) -> None:
+def _edit_entry(state: Playbook, event: events.PointEdited, batch: Batch) -> None:
     before = state.points.get(event.name)
     if before is not None and (before.helpful, before.harmful) != (event.helpful, event.harmful):
         # A manual edit of the counts ends the pardon of a restore.
@@ -217,7 +199,7 @@ def _edit_entry(state: Playbook, event: PointEdited, batch: Batch) -> None:
     _apply(state, event, batch)
 
 
-def _rate(state: Playbook, event: PointRated, _: Batch) -> None:
+def _rate(state: Playbook, event: events.PointRated, _: Batch) -> None:
     # The most frequent event by far takes a short way: a rating never adds or removes an entry, a helpful one only ends
     # a pending prune, and a harmful one only starts one.
     entry = state.mutable.get(event.name) or state.mutable.get(state.merged.get(event.name, ""))
@@ -237,7 +219,7 @@ def _rate(state: Playbook, event: PointRated, _: Batch) -> None:
             _update_due(state, entry)
 
 
-def _reword(state: Playbook, event: PointReworded, batch: Batch) -> None:
+def _reword(state: Playbook, event: events.PointReworded, batch: Batch) -> None:
     if event.name in state.pruned and not state.policy.is_permanent:
         point = state.gone[event.name]
         state.gone[event.name] = evolve(point, event) or point
@@ -245,19 +227,19 @@ def _reword(state: Playbook, event: PointReworded, batch: Batch) -> None:
         _apply(state, event, batch)
 
 
-def _restore(state: Playbook, event: PointRestored, _: Batch) -> None:
+def _restore(state: Playbook, event: events.PointRestored, _: Batch) -> None:
     point = state.gone.get(event.name)
     if point is not None and event.name not in state.merged:
         state.pardons[event.name] = point.harmful
         _put_new(state, point)
 
 
-def _pin(state: Playbook, event: PointPinned, _: Batch) -> None:
+def _pin(state: Playbook, event: events.PointPinned, _: Batch) -> None:
     state.pinned.add(event.name)
     _recheck(state, event.name)
 
 
-def _unpin(state: Playbook, event: PointUnpinned, _: Batch) -> None:
+def _unpin(state: Playbook, event: events.PointUnpinned, _: Batch) -> None:
     state.pinned.discard(event.name)
     _recheck(state, event.name)
 
@@ -268,7 +250,7 @@ def _recheck(state: Playbook, name: str) -> None:
         _put(state, state.points[name])
 
 
-def _merge(state: Playbook, event: PointMerged, _: Batch) -> None:
+def _merge(state: Playbook, event: events.PointMerged, _: Batch) -> None:
     """Add the counts of the merged entries to the one that stays."""
     point = state.points.get(event.name)
     for name in event.merged:
@@ -286,7 +268,7 @@ def _merge(state: Playbook, event: PointMerged, _: Batch) -> None:
         _put(state, point)
 
 
-def _update(state: Playbook, _event: PlaybookUpdated, _: Batch) -> None:
+def _update(state: Playbook, _event: events.PlaybookUpdated, _: Batch) -> None:
     """Prune every entry that is due, rated in this update or not (REQ-SCORE-007)."""
     for name in tuple(state.due):
         _take_out(state, name)
@@ -302,7 +284,7 @@ def _bring_back(state: Playbook) -> None:
             _put_new(state, point)
 
 
-def _adopt(state: Playbook, event: PlaybookAdopted, batch: Batch) -> None:
+def _adopt(state: Playbook, event: events.PlaybookAdopted, batch: Batch) -> None:
     top = json.loads(event.top or "{}")
     if state.has_begun:
         # A file imported into a playbook that has entries adds entries and sections, not its version or date.
@@ -313,11 +295,11 @@ def _adopt(state: Playbook, event: PlaybookAdopted, batch: Batch) -> None:
         state.top = {"version": VERSION} | top
 
 
-def _collect_order(state: Playbook, event: PlaybookOrdered, _: Batch) -> None:
+def _collect_order(state: Playbook, event: events.PlaybookOrdered, _: Batch) -> None:
     state.order.extend(event.names)
 
 
-def _close_edit(state: Playbook, event: PlaybookEdited, _: Batch) -> None:
+def _close_edit(state: Playbook, event: events.PlaybookEdited, _: Batch) -> None:
     if state.order:
         first = {name: state.mutable[name] for name in state.order if name in state.mutable}
         remaining = {name: entry for name, entry in state.mutable.items() if name not in first}
@@ -330,10 +312,10 @@ def _close_edit(state: Playbook, event: PlaybookEdited, _: Batch) -> None:
         state.top = {"version": VERSION} | top
 
 
-def _rewrite(state: Playbook, event: EventRedacted | EventsVoided, batch: Batch) -> None:
+def _rewrite(state: Playbook, event: events.EventRedacted | events.EventsVoided, batch: Batch) -> None:
     # Redaction and undo change how earlier events read, so cached states from before are stale.
     state.rewrites += 1
-    if isinstance(event, EventRedacted):
+    if isinstance(event, events.EventRedacted):
         state.last_redaction = batch.last
     else:
         state.last_undo = batch.last
@@ -352,28 +334,28 @@ def settle(state: Playbook, batch: Batch) -> None:
 
 
 CHANGES: Final[dict[type[Any], Callable[[Playbook, Any, Batch], None]]] = {
-    PointRated: _rate,
-    PlaybookUpdated: _update,
-    PointAdded: _add,
-    PointSeeded: _apply,
-    PointEdited: _edit_entry,
-    PointRemoved: _apply,
-    PointReworded: _reword,
-    PointRetired: _apply,
-    PointRestored: _restore,
-    PointPinned: _pin,
-    PointUnpinned: _unpin,
-    PointMerged: _merge,
-    PlaybookAdopted: _adopt,
-    PlaybookOrdered: _collect_order,
-    PlaybookEdited: _close_edit,
-    EventRedacted: _rewrite,
-    EventsVoided: _rewrite,
+    events.PointRated: _rate,
+    events.PlaybookUpdated: _update,
+    events.PointAdded: _add,
+    events.PointSeeded: _apply,
+    events.PointEdited: _edit_entry,
+    events.PointRemoved: _apply,
+    events.PointReworded: _reword,
+    events.PointRetired: _apply,
+    events.PointRestored: _restore,
+    events.PointPinned: _pin,
+    events.PointUnpinned: _unpin,
+    events.PointMerged: _merge,
+    events.PlaybookAdopted: _adopt,
+    events.PlaybookOrdered: _collect_order,
+    events.PlaybookEdited: _close_edit,
+    events.EventRedacted: _rewrite,
+    events.EventsVoided: _rewrite,
     UndoneEvent: _apply_undone,
 }
 """Class of an event → its effect on the playbook. Other kinds change nothing."""
 
-UNDOING: Final = (EventRedacted, EventsVoided, UndoneEvent)
+UNDOING: Final = (events.EventRedacted, events.EventsVoided, UndoneEvent)
 """Kinds that only take back or erase, and so do not begin a playbook."""
 
 

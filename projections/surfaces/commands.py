@@ -272,7 +272,7 @@ def drift(project: Project) -> str | None:
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the stable answer to `why`, and what is told beside it; as ``telling.story_of``."""
-    from tallybook.projections.entry_history.explanation import explain
+    from tallybook.projections.entry_history.audit import explain
     from tallybook.projections.surfaces.history.entry_story import story_of
 
     return explain(*story_of(project, words, when))

@@ -72,7 +72,7 @@ def story(console: Console, told: Told, extras: Told | None = None, *, trail: bo
     Args:
         console: Where to print.
         told: The story as ``why --json`` answers it.
-        extras: What is told beside it (``tallybook.projections.entry_history.explanation``), as far as known.
+        extras: What is told beside it (``tallybook.projections.entry_history.audit``), as far as known.
         trail: Whether every event about it follows, row by row.
         then: Whether a moment was asked for, so that what came later is not told.
     """
