@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from helpers.screens import KEPT, LEARNED, shown
-from tallybook.projections.surfaces.console.chart import MAX_COLUMNS, ROWS, chart
+from tallybook.projections.surfaces.console.chart import MAX_COLUMNS, ROWS, print_chart
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,7 +45,7 @@ STORIES: dict[str, Told] = {
 
 def drawn(told: Mapping[str, Any], width: int = 40, encoding: str = "utf-8") -> str:
     """Return what is drawn of a story in a pipe of this width and encoding."""
-    return shown(lambda console: chart(console, told), width, encoding)
+    return shown(lambda console: print_chart(console, told), width, encoding)
 
 
 GOLDEN = {
@@ -145,7 +145,7 @@ def test_good_and_bad_have_colours_where_there_are_any() -> None:
     for no_color in (False, True):
         stream = StringIO()
         console = Console(file=stream, width=40, force_terminal=True, color_system="standard", no_color=no_color)
-        chart(console, STORIES["pruned"])
+        print_chart(console, STORIES["pruned"])
         printed.append([code in stream.getvalue() for code in ("\x1b[32m", "\x1b[31m")])
     assert [[True, True], [False, False]] == printed
 

@@ -323,6 +323,6 @@ def test_the_story_of_what_a_hand_did_is_told(here: Project, run: Run) -> None:
     assert "Merged into kpt_003 2" in second
     assert "1 rating came after that and counts for kpt_003." in second
     assert "merged with kpt_002" in third
-    assert "It stands in the playbook with 1 helpful and 1 harmful." in third
+    assert "It is in the playbook with 1 helpful and 1 harmful." in third
     assert "Retired at event 14 with 0 helpful and 0 harmful, back at event 15." in first
     assert " pinned human " in first

@@ -8,13 +8,13 @@ import pytest
 
 from helpers.screens import AT, BRIEF, BY, KEPT, LEARNED, NOTE, PRUNED, RELATIVE, WIDTHS, ignored, rating, shown, words
 from tallybook.projections.surfaces.console.entry_story import (
-    CHANGES,
-    DECIDING_ROWS,
-    KIN,
-    NOTES,
-    TRAIL_ROWS,
+    MAX_CHANGES,
+    MAX_DECIDING,
+    MAX_NAMES,
+    MAX_NOTES,
+    MAX_TRAIL_ROWS,
     print_matches,
-    story,
+    print_story,
 )
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def printed(
     **options: bool,
 ) -> str:
     """Return what is printed of a story."""
-    return shown(lambda console: story(console, told, extras, **options), width)
+    return shown(lambda console: print_story(console, told, extras or {}, **options), width)
 
 
 @WIDTHS
@@ -63,14 +63,14 @@ def test_what_was_said_of_it_is_quoted() -> None:
     notes = [NOTE | {"seq": seq, "note": f"note {seq}"} for seq in range(10, 15)]
     text = printed(PRUNED, {"notes": [*notes[:-1], notes[-1] | {"note": None}]})
     assert '  "note 13" (reflector, event 13)\n  [redacted] (reflector, event 14)\n' in text
-    assert f"{len(notes) - NOTES} earlier notes not shown" in text
+    assert f"{len(notes) - MAX_NOTES} earlier notes not shown" in text
     assert "note 11" not in text
 
 
 @pytest.mark.parametrize(
     ("told", "cited", "expected"),
     [
-        (2, 1, "Told to sessions 2 times, last 2026-11-21 20:17 UTC; cited once, last 2026-11-21 20:17 UTC."),
+        (2, 1, "Injected 2 times, last 2026-11-21 20:17 UTC; cited once, last 2026-11-21 20:17 UTC."),
         (0, 3, "Cited 3 times, last 2026-11-21 20:17 UTC."),
     ],
 )
@@ -79,7 +79,7 @@ def test_its_uses_are_told_by_their_number_and_the_last(told: int, cited: int, e
     uses = {"told": told, "cited": cited}
     extras = {what: {"count": count, "last": BRIEF if count else None} for what, count in uses.items()}
     assert expected in words(printed(KEPT, extras))
-    assert "old to sessions" not in printed(KEPT, {what: {"count": 0, "last": None} for what in uses})
+    assert "njected" not in printed(KEPT, {what: {"count": 0, "last": None} for what in uses})
 
 
 @WIDTHS
@@ -95,7 +95,7 @@ def test_of_many_that_decided_the_first_and_the_last_are_quoted() -> None:
     lines = printed(KEPT, {"deciding": [BRIEF | {"seq": seq} for seq in range(1, 101)]}).splitlines()
     assert "   ...  91 more that decided; --json has them all" in lines
     seqs = [int(line.split()[0]) for line in lines if "learned kpt_004" in line]
-    assert (DECIDING_ROWS, 1, [99, 100]) == (len(seqs), seqs[0], seqs[-2:])
+    assert (MAX_DECIDING, 1, [99, 100]) == (len(seqs), seqs[0], seqs[-2:])
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_of_many_names_the_nearest_are_told() -> None:
     kin = [RELATIVE | {"name": f"kpt_{number:03}"} for number in range(100, 120)]
     text = words(printed(PRUNED, {"lineage": kin}))
     assert "under other names: kpt_100 kept" in text
-    assert f"and {20 - KIN} more; --json has them all." in text
+    assert f"and {20 - MAX_NAMES} more; --json has them all." in text
 
 
 @WIDTHS
@@ -133,7 +133,7 @@ def test_a_long_trail_is_cut_to_its_end_and_says_so() -> None:
     told = KEPT | {"trail": [LEARNED, *(rating(seq, seq - 2, 0, "helpful") for seq in range(3, 1003))]}
     text = printed(told, trail=True)
     assert "981 earlier events not shown; --json has them all." in text
-    assert TRAIL_ROWS == text.count("rated helpful")
+    assert MAX_TRAIL_ROWS == text.count("rated helpful")
 
 
 def test_the_story_of_a_legacy_entry_says_what_the_file_had() -> None:
@@ -141,8 +141,8 @@ def test_the_story_of_a_legacy_entry_says_what_the_file_had() -> None:
     seeded = {**LEARNED, "kind": "point.seeded", "helpful": 3, "by": {"rater": "import"}}
     extras = {"origin": "dict_with_score", "original": '{"text": "x", "score": 3}'}
     assert (
-        "Taken in from a legacy playbook (as dict_with_score) 2026-11-21 20:17 UTC by import, event 2, "
-        'with 3 helpful and 0 harmful. That file had it as {"text": "x", "score": 3} It stands'
+        "Imported from a legacy playbook (as dict_with_score) 2026-11-21 20:17 UTC by import, event 2, "
+        'with 3 helpful and 0 harmful. That file had it as {"text": "x", "score": 3} It is in'
     ) in words(printed(KEPT | {"trail": [seeded]}, extras))
 
 
@@ -151,14 +151,14 @@ def test_the_story_of_a_revived_entry_tells_of_its_absence() -> None:
     back = {**LEARNED, "seq": 20, "kind": "point.edited", "helpful": 4, "harmful": 0}
     text = words(printed(KEPT | {"trail": [*PRUNED["trail"], back]}))
     assert "Pruned at event 12 with 1 helpful and 3 harmful, back at event 20." in text
-    assert "It stands in the playbook with" in text
+    assert "It is in the playbook with" in text
 
 
 def test_an_entry_removed_by_hand_is_told_as_such() -> None:
     """There is no rule to name."""
     removed = {**PRUNED["trail"][-1], "kind": "point.removed"}
     text = words(printed(PRUNED | {"status": "retired", "rule": None, "trail": [*PRUNED["trail"][:-1], removed]}))
-    assert "Removed by hand 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in text
+    assert "Removed by a manual edit 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in text
 
 
 def test_a_merged_entry_is_told_where_it_went() -> None:
@@ -175,7 +175,7 @@ def test_a_merged_entry_is_told_where_it_went() -> None:
     assert "merged into kpt_001 reflector" in text
     other = words(printed(KEPT | {"name": "kpt_001", "trail": [LEARNED, MERGED]}, trail=True))
     assert "merged with kpt_003 reflector" in other
-    assert "Merged with kpt_003 at event 12, which left it with 0 helpful and 0 harmful. It stands" in other
+    assert "Merged with kpt_003 at event 12, which left it with 0 helpful and 0 harmful. It is in" in other
 
 
 def changed(seq: int, kind: str, **more: Any) -> Told:
@@ -187,20 +187,21 @@ def test_what_changed_an_entry_is_told_in_sentences() -> None:
     """A text or counts that are not what its beginning and its ratings come to have a sentence that says why."""
     rows = [changed(5, "reworded"), changed(6, "edited", helpful=4), changed(7, "pinned"), changed(8, "noted")]
     text = words(printed(KEPT | {"trail": [LEARNED, *rows]}))
-    said = "Reworded at event 5. Set by hand at event 6, which left it with 4 helpful and 0 harmful. Pinned at event 7."
-    assert f"{said} It stands in the playbook with 1 helpful and 3 harmful, and is pinned: no rule prunes it." in text
+    edit = "Changed by a manual edit at event 6, which left it with 4 helpful and 0 harmful."
+    said = f"Reworded at event 5. {edit} Pinned at event 7."
+    assert f"{said} It is in the playbook with 1 helpful and 3 harmful, and is pinned: no rule prunes it." in text
     unpinned = words(printed(KEPT | {"trail": [LEARNED, *rows, changed(9, "unpinned")]}))
-    assert "Unpinned at event 9. It stands in the playbook with 1 helpful and 3 harmful. " in f"{unpinned} "
+    assert "Unpinned at event 9. It is in the playbook with 1 helpful and 3 harmful. " in f"{unpinned} "
 
 
 def test_of_many_changes_the_latest_are_told() -> None:
     """A story stays a story; a return is told with the absence before it, not as a change."""
     rows = [changed(seq, "reworded") for seq in range(5, 25)]
     text = words(printed(KEPT | {"trail": [LEARNED, *rows, changed(30, "removed"), changed(31, "edited")]}))
-    assert f"{21 - CHANGES} earlier changes are not told here; --json has them all." in text
-    assert CHANGES - 1 == text.count("Reworded at")
-    assert "Removed by hand at event 30 with 0 helpful and 0 harmful, back at event 31. It stands" in text
-    assert "Set by hand" not in text
+    assert f"{21 - MAX_CHANGES} earlier changes not shown; --json has them all." in text
+    assert MAX_CHANGES - 1 == text.count("Reworded at")
+    assert "Removed by a manual edit at event 30 with 0 helpful and 0 harmful, back at event 31. It is in" in text
+    assert "Changed by a manual edit" not in text
 
 
 @WIDTHS
@@ -250,7 +251,7 @@ def test_a_name_never_seen_is_told_as_such() -> None:
     """The story of an unknown name is one sentence."""
     text = printed(PRUNED | NOTHING | {"name": "kpt_999"})
     assert "kpt_999  unknown\nNo entry ever had this name, or a text with these words.\n" == text
-    then = printed(PRUNED | NOTHING | {"name": "kpt_999"}, then=True)
+    then = printed(PRUNED | NOTHING | {"name": "kpt_999"}, as_of=True)
     assert "kpt_999  unknown\nNo entry had this name, or a text with these words by then.\n" == then
 
 

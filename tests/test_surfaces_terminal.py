@@ -46,17 +46,20 @@ CHANGES = [
     ("", f"Write tests… {'x' * 90}"),
 ]
 
+STORY_EXTRAS = {"lineage": [RELATIVE], "notes": [NOTE]}
 SCREENS: dict[str, Callable[[Console], None]] = {
-    "playbook": lambda console: terminal.playbook_table(console, POINTS, AT),
-    "story": lambda console: entry_story.story(console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True),
-    "chart": lambda console: chart.chart(console, PRUNED),
-    "blame": lambda console: tables.blame(console, [POINTS[2] | {"event": BRIEF}]),
-    "graveyard": lambda console: tables.graveyard(console, [POINTS[2] | GRAVE]),
-    "needs ratings": lambda console: tables.needs_ratings(console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]),
-    "answer": lambda console: nothing(tables.table(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
-    "log": lambda console: terminal.log_rows(console, [BRIEF]),
-    "changes": lambda console: terminal.changes(console, "From 3", "to 9", CHANGES, "1 gone"),
-    "problems": lambda console: terminal.problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),
+    "playbook": lambda console: terminal.print_playbook(console, POINTS, AT),
+    "story": lambda console: entry_story.print_story(
+        console, PRUNED, {"lineage": [RELATIVE], "notes": [NOTE]}, trail=True
+    ),
+    "chart": lambda console: chart.print_chart(console, PRUNED),
+    "blame": lambda console: tables.print_blame(console, [POINTS[2] | {"event": BRIEF}]),
+    "graveyard": lambda console: tables.print_graveyard(console, [POINTS[2] | GRAVE]),
+    "needs ratings": lambda console: tables.print_needs_ratings(console, [POINTS[2] | {"low": 0.0456, "high": 0.6994}]),
+    "answer": lambda console: nothing(tables.print_rows(console, ["name", "…"], [["kpt_001", None], ["—", 3.5]] * 3)),
+    "log": lambda console: terminal.print_log_rows(console, [BRIEF]),
+    "changes": lambda console: terminal.print_changes(console, "From 3", "to 9", CHANGES, "1 gone"),
+    "problems": lambda console: terminal.print_problems(console, [{"line": 3, "seq": 3, "message": "was changed…"}]),
 }
 screens = pytest.mark.parametrize("screen", SCREENS.values(), ids=SCREENS)
 
@@ -110,12 +113,12 @@ def test_the_playbook_shows_every_entry_with_its_counts(width: int) -> None:
 def test_a_bar_is_full_or_empty_only_if_all_ratings_agree(helpful: int, harmful: int, bar: str) -> None:
     """A single dissenting rating is seen among a thousand."""
     point = {"name": "kpt_001", "text": "x", "helpful": helpful, "harmful": harmful}
-    assert bar in shown(lambda console: terminal.playbook_table(console, [point], None), encoding="ascii").split()
+    assert bar in shown(lambda console: terminal.print_playbook(console, [point], None), encoding="ascii").split()
 
 
 def test_an_empty_playbook_says_what_to_do_next() -> None:
     """A person with nothing yet is told the two commands that change that."""
-    text = words(shown(lambda console: terminal.playbook_table(console, [], None), 40))
+    text = words(shown(lambda console: terminal.print_playbook(console, [], None), 40))
     assert text.startswith("The playbook is empty.")
     assert "`tallybook add TEXT`" in text
     assert "`tallybook import FILE`" in text
@@ -123,13 +126,13 @@ def test_an_empty_playbook_says_what_to_do_next() -> None:
 
 def test_an_empty_playbook_of_the_past_is_told_as_past() -> None:
     """At an earlier moment there is nothing to be done."""
-    text = shown(lambda console: terminal.playbook_table(console, [], None, at="2025-01-01"))
+    text = shown(lambda console: terminal.print_playbook(console, [], None, at="2025-01-01"))
     assert "The playbook was empty at 2025-01-01.\n" == text
 
 
 def test_a_playbook_of_the_past_names_its_moment() -> None:
     """The moment is named as the person named it."""
-    assert "as of 7" in shown(lambda console: terminal.playbook_table(console, POINTS, None, at=7))
+    assert "as of 7" in shown(lambda console: terminal.print_playbook(console, POINTS, None, at=7))
 
 
 @WIDTHS
@@ -150,15 +153,15 @@ def test_a_playbook_of_the_past_names_its_moment() -> None:
 def test_a_text_is_shown_literally_and_does_no_harm(text: str, expected: str, width: int) -> None:
     """Markup, emoji names, control characters and turned writing are shown, never obeyed."""
     point = {"name": "kpt_001", "text": text, "helpful": 0, "harmful": 0}
-    assert expected in shown(lambda console: terminal.playbook_table(console, [point], None), width)
-    assert expected in shown(lambda console: entry_story.story(console, KEPT | {"text": text}), width)
+    assert expected in shown(lambda console: terminal.print_playbook(console, [point], None), width)
+    assert expected in shown(lambda console: entry_story.print_story(console, KEPT | {"text": text}, {}), width)
 
 
 @WIDTHS
 def test_the_log_is_one_line_per_event_and_never_cut(width: int) -> None:
     """Long lines and line breaks in a name leave one line, so that grep finds the event."""
     long = BRIEF | {"seq": 7, "summary": "a\nb " + "x" * 200}
-    lines = shown(lambda console: terminal.log_rows(console, [BRIEF, long]), width).splitlines()
+    lines = shown(lambda console: terminal.print_log_rows(console, [BRIEF, long]), width).splitlines()
     assert '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"' == lines[0]
     assert [rf"     7  2026-11-21 20:17 UTC  reflector  a\nb {'x' * 200}"] == lines[1:]
 
@@ -182,7 +185,7 @@ def test_the_log_is_printed_as_it_comes() -> None:
             seen.append(stream.getvalue().count("\n"))
             yield BRIEF | {"seq": seq}
 
-    terminal.log_rows(Console(file=stream, width=80), reading())
+    terminal.print_log_rows(Console(file=stream, width=80), reading())
     assert [0, 1] == seen
 
 
@@ -197,7 +200,7 @@ def test_the_log_is_printed_as_it_comes() -> None:
 )
 def test_a_problem_is_one_line_that_says_where(problem: dict[str, Any], expected: str) -> None:
     """The place comes first, as a person would look it up."""
-    assert expected == shown(lambda console: terminal.problems(console, [problem]))
+    assert expected == shown(lambda console: terminal.print_problems(console, [problem]))
 
 
 @pytest.mark.parametrize(

@@ -129,4 +129,4 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
 
     console = terminal.console_for(sys.stdout)
     lines = _lines(difference, before, after)
-    terminal.changes(console, f"From {before.told}", f"to {after.told}", lines, _total(difference))
+    terminal.print_changes(console, f"From {before.told}", f"to {after.told}", lines, _total(difference))

@@ -53,7 +53,7 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
         from tallybook.projections.surfaces.console import terminal
 
         console, moment = terminal.console_for(sys.stdout), None if then is None else then.told
-        terminal.playbook_table(console, playbook["key_points"], playbook["last_updated"], moment)
+        terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment)
 
 
 @click.command(epilog='Example: tallybook add "Quote ids as strings in JSON."')
@@ -208,11 +208,11 @@ def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, charted: 
     from tallybook.projections.surfaces.console import terminal
 
     console = terminal.console_for(sys.stdout)
-    stories.story(console, explained, extras, trail=trail, then=as_of)
+    stories.print_story(console, explained, extras, trail=trail, as_of=as_of)
     if charted:
         from tallybook.projections.surfaces.console import chart
 
-        chart.chart(console, explained)
+        chart.print_chart(console, explained)
 
 
 @click.command("needs-ratings", epilog="Example: tallybook needs-ratings --limit 5")
@@ -233,4 +233,4 @@ def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
         return
     from tallybook.projections.surfaces.console import tables, terminal
 
-    tables.needs_ratings(terminal.console_for(sys.stdout), rows)
+    tables.print_needs_ratings(terminal.console_for(sys.stdout), rows)

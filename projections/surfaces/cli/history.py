@@ -46,7 +46,7 @@ def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
         return
     from tallybook.projections.surfaces.console import tables, terminal
 
-    tables.blame(terminal.console_for(sys.stdout), rows, moment)
+    tables.print_blame(terminal.console_for(sys.stdout), rows, moment)
 
 
 @click.command(epilog="Example: tallybook graveyard --at 2026-11-01")
@@ -64,7 +64,7 @@ def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
         return
     from tallybook.projections.surfaces.console import tables, terminal
 
-    tables.graveyard(terminal.console_for(sys.stdout), rows, moment)
+    tables.print_graveyard(terminal.console_for(sys.stdout), rows, moment)
 
 
 @click.command(epilog="Example: tallybook sql 'SELECT session, count(*) FROM ratings GROUP BY session'")
@@ -88,5 +88,5 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
         for row in found.rows:
             answer(dict(zip(found.columns, row, strict=True)))
         return
-    if tables.table(terminal.console_for(sys.stdout), found.columns, found.rows):
+    if tables.print_rows(terminal.console_for(sys.stdout), found.columns, found.rows):
         note(f"only {tables.MAX_ROWS:,} rows are shown; use --json for all rows")

@@ -137,7 +137,7 @@ def _tell(ledger: Log, mark: Position, records: Iterator[EventRecord], *, as_jso
     if paged:
         _page(console, map(marked.brief, records))
     else:
-        terminal.log_rows(console, map(marked.brief, records))
+        terminal.print_log_rows(console, map(marked.brief, records))
 
 
 def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
@@ -155,7 +155,7 @@ def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
     def lines() -> Iterator[str]:
         try:
             for index, brief in enumerate(chain([first], briefs)):
-                row = terminal.log_row(console, brief)
+                row = terminal.format_log_row(console, brief)
                 # Click ends the last line.
                 yield ("\n" if index else "") + (click.style(row.plain, dim=True) if row.style else row.plain)
         except TallybookError as error:

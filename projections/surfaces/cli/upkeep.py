@@ -61,7 +61,7 @@ def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json:
         gaps = [(first, last) for first, last in verdict.missing if last is None or last >= first]
         say(*(f"missing: events {first} to {'the end' if last is None else last}" for first, last in gaps))
         console = terminal.console_for(sys.stdout)
-        terminal.playbook_table(console, salvaged["key_points"], salvaged["last_updated"])
+        terminal.print_playbook(console, salvaged["key_points"], salvaged["last_updated"])
     return code
 
 
@@ -200,4 +200,4 @@ def import_(project: Project, /, *, file: str, as_json: bool) -> None:
     if done.problems:
         from tallybook.projections.surfaces.console import terminal
 
-        terminal.problems(terminal.console_for(sys.stdout), done.problems)
+        terminal.print_problems(terminal.console_for(sys.stdout), done.problems)

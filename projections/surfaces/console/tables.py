@@ -1,4 +1,4 @@
-"""Answers about the whole playbook, for people: who changed what, who is gone, who wants ratings, and of queries."""
+"""Tables for people: the last change of each entry, the graveyard, entries that need ratings, rows of a query."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MAX_ROWS: Final = 1_000
-"""Rows of a query's answer that people are shown."""
+"""Rows of a query that are shown to people."""
 
 WIDE: Final = 40
-"""Characters of a column beyond which it may be folded."""
+"""Width of a column from which on it may be folded."""
 
 GAP: Final = 3
 NUMBER: Final = "bold"
 
 
-def blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = None) -> None:
+def print_blame(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = None) -> None:
     """Print a line for each entry: the event that last changed it. A line is never cut.
 
     Args:
         console: Where to print.
-        rows: As ``projections.standing.blame`` has them; a number is None where a hand's change is no event yet.
-        at: The moment they are of, None where that need not be said.
+        rows: As ``entry_history.status.blame`` has them; an event number is None where a manual edit is not recorded.
+        at: The moment that they show, None for now.
     """
     if not rows:
         print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
@@ -56,18 +56,18 @@ def _as_of(console: Console, at: str | None) -> None:
         print_text(console, f"as of {at}", style="dim")
 
 
-def graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = None) -> None:
-    """Print each entry that is gone: how and by what, and its text.
+def print_graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str | None = None) -> None:
+    """Print each entry that left the playbook: how, by what, and its text.
 
     Args:
         console: Where to print.
-        rows: As ``projections.standing.graveyard`` has them; a number is None where a hand's change is no event yet.
-        at: The moment they are of, None where that need not be said.
+        rows: As ``entry_history.status.graveyard`` has them; an event number is None as for ``print_blame``.
+        at: The moment that they show, None for now.
     """
     if not rows:
         gone = "was pruned, retired, removed, merged or undone"
-        begins = "is empty: nothing ever" if at is None else f"was empty at {at}: by then nothing"
-        print_text(console, f"The graveyard {begins} {gone}.")
+        beginning = "is empty: nothing ever" if at is None else f"was empty at {at}: by then nothing"
+        print_text(console, f"The graveyard {beginning} {gone}.")
         return
     for row in rows:
         event = row["event"]
@@ -83,13 +83,13 @@ def graveyard(console: Console, rows: Sequence[Mapping[str, Any]], at: str | Non
 
 
 def _cause(row: Mapping[str, Any]) -> str:
-    """Return by which rule, for which reason or into what an entry went, as far as known."""
+    """Return the rule, the reason or the entry merged into, by which an entry left; empty where unknown."""
     into = f"into {row['into']}" if row["into"] else ""
     return row["rule"] or ", ".join(filter(None, (into, row["reason"]))) or ""
 
 
-def needs_ratings(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Print the entries of which the ratings say least: the interval of the share that is helpful, and the text.
+def print_needs_ratings(console: Console, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the entries that most need ratings: the interval of their share of helpful ratings, and the text.
 
     Args:
         console: Where to print.
@@ -107,35 +107,35 @@ def _counts(row: Mapping[str, Any]) -> str:
     return f"+{row['helpful']} -{row['harmful']}"
 
 
-def table(console: Console, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bool:
-    """Print the answer of a query, and say whether there were more rows than MAX_ROWS, which are left out.
+def print_rows(console: Console, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bool:
+    """Print the rows of a query, MAX_ROWS at most, and return whether there are more.
 
-    Where the columns have no room beside each other, each row is a block with a line for each column.
+    Where the columns do not fit next to each other, each row is a block with a line for each column.
     """
-    left = iter(rows)
-    chosen = [[_cell(console, value) for value in row] for row in islice(left, MAX_ROWS)]
-    if not chosen:
+    unread = iter(rows)
+    cells = [[_cell(console, value) for value in row] for row in islice(unread, MAX_ROWS)]
+    if not cells:
         print_text(console, f"no rows of {', '.join(columns)}")
         return False
-    widths = [max(len(column), *(row[index].cell_len for row in chosen)) for index, column in enumerate(columns)]
+    widths = [max(len(column), *(row[index].cell_len for row in cells)) for index, column in enumerate(columns)]
     if sum(min(width, WIDE) + GAP for width in widths) - GAP <= console.width:
-        console.print(_side_by_side(console, columns, chosen))
+        console.print(_make_table(console, columns, cells))
     else:
-        _blocks(console, columns, chosen)
-    return next(left, None) is not None
+        _print_blocks(console, columns, cells)
+    return next(unread, None) is not None
 
 
-def _side_by_side(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
-    printed = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+def _make_table(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, column in enumerate(columns):
         numbers = all(row[index].style == NUMBER for row in rows)
-        printed.add_column(make_text(console, column), justify="right" if numbers else "left", overflow="fold")
+        table.add_column(make_text(console, column), justify="right" if numbers else "left", overflow="fold")
     for row in rows:
-        printed.add_row(*row)
-    return printed
+        table.add_row(*row)
+    return table
 
 
-def _blocks(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
+def _print_blocks(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Text]]) -> None:
     width = max(map(len, columns))
     for number, row in enumerate(rows, 1):
         print_text(console, f"row {number}", style="dim")
@@ -144,7 +144,7 @@ def _blocks(console: Console, columns: Sequence[str], rows: Sequence[Sequence[Te
 
 
 def _cell(console: Console, value: Any) -> Text:
-    """Return a value of an answer; what is not known is dim."""
+    """Return a value as text; an unknown one is dim."""
     if value is None:
         return make_text(console, "NULL", "dim")
     style = NUMBER if isinstance(value, int | float) and not isinstance(value, bool) else ""

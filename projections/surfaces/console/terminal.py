@@ -1,7 +1,7 @@
-"""What a person would rather read than JSON: plain values in, tables and sentences out. The one place with Rich.
+"""The Rich console, and the tables and lines that verbs print on it for people.
 
-Texts are other people's: nothing in them is markup, and no character of theirs moves the cursor or turns the line.
-Everything reads at 40 columns, without colour and without UTF-8.
+Texts come from other people: nothing in them is markup, and none of their characters moves the cursor. Everything is
+readable at 40 columns, without colour and without UTF-8.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 NARROW: Final = 60
-"""Columns below which a table would leave too little for the text; entries are then blocks of lines."""
+"""Columns below which a table leaves too little room for the text, so that entries are blocks of lines instead."""
 
 MIDDLE: Final = ("helpful", "harmful", "trust")
 GAP: Final = "   "
@@ -30,10 +30,10 @@ INDENT: Final = 2
 
 
 class _Terminal(Console):
-    """A console that leaves the end of a pipe to whoever runs the command."""
+    """A console that raises BrokenPipeError where the reader of a pipe has closed it."""
 
     def on_broken_pipe(self) -> None:
-        """Say that nobody reads any more; Rich would leave with 1 here, which means that the answer is no."""
+        """Raise the error; Rich would exit with 1 here, which means that the answer is no."""
         raise BrokenPipeError
 
 
@@ -41,14 +41,14 @@ def console_for(stream: IO[str], width: int | None = None) -> Console:
     """Return a console that prints to a stream: with colour only where it is a terminal.
 
     Args:
-        stream: Where to print; its encoding decides on boxes and bars.
-        width: Columns, from 20; None asks the terminal, and takes 80 in a pipe.
+        stream: Where to print; its encoding decides how boxes and bars look.
+        width: Columns, 20 at least; None asks the terminal, and takes 80 in a pipe.
     """
     METER.clear()
     return _Terminal(file=stream, width=width, markup=False, emoji=False, highlight=False)
 
 
-def playbook_table(
+def print_playbook(
     console: Console, points: Sequence[Mapping[str, Any]], last_updated: object, at: object = None
 ) -> None:
     """Print the playbook.
@@ -57,7 +57,7 @@ def playbook_table(
         console: Where to print.
         points: Entries in their order, each ``{name, text, helpful, harmful}``.
         last_updated: When it last changed, None for never.
-        at: The moment it is shown at, as the person named it; None for now.
+        at: The moment that it shows, in words; None for now.
     """
     if not points:
         print_text(console, "The playbook is empty." if at is None else f"The playbook was empty at {at}.")
@@ -68,51 +68,52 @@ def playbook_table(
         return
     if console.width < NARROW:
         for point in points:
-            _block(console, point)
+            _print_block(console, point)
     else:
-        _points_table(console, points)
+        _print_table(console, points)
     count = f"{format_count(len(points), 'key point')}, last updated {format_time(last_updated)}"
     print_text(console, count if at is None else f"{count}, as of {at}", style="dim")
 
 
-def _points_table(console: Console, points: Sequence[Mapping[str, Any]]) -> None:
-    """Print entries in columns; Rich would measure every cell of them all, a second for two thousand."""
+def _print_table(console: Console, points: Sequence[Mapping[str, Any]]) -> None:
+    """Print entries in columns."""
+    # Not a Rich table: it measures every cell, which takes a second for two thousand entries.
     names = [make_text(console, point["name"]).plain for point in points]
     middle = [(str(point["helpful"]), str(point["harmful"]), _bar(console, point)) for point in points]
     helpful, harmful, trust = (max(map(len, column)) for column in zip(MIDDLE, *middle, strict=True))
-    # A name can be any text in a hand-made file, and must not take the room of the guidance.
+    # In a file that a person wrote, a name can be any text; it must not take the room of the entry's text.
     name_cells = min(max(map(cell_len, ("name", *names))), console.width // 4)
     text_cells = console.width - sum((name_cells, helpful, harmful, trust)) - len(MIDDLE + MIDDLE[:1]) * len(GAP)
 
     def row(name: str, counts: tuple[str, str], bar: Text, text: str) -> None:
         beginning = (name + " " * (name_cells - cell_len(name)), counts[0].rjust(helpful), counts[1].rjust(harmful))
-        told = Text(GAP.join((*beginning, "")))
-        told.append_text(bar)
-        told.append(" " * (trust - len(bar)) + GAP + text)
-        told.rstrip()
-        _print_whole(console, told)
+        line = Text(GAP.join((*beginning, "")))
+        line.append_text(bar)
+        line.append(" " * (trust - len(bar)) + GAP + text)
+        line.rstrip()
+        _print_whole(console, line)
 
     row("name", MIDDLE[:2], Text(MIDDLE[2]), "text")
     print_line(console, ("─" if is_utf(console) else "-") * console.width)
     for point, name, (*counts, bar) in zip(points, names, middle, strict=True):
         left, right = (
-            _folded(console, name, name_cells),
-            _folded(console, make_text(console, point["text"]).plain, text_cells),
+            _fold(console, name, name_cells),
+            _fold(console, make_text(console, point["text"]).plain, text_cells),
         )
         row(left[0], (counts[0], counts[1]), bar, right[0])
         for beginning, end in zip_longest(left[1:], right[1:], fillvalue=""):
             row(beginning, ("", ""), Text(), end)
 
 
-def _folded(console: Console, text: str, cells: int) -> list[str]:
-    """Return a text in lines of so many columns at most, broken between words where that can be."""
+def _fold(console: Console, text: str, cells: int) -> list[str]:
+    """Return a text in lines of at most so many columns, broken between words where possible."""
     if text.isascii():
         return wrap(text, cells, break_on_hyphens=False, expand_tabs=False, replace_whitespace=False) or [""]
     return [part.plain.rstrip() for part in Text(text).wrap(console, cells, overflow="fold")]
 
 
-def _block(console: Console, point: Mapping[str, Any]) -> None:
-    """Print one entry for a narrow terminal: its counts, and the guidance below."""
+def _print_block(console: Console, point: Mapping[str, Any]) -> None:
+    """Print one entry for a narrow terminal: its counts, and the text below."""
     line = make_text(console, point["name"], "bold")
     line.append(f"  +{point['helpful']} -{point['harmful']}  ")
     console.print(line + _bar(console, point))
@@ -126,39 +127,39 @@ def _bar(console: Console, point: Mapping[str, Any]) -> Text:
         return Text("unrated", "dim")
     full, empty = "█░" if is_utf(console) else "#."
     share = point["helpful"] / rated
-    # Whole cells only for what is whole: neither is one harmful rating hidden, nor one helpful one.
+    # Only a share of 0 or 1 is drawn as such, so that a single rating of the other kind is not hidden.
     cells = min(max(round(share * BAR_CELLS), 1), BAR_CELLS - 1) if 0 < share < 1 else round(share * BAR_CELLS)
     return Text(full * cells + empty * (BAR_CELLS - cells), "green" if share > 1 / 2 else "red")
 
 
-def log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
-    """Print one line per event, each as it comes; a line is never cut, so that it can be searched in a pipe.
+def print_log_rows(console: Console, briefs: Iterable[Mapping[str, Any]]) -> None:
+    """Print a line for each event as soon as it is read; a line is never cut, so that it can be searched in a pipe.
 
     Args:
         console: Where to print.
-        briefs: Events as ``{seq, at, by, summary}``, with ``undone_by`` where one was taken back.
+        briefs: Events as ``{seq, at, by, summary}``, with ``undone_by`` where it was undone.
     """
     for brief in briefs:
-        _print_whole(console, log_row(console, brief))
+        _print_whole(console, format_log_row(console, brief))
 
 
-def log_row(console: Console, brief: Mapping[str, Any]) -> Text:
+def format_log_row(console: Console, brief: Mapping[str, Any]) -> Text:
     """Return an event as one line, dim where it was undone."""
-    told = f"{brief['seq']:>6}  {format_time(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
+    line = f"{brief['seq']:>6}  {format_time(brief['at'])}  {brief['by']['rater']}  {brief['summary']}"
     undone = brief.get("undone_by")
     mark = "" if undone is None else f" (undone by event {undone})"
-    return make_text(console, told + mark, "dim" if mark else "")
+    return make_text(console, line + mark, "dim" if mark else "")
 
 
-def changes(console: Console, before: str, after: str, lines: Iterable[tuple[str, str]], total: str) -> None:
-    """Print what changed between two moments.
+def print_changes(console: Console, before: str, after: str, lines: Iterable[tuple[str, str]], total: str) -> None:
+    """Print the changes between two moments.
 
     Args:
         console: Where to print.
-        before: Which moment the first is.
-        after: Which the second is.
-        lines: What changed, as (sign, line); without a sign a line belongs to the one above it.
-        total: All of it in a line, empty where nothing changed.
+        before: The first moment in words.
+        after: The second moment in words.
+        lines: The changes as (sign, line); a line without a sign belongs to the one above it.
+        total: The numbers of changes, empty where nothing changed.
     """
     print_text(console, f"{before}, {after}:", style="dim")
     for sign, line in lines:
@@ -170,39 +171,39 @@ def changes(console: Console, before: str, after: str, lines: Iterable[tuple[str
 _SIGNS: Final = {"+": "green", "-": "red", "~": "yellow", "": ""}
 
 
-def problems(console: Console, found: Iterable[Mapping[str, Any]]) -> None:
-    """Print one line per problem, none for none.
+def print_problems(console: Console, problems: Iterable[Mapping[str, Any]]) -> None:
+    """Print a line for each problem.
 
     Args:
         console: Where to print.
-        found: Each ``{message}`` with ``source``, ``line`` or ``seq`` where known.
+        problems: Each ``{message}`` with ``source``, ``line`` or ``seq`` where known.
     """
-    for problem in found:
+    for problem in problems:
         places = [f"{place} {problem[place]}" for place in ("line", "seq") if problem.get(place) is not None]
         where = problem.get("source") or ", ".join(places)
         print_line(console, f"{where}: {problem['message']}" if where else problem["message"])
 
 
 def print_text(console: Console, sentence: str, style: str = "") -> None:
-    """Print a sentence, wrapped where it is longer than the terminal is wide."""
+    """Print a text, wrapped at the width of the terminal."""
     console.print(make_text(console, sentence, style))
 
 
 def print_line(console: Console, text: str, style: str = "") -> None:
-    """Print a line as it is, however long, so that it can be searched in a pipe."""
+    """Print a line without wrapping it, so that it can be searched in a pipe."""
     _print_whole(console, make_text(console, text, style))
 
 
-def _print_whole(console: Console, told: Text) -> None:
+def _print_whole(console: Console, line: Text) -> None:
     if console.color_system is None:
-        # Where no style can show, Rich would give the same characters for twenty times the time.
-        console.file.write(f"{told.plain}\n")
+        # Without styles Rich prints the same characters, and takes twenty times as long.
+        console.file.write(f"{line.plain}\n")
     else:
-        console.print(told, soft_wrap=True)
+        console.print(line, soft_wrap=True)
 
 
 def print_indented(console: Console, text: Text) -> None:
-    """Print a text wrapped and two columns in, with no blanks behind its lines."""
+    """Print a text wrapped and indented by two columns, without blanks at the ends of its lines."""
     for wrapped in text.wrap(console, max(console.width - INDENT, 1)):
         row = Text(" " * INDENT) + wrapped
         row.rstrip()
@@ -210,16 +211,11 @@ def print_indented(console: Console, text: Text) -> None:
 
 
 def make_text(console: Console, value: object, style: str = "") -> Text:
-    """Return a value as the console can show it: no markup, no steering, nothing its encoding lacks."""
+    """Return a value as text that the console can show: without markup, controls or characters its encoding lacks."""
     text = escape(value)
     if not is_utf(console):
-        text = _spelled(text, console.encoding)
+        text = text.replace("…", "...").encode(console.encoding, "backslashreplace").decode(console.encoding)
     return Text(text, style)
-
-
-def _spelled(text: str, encoding: str) -> str:
-    """Return a text with what an encoding lacks spelled as escapes."""
-    return text.replace("…", "...").encode(encoding, "backslashreplace").decode(encoding)
 
 
 def is_utf(console: Console) -> bool:

@@ -76,7 +76,7 @@ def _tables(console: Console, page: Page) -> None:
         if table.title:
             print_text(console, table.title, style="bold")
         if console.width < FRAMED:
-            tables.table(console, table.columns, table.rows)
+            tables.print_rows(console, table.columns, table.rows)
         else:
             console.print(_table(console, table))
 
