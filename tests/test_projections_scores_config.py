@@ -9,9 +9,8 @@ import attrs
 import pytest
 
 from helpers.score_histories import config_of
-from tallybook.projections.scores.configuration.document_reader import DocumentError
 from tallybook.projections.scores.configuration.model import Display, Grade, Level, Metric, Sensitivity
-from tallybook.projections.scores.configuration.parser import overlaid
+from tallybook.projections.scores.configuration.parser import DocumentError, overlaid
 
 if TYPE_CHECKING:
     from tallybook.projections.scores.configuration.model import Config
@@ -74,18 +73,16 @@ def test_the_default_is_what_the_specification_says() -> None:
     ]
     assert levels == list(config.levels)
     assert (7, 30, 70, 365) == (
-        config.short_term_days,
-        config.long_term_days,
-        config.gate_least,
-        config.retention_days,
+        config.trends.short_term_days,
+        config.trends.long_term_days,
+        config.gates.least,
+        config.storage.retention_days,
     )
-    assert ".claude/metrics/scores/" == config.path
-    assert Sensitivity(5, 2, 10, 7, 2) == config.regressions
-    assert ("AGENT HEALTH SCORE", Display(grades=True, trends=True, recommendations=True, min_coverage=0.2)) == (
-        config.title,
-        config.display,
-    )
-    assert (True, UTC, 0.25, 0.25) == (config.enabled, config.zone, config.benchmark_weight, config.feedback_weight)
+    assert ".claude/metrics/scores/" == config.storage.path
+    assert Sensitivity(5, 2, 10, 2) == config.regressions
+    assert Display(True, True, True, 0.2) == config.display  # noqa: FBT003 - in the order of the document
+    assert ("AGENT HEALTH SCORE", True, UTC) == (config.title, config.enabled, config.timezone)
+    assert (0.25, 0.25) == (config.benchmarks.weight, config.feedback.weight)
 
 
 def test_the_default_has_the_nine_components() -> None:
@@ -188,7 +185,7 @@ def test_a_metric_has_defaults() -> None:
     """A name alone is a percentage of that name, of weight 1."""
     config = config_of("components: {mine: {metrics: {speed: {}}}}")
     assert Metric("speed", "linear", "speed", worst=0, best=100, weight=1) == metrics_of(config, "mine")["speed"]
-    assert ("mine", frozenset()) == (config.components["mine"].name, config.components["mine"].counters)
+    assert ("mine", ()) == (config.components["mine"].name, config.components["mine"].counters)
 
 
 def test_neither_document_is_changed() -> None:
@@ -235,4 +232,4 @@ def test_the_least_coverage_of_an_overall_score_is_a_share(value: str, expected:
 @pytest.mark.parametrize("zone", ["utc", "UTC", "Utc"])
 def test_utc_is_known_everywhere(zone: str) -> None:
     """No table of time zones is asked for it."""
-    assert config_of(f"timezone: {zone}").zone is UTC
+    assert config_of(f"timezone: {zone}").timezone is UTC

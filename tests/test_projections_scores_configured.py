@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from helpers.score_histories import config_of, document
-from tallybook.projections.scores.configuration.document_reader import DocumentError
-from tallybook.projections.scores.configuration.parser import read_config
+from tallybook.projections.scores.configuration.parser import DocumentError, read_config
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,8 +99,8 @@ def test_an_unknown_key_is_named_at_every_level() -> None:
         ("session_weights: {handoff: 0.19999}", "session_weights sum to 0.99999, and have to sum to 1"),
         ("session_weights: {handoff: -0.1}", "session_weights.handoff is from 0 to 1, and not -0.1"),
         ("session_weights: {handoff: 1.1}", "session_weights.handoff is from 0 to 1, and not 1.1"),
-        ("session_weights: {luck: 0}", "session_weights.luck has nothing beside it in sessions"),
-        ("sessions: {luck: [ac01]}", "sessions.luck has nothing beside it in session_weights"),
+        ("session_weights: {luck: 0}", "session_weights.luck has nothing next to it in sessions"),
+        ("sessions: {luck: [ac01]}", "sessions.luck has nothing next to it in session_weights"),
         (
             "{sessions: {overall: []}, session_weights: {overall: 0}}",
             "sessions.overall is made of the others, and canno",

@@ -1,50 +1,65 @@
-"""Reading a document strictly: each kind of value by itself."""
+"""Reading the document of the scores' configuration strictly: each type of value by itself."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from operator import attrgetter
+from typing import Any
 
 import pytest
 
-from tallybook.projections.scores.configuration.document_reader import DocumentError, Reader, told
+from helpers.score_histories import config_of, document
+from tallybook.projections.scores.configuration.parser import (
+    DocumentError,
+    describe,
+    describe_path,
+    overlaid,
+    read_config,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-ASKED: dict[str, Callable[[Reader], Any]] = {
-    "flag": lambda reader: reader.flag("key"),
-    "text": lambda reader: reader.text("key"),
-    "texts": lambda reader: reader.texts("key"),
-    "number": lambda reader: reader.number("key", -1, 2.5),
-    "whole": lambda reader: reader.whole("key", 1),
-    "inner": lambda reader: reader.inner("key").values,
+PLACES = {
+    "flag": "display.show_grades",
+    "text": "title",
+    "texts": "notifications.warning",
+    "number": "benchmarks.weight",
+    "whole": "regressions.least_sessions",
+    "inner": "gates",
 }
-"""What is asked for under the key ``key``."""
+"""Type of a value → a place in the document that has one."""
+WORST = "components: {{mine: {{metrics: {{x: {{worst: {}, best: 2}}}}}}}}"
+
+
+def document_with(place: str, value: object) -> dict[str, Any]:
+    """Return the default document with another value at a place."""
+    *keys, last = place.split(".")
+    own: Any = {last: value}
+    for key in reversed(keys):
+        own = {key: own}
+    return overlaid(document(), {"scoring": own})
 
 
 @pytest.mark.parametrize(
-    ("what", "value", "expected"),
+    ("type_", "value", "expected"),
     [
         ("flag", True, True),
         ("flag", False, False),
         ("text", " x ", " x "),
         ("texts", [], ()),
-        ("texts", ["a", "b"], ("a", "b")),
-        ("number", -1, -1),
+        ("texts", ["log", "user"], ("log", "user")),
+        ("number", 0, 0.0),
         ("number", 2.5, 2.5),
-        ("whole", 1.0, 1),
+        ("number", 100, 100.0),
+        ("whole", 2.0, 2),
         ("whole", 1_000_000, 1_000_000),
-        ("inner", {"a": 1}, {"a": 1}),
     ],
 )
-def test_a_value_of_its_type_is_read(what: str, value: object, expected: object) -> None:
+def test_a_value_of_its_type_is_read(type_: str, value: object, expected: object) -> None:
     """Both bounds are within, and a list becomes a tuple."""
-    found = ASKED[what](Reader({"key": value}))
-    assert (expected, type(expected)) == (found, type(expected) if what == "number" else type(found))
+    found = attrgetter(PLACES[type_])(read_config(document_with(PLACES[type_], value)))
+    assert (expected, type(expected)) == (found, type(found))
 
 
 @pytest.mark.parametrize(
-    ("what", "value", "expected"),
+    ("type_", "value", "expected"),
     [
         ("flag", 1, "is true or false, and not 1"),
         ("text", 1, "is a text, and not 1"),
@@ -56,59 +71,42 @@ def test_a_value_of_its_type_is_read(what: str, value: object, expected: object)
         ("texts", [1], "is a list of names, and not a list"),
         ("number", True, "is a number, and not true"),
         ("number", "1", "is a number, and not '1'"),
-        ("number", 2.6, "is from -1 to 2.5, and not 2.6"),
-        ("number", float("nan"), "is from -1 to 2.5, and not nan"),
-        ("number", float("inf"), "is from -1 to 2.5, and not inf"),
-        ("whole", 1.5, "is a whole number, and not 1.5"),
-        ("whole", 0, "is from 1 to 1,000,000, and not 0"),
+        ("number", 100.1, "is from 0 to 100, and not 100.1"),
+        ("number", float("nan"), "is from 0 to 100, and not nan"),
+        ("number", float("inf"), "is from 0 to 100, and not inf"),
+        ("whole", 2.5, "is a whole number, and not 2.5"),
+        ("whole", 1, "is from 2 to 1,000,000, and not 1"),
         ("inner", [1], "should hold keys and values, and is a list"),
-        *((what, None, "has no value") for what in ASKED),
+        ("inner", 0, "should hold keys and values, and is 0"),
+        *((type_, None, "has no value") for type_ in PLACES),
     ],
 )
-def test_a_value_of_another_type_is_named(what: str, value: object, expected: str) -> None:
+def test_a_value_of_another_type_is_named(type_: str, value: object, expected: str) -> None:
     """The line says where it stands, what should, and what does."""
     with pytest.raises(DocumentError) as caught:
-        ASKED[what](Reader({"key": value}, ("at", "this place")))
-    assert f"at.this place.key {expected}" == str(caught.value)
+        read_config(document_with(PLACES[type_], value))
+    assert f"scoring.{PLACES[type_]} {expected}" == str(caught.value)
 
 
-@pytest.mark.parametrize("what", ASKED)
-def test_a_key_that_is_not_there_is_missing(what: str) -> None:
-    """Without a default every key has to be there."""
-    with pytest.raises(DocumentError, match=r"^top\.key is missing$"):
-        ASKED[what](Reader({}, ("top",)))
-
-
-def test_a_default_stands_in_for_a_key_that_is_not_there() -> None:
-    """It stands in for no other value, and not for none."""
-    reader = Reader({"none": None, "no": False})
-    assert (True, "x", ("a",), 7) == (
-        reader.flag("key", default=True),
-        reader.text("key", "x"),
-        reader.texts("key", ("a",)),
-        reader.number("key", default=7),
-    )
-    assert reader.flag("no", default=True) is False
-    with pytest.raises(DocumentError, match=r"^none has no value$"):
-        reader.number("none", default=7)
+@pytest.mark.parametrize("place", PLACES.values())
+def test_a_key_that_is_not_there_is_missing(place: str) -> None:
+    """A key without a default has to be there."""
+    own = document_with(place, 1)
+    *keys, last = ("scoring", *place.split("."))
+    below = own
+    for key in keys:
+        below = below[key]
+    del below[last]
+    with pytest.raises(DocumentError, match=rf"^scoring\.{place} is missing$"):
+        read_config(own)
 
 
 def test_a_number_without_bounds_lies_within_what_json_can_say() -> None:
     """2 to the 53rd is the last whole number that every reader of JSON agrees on."""
-    assert [2**53, -(2**53)] == [Reader({"key": value}).number("key") for value in (2**53, -(2**53))]
-    with pytest.raises(DocumentError, match=r"^key is within 2\^53, and not 9007199254740993$"):
-        Reader({"key": 2**53 + 1}).number("key")
-    with pytest.raises(DocumentError, match=r"^key is at least 0, and not -1$"):
-        Reader({"key": -1}).number("key", 0)
-
-
-def test_what_is_false_is_no_part() -> None:
-    """Names and parts come in their order, without those that are false; a 0 is a part, and no reader's."""
-    reader = Reader({"b": {"x": 1}, "gone": False, "a": {}}, ("top",))
-    assert ("b", "a") == reader.names
-    assert [("b", ("top", "b")), ("a", ("top", "a"))] == [(part.name, part.keys) for part in reader.parts()]
-    with pytest.raises(DocumentError, match=r"^n should hold keys and values, and is 0$"):
-        list(Reader({"n": 0}).parts())
+    metric = config_of(WORST.format(-(2**53))).components["mine"].metrics[0]
+    assert -(2**53) == metric.worst
+    with pytest.raises(DocumentError, match=r"\.worst is within 2\^53, and not -9007199254740993$"):
+        config_of(WORST.format(-(2**53) - 1))
 
 
 @pytest.mark.parametrize(
@@ -124,9 +122,9 @@ def test_what_is_false_is_no_part() -> None:
         (10**90, f"1{'0' * 79}…"),
     ],
 )
-def test_a_value_is_told_in_one_short_line(value: object, expected: str) -> None:
+def test_a_value_is_described_in_one_short_line(value: object, expected: str) -> None:
     """What is long is cut, and what would break or colour a line is written out."""
-    assert expected == told(value)
+    assert expected == describe(value)
 
 
 @pytest.mark.parametrize(
@@ -139,6 +137,6 @@ def test_a_value_is_told_in_one_short_line(value: object, expected: str) -> None
         (("x" * 81,), "x" * 80 + "…"),
     ],
 )
-def test_a_place_is_told_by_its_keys(keys: tuple[str, ...], expected: str) -> None:
+def test_a_place_is_described_by_its_keys(keys: tuple[str, ...], expected: str) -> None:
     """Keys that would not be told apart, or would break the line, stand in quotes."""
-    assert f"{expected} is wrong" == str(Reader({}, keys).fault("is wrong"))
+    assert expected == describe_path(keys)

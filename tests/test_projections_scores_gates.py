@@ -9,25 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from tallybook.projections.scores.configuration.model import Level, Sensitivity
-from tallybook.projections.scores.grades import BLOCK
-from tallybook.projections.scores.trends.gates import Asked, Bounds, Gate, Reason, gate
+from helpers.score_examples import config
+from tallybook.projections.scores.trends.gates import Gate, GateQuery, Reason, gate
 from tallybook.projections.scores.trends.regressions import History, Scored
 from tallybook.projections.scores.view import Baseline
 
 DAY = date(2026, 1, 5)
-BOUNDS = Bounds(
-    own=70,
-    levels=(
-        Level("warning", 70, ("log", "dashboard")),
-        Level("alert", 60, ("user",)),
-        Level("critical", 50, (BLOCK,)),
-    ),
-    sensitivity=Sensitivity(drop=10, deviations=2, least_sessions=5, trend_days=7, turn=1),
-    min_coverage=0.2,
-)
-AC06 = Asked("ac06")
-ANY = Asked()
+CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 1})
+AC06 = GateQuery("ac06")
+ANY = GateQuery()
 
 
 def history(score_id: str, *values: int, baseline: Baseline | None = None) -> History:
@@ -43,30 +33,30 @@ def texts(answer: Gate) -> list[str]:
 
 def test_an_open_gate_says_nothing() -> None:
     """A score at the bound may evolve."""
-    assert Gate(open=True, reasons=()) == gate([history("ac06", 70)], BOUNDS, AC06)
+    assert Gate(open=True, reasons=()) == gate([history("ac06", 70)], CONFIG, AC06)
 
 
 def test_a_low_score_blocks_its_own_evolution() -> None:
     """With 69 a component may not evolve, and that is its own affair: others may ("With Evolution Gates")."""
     histories = [history("ac05", 85), history("ac06", 69)]
     text = "ac06 is 69, below 70, the least with which it may evolve"
-    assert Gate(open=False, reasons=(Reason("own score", "ac06", 69, 70, text),)) == gate(histories, BOUNDS, AC06)
-    assert gate(histories, BOUNDS, Asked("ac05")).open
-    assert gate(histories, BOUNDS, ANY).open
+    assert Gate(open=False, reasons=(Reason("own score", "ac06", 69, 70, text),)) == gate(histories, CONFIG, AC06)
+    assert gate(histories, CONFIG, GateQuery("ac05")).open
+    assert gate(histories, CONFIG, ANY).open
 
 
-@pytest.mark.parametrize("asked", [ANY, Asked("ac05")])
-def test_a_critical_score_blocks_all(asked: Asked) -> None:
+@pytest.mark.parametrize("query", [ANY, GateQuery("ac05")])
+def test_a_critical_score_blocks_all(query: GateQuery) -> None:
     """With 49 a component blocks every evolution, named or not; with 50 it does not."""
     text = "ac06 is 49, below 50: critical, which blocks all"
-    closed = gate([history("ac05", 85), history("ac06", 49)], BOUNDS, asked)
+    closed = gate([history("ac05", 85), history("ac06", 49)], CONFIG, query)
     assert Gate(open=False, reasons=(Reason("critical", "ac06", 49, 50, text),)) == closed
-    assert gate([history("ac05", 85), history("ac06", 50)], BOUNDS, asked).open
+    assert gate([history("ac05", 85), history("ac06", 50)], CONFIG, query).open
 
 
 def test_a_critical_score_of_its_own_is_told_twice() -> None:
     """Both rules hold then, the one that blocks all first."""
-    answer = gate([history("ac06", 49)], BOUNDS, AC06)
+    answer = gate([history("ac06", 49)], CONFIG, AC06)
     assert ["critical", "own score"] == [reason.rule for reason in answer.reasons]
 
 
@@ -75,32 +65,34 @@ def test_a_regression_blocks_until_acknowledged() -> None:
     dropped = history("ac06", 86, 74, baseline=Baseline(85, 15, DAY))
     text = "ac06 is 74, more than 10 points below its baseline of 85; nobody has acknowledged it"
     expected = Gate(open=False, reasons=(Reason("baseline", "ac06", 74, 75, text),))
-    assert [expected, expected] == [gate([dropped], BOUNDS, AC06), gate([dropped], BOUNDS, ANY)]
-    assert gate([attrs.evolve(dropped, baseline=Baseline(74, 25, DAY))], BOUNDS, AC06).open
-    assert gate([dropped, history("ac05", 80)], BOUNDS, Asked("ac05")).open
+    assert [expected, expected] == [gate([dropped], CONFIG, AC06), gate([dropped], CONFIG, ANY)]
+    assert gate([attrs.evolve(dropped, baseline=Baseline(74, 25, DAY))], CONFIG, AC06).open
+    assert gate([dropped, history("ac05", 80)], CONFIG, GateQuery("ac05")).open
 
 
 def test_a_gate_looks_at_the_latest_session() -> None:
     """What was critical before does not matter once a later session scores high."""
-    assert gate([history("ac06", 10, 90)], BOUNDS, AC06).open
+    assert gate([history("ac06", 10, 90)], CONFIG, AC06).open
 
 
 def test_a_minimum() -> None:
-    """Asked for 90, each score that is asked about and lower closes; without a name that is every one."""
+    """Asked for 90, each score that is query about and lower closes; without a name that is every one."""
     histories = [history("ac05", 85), history("ac06", 90), history("session.overall", 89)]
-    answer = gate(histories, BOUNDS, Asked(minimum=90))
+    answer = gate(histories, CONFIG, GateQuery(minimum=90))
     assert not answer.open
     assert [
         "ac05 is 85, below 90, the minimum that was asked for",
         "session.overall is 89, below 90, the minimum that was asked for",
     ] == texts(answer)
-    assert gate(histories, BOUNDS, Asked("ac06", minimum=90)).open
-    assert not gate(histories, BOUNDS, Asked("session.overall", minimum=90)).open
+    assert gate(histories, CONFIG, GateQuery("ac06", minimum=90)).open
+    assert not gate(histories, CONFIG, GateQuery("session.overall", minimum=90)).open
 
 
 def test_a_minimum_does_not_lower_the_bound() -> None:
     """Asked for 50, a component of 65 still may not evolve."""
-    assert ["own score"] == [one.rule for one in gate([history("ac06", 65)], BOUNDS, Asked("ac06", minimum=50)).reasons]
+    assert ["own score"] == [
+        one.rule for one in gate([history("ac06", 65)], CONFIG, GateQuery("ac06", minimum=50)).reasons
+    ]
 
 
 @pytest.mark.parametrize(
@@ -118,14 +110,14 @@ def test_a_minimum_does_not_lower_the_bound() -> None:
 )
 def test_a_drop_that_is_too_great(told: History, text: str) -> None:
     """No more than 5 below the baseline, and only without one below the session before."""
-    answer = gate([told], BOUNDS, Asked("ac06", greatest_drop=5))
+    answer = gate([told], CONFIG, GateQuery("ac06", greatest_drop=5))
     assert (False, [text]) == (answer.open, texts(answer))
-    assert gate([told], BOUNDS, Asked("ac06", greatest_drop=6)).open
+    assert gate([told], CONFIG, GateQuery("ac06", greatest_drop=6)).open
 
 
 def test_a_first_score_drops_from_nothing() -> None:
     """With neither a baseline nor a session before, the gate is open, and says that nothing was compared."""
-    answer = gate([history("ac05", 75), history("ac06", 75)], BOUNDS, Asked(greatest_drop=0))
+    answer = gate([history("ac05", 75), history("ac06", 75)], CONFIG, GateQuery(greatest_drop=0))
     text = "ac05, ac06: a first score, with nothing that it could have dropped from"
     assert Gate(open=True, reasons=(Reason("no-drop", "", None, None, text, closes=False),)) == answer
 
@@ -134,24 +126,24 @@ def test_a_first_score_drops_from_nothing() -> None:
 def test_no_data_for_a_name_closes(histories: list[History]) -> None:
     """Who asks for a component that nobody scored is not let through, known or not."""
     text = "ac06: no data, no session has scored it yet"
-    assert Gate(open=False, reasons=(Reason("no data", "ac06", None, None, text),)) == gate(histories, BOUNDS, AC06)
+    assert Gate(open=False, reasons=(Reason("no data", "ac06", None, None, text),)) == gate(histories, CONFIG, AC06)
 
 
 def test_no_data_of_others_is_said() -> None:
     """Without a name, scores without data close nothing, not even where a minimum is asked for; one line names them."""
     histories = [history("ac05"), history("ac06", 90), history("ac07")]
-    answer = gate(histories, BOUNDS, Asked(minimum=80))
+    answer = gate(histories, CONFIG, GateQuery(minimum=80))
     assert (True, ["ac05, ac07: no data, no session has scored it yet"]) == (answer.open, texts(answer))
-    assert gate(histories, BOUNDS, AC06) == Gate(open=True, reasons=())
+    assert gate(histories, CONFIG, AC06) == Gate(open=True, reasons=())
 
 
 def test_a_gate_without_any_data_is_closed() -> None:
     """Where no judged score has data the gate closes, whatever is asked for, unless the caller allows that."""
     empty = [history("ac06"), history("session.overall")]
-    assert [False, False] == [gate(empty, BOUNDS, asked).open for asked in (ANY, Asked(minimum=80))]
-    allowed = gate(empty, BOUNDS, Asked(allow_no_data=True))
+    assert [False, False] == [gate(empty, CONFIG, query).open for query in (ANY, GateQuery(minimum=80))]
+    allowed = gate(empty, CONFIG, GateQuery(allow_no_data=True))
     assert (True, ["ac06, session.overall: no data, no session has scored it yet"]) == (allowed.open, texts(allowed))
-    assert gate(empty, BOUNDS, attrs.evolve(AC06, allow_no_data=True)).open
+    assert gate(empty, CONFIG, attrs.evolve(AC06, allow_no_data=True)).open
 
 
 def overall(*values: int, measured: int, baseline: Baseline | None = None) -> History:
@@ -164,37 +156,37 @@ def test_an_overall_score_measured_too_little_opens_no_gate() -> None:
     """It counts as no data: it closes its own gate, and any gate that judges no other score; with 20 % it opens."""
     text = "session.overall: not enough measured (19 %)"
     expected = Gate(open=False, reasons=(Reason("not enough measured", "session.overall", 90, None, text),))
-    for asked in (ANY, Asked("session.overall")):
-        assert expected == gate([overall(90, measured=19)], BOUNDS, asked)
-        assert gate([overall(90, measured=20)], BOUNDS, asked).open
-        assert gate([overall(90, measured=19)], BOUNDS, attrs.evolve(asked, allow_no_data=True)).open
+    for query in (ANY, GateQuery("session.overall")):
+        assert expected == gate([overall(90, measured=19)], CONFIG, query)
+        assert gate([overall(90, measured=20)], CONFIG, query).open
+        assert gate([overall(90, measured=19)], CONFIG, attrs.evolve(query, allow_no_data=True)).open
 
 
 def test_an_overall_score_measured_too_little_is_named_next_to_others() -> None:
     """Where another score has data, the gate is open and names the overall score."""
-    answer = gate([history("ac06", 90), overall(90, measured=3)], BOUNDS, ANY)
+    answer = gate([history("ac06", 90), overall(90, measured=3)], CONFIG, ANY)
     assert (True, ["session.overall: not enough measured (3 %)"]) == (answer.open, texts(answer))
 
 
 @pytest.mark.parametrize(
-    ("whole", "asked", "rule"),
+    ("whole", "query", "rule"),
     [
         (overall(49, measured=3), ANY, "critical"),
-        (overall(89, measured=3), Asked(minimum=90), "min"),
-        (overall(90, 80, measured=3), Asked(greatest_drop=5), "no-drop"),
+        (overall(89, measured=3), GateQuery(minimum=90), "min"),
+        (overall(90, 80, measured=3), GateQuery(greatest_drop=5), "no-drop"),
         (overall(90, 80, measured=3, baseline=Baseline(95, 15, DAY)), ANY, "baseline"),
     ],
 )
-def test_an_overall_score_measured_too_little_still_closes(whole: History, asked: Asked, rule: str) -> None:
+def test_an_overall_score_measured_too_little_still_closes(whole: History, query: GateQuery, rule: str) -> None:
     """A critical value, a minimum, a drop and a baseline close the gate however little was measured."""
-    for one in (asked, attrs.evolve(asked, allow_no_data=True)):
-        answer = gate([history("ac06", 90), whole], BOUNDS, one)
+    for one in (query, attrs.evolve(query, allow_no_data=True)):
+        answer = gate([history("ac06", 90), whole], CONFIG, one)
         assert (False, [rule]) == (answer.open, [reason.rule for reason in answer.reasons if reason.closes])
 
 
 def test_what_closes_is_told_first() -> None:
     """What is only to be known stands behind what closes the gate."""
-    answer = gate([history("ac05", 75), history("ac06", 90, 80), history("ac07")], BOUNDS, Asked(greatest_drop=5))
+    answer = gate([history("ac05", 75), history("ac06", 90, 80), history("ac07")], CONFIG, GateQuery(greatest_drop=5))
     assert [("no-drop", True), ("no-drop", False), ("no data", False)] == [
         (one.rule, one.closes) for one in answer.reasons
     ]
@@ -223,8 +215,8 @@ def test_asking_for_more_never_opens(
     one: History, other: History, name: str | None, minimum: int | None, drop: int | None
 ) -> None:
     """A gate is open exactly if no reason closes it, and what is closed stays closed whatever else is asked for."""
-    plain = gate([one, other], BOUNDS, Asked(name))
-    asked = gate([one, other], BOUNDS, Asked(name, minimum, drop))
-    assert asked.open == (not any(reason.closes for reason in asked.reasons))
-    assert plain.open or not asked.open
-    assert set(plain.reasons) <= set(asked.reasons)
+    plain = gate([one, other], CONFIG, GateQuery(name))
+    query = gate([one, other], CONFIG, GateQuery(name, minimum, drop))
+    assert query.open == (not any(reason.closes for reason in query.reasons))
+    assert plain.open or not query.open
+    assert set(plain.reasons) <= set(query.reasons)

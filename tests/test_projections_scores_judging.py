@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 import pytest
 
-from tallybook.projections.scores.configuration.model import Grade, Level, Sensitivity
+from helpers.score_examples import config
+from tallybook.projections.scores.configuration.model import Grade, Level
 from tallybook.projections.scores.grades import BLOCK, Alert, alert_of, alerts, grade_of, number
 from tallybook.projections.scores.trends.regressions import (
     History,
@@ -36,7 +37,8 @@ LEVELS = (
     Level("critical", 50, (BLOCK,)),
 )
 """Its table "Alert Thresholds"."""
-LIMITS = Sensitivity(drop=10, deviations=2, least_sessions=5, trend_days=2, turn=0)
+CONFIG = config(regressions={"points": 10, "least_sessions": 5, "turn": 0}, trends={"short_term_days": 2})
+LIMITS = CONFIG.regressions
 DAY = date(2026, 1, 5)
 
 
@@ -183,14 +185,14 @@ def test_every_regression_of_a_score_is_told() -> None:
     """One drop can be a regression by all three: 60 below 85 - 10, below 80 - 2 x 2, and down from 80 on average."""
     told = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60))
     with_baseline = attrs.evolve(told, baseline=Baseline(85, 5, DAY - timedelta(1)))
-    assert ["baseline", "z-score", "trend"] == [one.method for one in regressions(with_baseline, LIMITS)]
-    assert ["z-score", "trend"] == [one.method for one in regressions(told, LIMITS)]
+    assert ["baseline", "z-score", "trend"] == [one.method for one in regressions(with_baseline, CONFIG)]
+    assert ["z-score", "trend"] == [one.method for one in regressions(told, CONFIG)]
 
 
 def test_a_baseline_behind_a_drop_acknowledges_it() -> None:
     """A baseline of event 65, behind the drop of event 60, whatever its value, leaves no regression."""
     dropped = history(78, 80, 82, 78, 82, 60, days=(80, 80, 80, 80, 60, 60), baseline=Baseline(85, 65, DAY))
-    assert () == regressions(dropped, LIMITS)
+    assert () == regressions(dropped, CONFIG)
 
 
 def test_a_baseline_begins_a_history_anew() -> None:
@@ -201,15 +203,15 @@ def test_a_baseline_begins_a_history_anew() -> None:
     """
     baseline = Baseline(62, 65, DAY + timedelta(5))
     days = (80, 80, 80, 80, 60, 60, 58)
-    assert () == regressions(history(78, 80, 82, 78, 82, 60, 60, days=days, baseline=baseline), LIMITS)
+    assert () == regressions(history(78, 80, 82, 78, 82, 60, 60, days=days, baseline=baseline), CONFIG)
     later = history(78, 80, 82, 78, 82, 60, 51, days=days, baseline=baseline)
-    assert ["baseline"] == [one.method for one in regressions(later, LIMITS)]
+    assert ["baseline"] == [one.method for one in regressions(later, CONFIG)]
 
 
 def test_a_score_that_rose_again_is_no_regression() -> None:
     """Only the latest session is judged: what it made good needs nobody to acknowledge it."""
     recovered = history(80, 80, 80, 80, 80, 40, 80, baseline=Baseline(80, 5, DAY))
-    assert () == regressions(recovered, LIMITS)
+    assert () == regressions(recovered, CONFIG)
 
 
 SCORES = st.lists(st.integers(0, 100), max_size=20).map(tuple)
@@ -221,7 +223,7 @@ def test_a_regression_lies_below_its_bound(
 ) -> None:
     """Whatever the history, no judgement fails, and what is a regression is lower than what it should have reached."""
     told = history(*values, days=days, baseline=Baseline(baseline, seq, DAY + timedelta(seq // 20)))
-    found = regressions(told, LIMITS)
+    found = regressions(told, CONFIG)
     assert [] == [one for one in found if one.value >= one.bound and one.method != "trend"]
     assert [] == [one for one in found if one.value > one.bound]
     assert found == () or seq <= 10 * len(values)

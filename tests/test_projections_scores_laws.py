@@ -110,11 +110,11 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
     count: dict[str, int] = defaultdict(int)
     for session in state.sessions.values():
         if session.counted is not None:
-            count[day_of(session.at, config.zone)] += 1
+            count[day_of(session.at, config.timezone)] += 1
             for score, value in session.counted.scores.items():
-                found[day_of(session.at, config.zone), score].append(value)
+                found[day_of(session.at, config.timezone), score].append(value)
             for score, percent in session.counted.lacking.items():
-                lacking[day_of(session.at, config.zone)][score] += percent
+                lacking[day_of(session.at, config.timezone)][score] += percent
     assert count == {day: tally.sessions for day, tally in state.days.items()}
     assert lacking == {day: tally.lacking for day, tally in state.days.items() if tally.lacking}
     assert {

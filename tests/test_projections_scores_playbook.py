@@ -27,8 +27,7 @@ from tallybook.ledger.events import (
     SessionEnded,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
-from tallybook.projections.scores.configuration.document_reader import DocumentError
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
+from tallybook.projections.scores.configuration.parser import DocumentError, overlaid, read_config
 from tallybook.projections.scores.scoring import component_score
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration

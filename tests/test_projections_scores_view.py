@@ -81,7 +81,7 @@ def overall(state: Scores) -> dict[str, dict[int, int]]:
 )
 def test_days_begin_in_the_configured_zone(zone: str, at: str, expected: str) -> None:
     """Midnight is the zone's own, also where a day is shorter or longer than others."""
-    assert expected == day_of(at, config_of(f"timezone: {zone}").zone)
+    assert expected == day_of(at, config_of(f"timezone: {zone}").timezone)
 
 
 def test_a_session_lies_on_the_day_of_its_zone() -> None:

@@ -70,7 +70,8 @@ def _between(metric: Metric, measured: Mapping[str, float]) -> float | None:
     if value is None:
         value = share(measured, *_pair(metric), FULL)
     if value is None and metric.counts:
-        value = share(measured, *metric.counts)
+        part, whole = metric.counts
+        value = share(measured, part, whole)
     return None if value is None else linear(value, metric.worst, metric.best)
 
 

@@ -84,10 +84,10 @@ def _metrics(component: Component, session: Session) -> list[Part]:
 def _beside(component: Component, session: Session, config: Config) -> Iterator[Part]:
     """Yield the parts for benchmarks and feedback; their weights compare with 1 for all metrics together."""
     total = sum(metric.weight for metric in component.metrics)
-    if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmark_weight:
-        yield Part(BENCHMARKS, benchmarks.quotient * FULL, config.benchmark_weight * total, measured=True)
-    if (feedback := session.feedback.get(component.id)) and config.feedback_weight:
-        yield Part(FEEDBACK, feedback.quotient, config.feedback_weight * total, measured=True)
+    if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmarks.weight:
+        yield Part(BENCHMARKS, benchmarks.quotient * FULL, config.benchmarks.weight * total, measured=True)
+    if (feedback := session.feedback.get(component.id)) and config.feedback.weight:
+        yield Part(FEEDBACK, feedback.quotient, config.feedback.weight * total, measured=True)
 
 
 def scores(session: Session, config: Config) -> dict[str, int]:
@@ -144,7 +144,7 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
     }
     weights: list[tuple[float, float]] = [(value, config.session_weights[name]) for name, value in made.items()]
     if weights and feedback is not None:
-        weights.append((feedback, config.feedback_weight))
+        weights.append((feedback, config.feedback.weight))
     overall = weighted(weights)
     return {f"{SESSION}{name}": value for name, value in made.items()} | (
         {} if overall is None else {f"{SESSION}{OVERALL}": truncated(overall)}

@@ -146,7 +146,7 @@ def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sig
 def _counted(session: Session, config: Config) -> Counted | None:
     found, shares = covered(session, config)
     lacking = {name: points for name, share in shares.items() if (points := percent(1) - percent(share))}
-    return Counted(day_of(session.at, config.zone), session.version, found, lacking) if found else None
+    return Counted(day_of(session.at, config.timezone), session.version, found, lacking) if found else None
 
 
 def day_of(at: str, zone: tzinfo) -> str:
@@ -193,7 +193,7 @@ def unknown_parts(config: Config, event: Any) -> Iterator[str]:
     elif isinstance(event, MetricsRecorded) and component and not event.source:
         # Telemetry has many values that no metric reads, and they are not spelling mistakes.
         known = config.components[component]
-        yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.asked)
+        yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.value_names)
 
 
 def _leave_out(state: Scores, what: str) -> None:
@@ -202,7 +202,7 @@ def _leave_out(state: Scores, what: str) -> None:
 
 def _set_baseline(state: Scores, record: EventRecord) -> None:
     event: Any = record.event
-    day = date.fromisoformat(day_of(happened(record), state.config.zone))
+    day = date.fromisoformat(day_of(happened(record), state.config.timezone))
     state.baselines[score_id(event.score)] = Baseline(event.value, record.seq, day)
 
 

@@ -1,18 +1,19 @@
 """The configuration of the scores as values: components, metrics, grades, levels. No code names a component.
 
-The default is prompts/scoring-config.yaml; a project's own file is laid over it key by key.
+The classes have the keys of prompts/scoring-config.yaml, the default, over which a project's own file is laid key by
+key. ``parser`` structures the document into them by their annotations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping  # noqa: TC003 - the parser reads the annotations
+from datetime import tzinfo  # noqa: TC003 - as above
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Annotated, Final
 
 import attrs
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import tzinfo
+from tallybook.ledger.events import MAX_INT
 
 SESSION: Final = "session."
 _SCORE: Final = "score."
@@ -22,11 +23,32 @@ TOTAL: Final = "_total"
 
 
 @attrs.frozen
+class Bounds:
+    """The bounds of a number in the document, both included.
+
+    Attributes:
+        least: The least value.
+        most: The greatest.
+    """
+
+    least: float = -MAX_INT
+    most: float = MAX_INT
+
+
+Number = Annotated[float, Bounds()]
+Positive = Annotated[float, Bounds(0)]
+Share = Annotated[float, Bounds(0, 1)]
+Points = Annotated[float, Bounds(0, 100)]
+WholePoints = Annotated[int, Bounds(0, 100)]
+Days = Annotated[int, Bounds(1, 1_000_000)]
+
+
+@attrs.frozen
 class Metric:
     """How one part of a component's score is measured.
 
     Attributes:
-        name: What it is called.
+        name: Its key in the document.
         form: linear, inverse, ratio or boolean ("Scoring Algorithms" of the scoring framework).
         of: Name of the measured value.
         per: Name of the whole of a ratio; empty elsewhere.
@@ -40,52 +62,48 @@ class Metric:
     """
 
     name: str
-    form: str
-    of: str
+    form: str = "linear"
+    of: str = attrs.field(default=attrs.Factory(lambda self: self.name, takes_self=True))
     per: str = ""
-    counts: tuple[()] | tuple[str, str] = ()
-    worst: float = 0
-    best: float = 100
-    empty: float | None = None
-    missing: float | None = None
+    counts: tuple[str, ...] = ()
+    worst: Number = 0
+    best: Number = 100
+    empty: Points | None = None
+    missing: Points | None = None
     rest: bool = False
-    weight: float = 1
+    weight: Positive = 1
 
 
-def _asked(component: Component) -> frozenset[str]:
+def _find_value_names(component: Component) -> frozenset[str]:
     """Return the names of all values that can count in a component's score."""
-    found = set(component.counters)
+    names = set(component.counters)
     for metric in component.metrics:
-        found |= {
-            metric.of,
-            f"{metric.of}{COUNT}",
-            f"{metric.of}{TOTAL}",
-            *metric.counts,
-            *([metric.per] * bool(metric.per)),
-        }
-    return frozenset(found)
+        names |= {metric.of, f"{metric.of}{COUNT}", f"{metric.of}{TOTAL}", metric.per, *metric.counts}
+    return frozenset(names - {""})
 
 
-@attrs.frozen
+@attrs.frozen(kw_only=True)
 class Component:
     """A part of the agent that is scored.
 
     Attributes:
-        id: Its name in files and options: lower-case letters and digits.
+        id: Its key in the document and its name in files and options: lower-case letters and digits.
+        enabled: Whether it is scored; one that is not is left out of the composites as well.
         name: Its name for people.
-        metrics: The metrics of its score, one or more.
         counters: Names of values that add up over a session; of other values the last counts.
-        asked: Names of all values that its metrics read, in every form, and the counters.
+        metrics: The metrics of its score, one or more.
+        value_names: Names of all values that its metrics read, in every form, and the counters.
     """
 
     id: str
-    name: str
+    enabled: bool = True
+    name: str = attrs.field(default=attrs.Factory(lambda self: self.id, takes_self=True))
+    counters: tuple[str, ...] = ()
     metrics: tuple[Metric, ...]
-    counters: frozenset[str]
-    asked: frozenset[str] = attrs.field(init=False, default=attrs.Factory(_asked, takes_self=True))
+    value_names: frozenset[str] = attrs.field(init=False, default=attrs.Factory(_find_value_names, takes_self=True))
 
     def adds_up(self, value: str) -> bool:
-        """Say whether the values under a name add up over a session."""
+        """Return whether the values under a name add up over a session."""
         return value in self.counters or value.endswith((COUNT, TOTAL))
 
 
@@ -101,7 +119,7 @@ class Grade:
     """
 
     name: str
-    least: int
+    least: WholePoints
     status: str
     action: str
 
@@ -122,22 +140,86 @@ class Level:
 
 
 @attrs.frozen
+class Thresholds:
+    """The bounds of the alert levels, the mildest first; scores strictly below one alert."""
+
+    warning: WholePoints
+    alert: WholePoints
+    critical: WholePoints
+
+
+@attrs.frozen
+class Notifications:
+    """The channels that each level notifies, as well as those of the milder levels."""
+
+    warning: tuple[str, ...]
+    alert: tuple[str, ...]
+    critical: tuple[str, ...]
+
+
+@attrs.frozen
+class Trends:
+    """The lengths of trends, in days with data.
+
+    Attributes:
+        short_term_days: Days on each side of a short trend.
+        long_term_days: Days on each side of a long one, more than those.
+    """
+
+    short_term_days: Days
+    long_term_days: Days
+
+
+@attrs.frozen
 class Sensitivity:
     """The thresholds of regressions.
 
     Attributes:
-        drop: A score may be so many points below its baseline, and no more; 0 or more.
-        deviations: And so many standard deviations below the mean of its history; above 0.
-        least_sessions: How long a history has to be for that, 2 or more.
-        trend_days: How many days make up one side of a trend, 1 or more: the short term.
+        points: A score may be so many points below its baseline, and no more.
+        z_score: And so many standard deviations below the mean of its history.
+        least_sessions: How long a history has to be for that.
         turn: By so many points the average has to fall for a trend to have turned; 0 for by any.
     """
 
-    drop: float
-    deviations: float
-    least_sessions: int
-    trend_days: int
-    turn: float
+    points: Points
+    z_score: Annotated[float, Bounds(0.1)]
+    least_sessions: Annotated[int, Bounds(2, 1_000_000)]
+    turn: Points
+
+
+@attrs.frozen
+class Gates:
+    """The bound of gates.
+
+    Attributes:
+        least: Below this a component blocks its own evolution.
+    """
+
+    least: WholePoints
+
+
+@attrs.frozen
+class Weight:
+    """The weight of benchmarks, or of people's feedback.
+
+    Attributes:
+        weight: It compares with 1 for all metrics of a component together, and for a session's composites.
+    """
+
+    weight: Points
+
+
+@attrs.frozen
+class Storage:
+    """The score files.
+
+    Attributes:
+        path: Their folder, within the project.
+        retention_days: How many days of them are stored, counted back from the last event.
+    """
+
+    path: str
+    retention_days: Days
 
 
 @attrs.frozen
@@ -145,17 +227,22 @@ class Display:
     """The options of the summary.
 
     Attributes:
-        grades: Letters beside scores.
-        trends: Arrows.
-        recommendations: Focus areas.
-        min_coverage: The share of its weight, 0 to 1, that must be measured before the overall score is shown to people
-            and can open a gate.
+        show_grades: Letters next to scores.
+        show_trends: Arrows.
+        show_recommendations: Focus areas.
+        min_coverage: The share of its weight that must be measured before the overall score is shown to people and can
+            open a gate.
     """
 
-    grades: bool
-    trends: bool
-    recommendations: bool
-    min_coverage: float
+    show_grades: bool
+    show_trends: bool
+    show_recommendations: bool
+    min_coverage: Share
+
+
+def _make_levels(config: Config) -> tuple[Level, ...]:
+    channels = attrs.asdict(config.notifications)
+    return tuple(Level(name, below, channels[name]) for name, below in attrs.asdict(config.thresholds).items())
 
 
 @attrs.frozen
@@ -165,40 +252,40 @@ class Config:
     Attributes:
         enabled: Whether score files are written.
         title: The heading of the summary.
-        zone: The time zone in which days begin.
+        timezone: The time zone in which days begin.
         session_weights: Composite → its weight in the overall score, in order; they sum to 1.
         sessions: Composite → the components that it is the average of.
+        thresholds: The bounds of the alert levels.
+        notifications: Their channels.
         grades: Best first; the last one begins at 0.
-        levels: Levels of alert, the mildest first.
-        short_term_days: Days of a short trend.
-        long_term_days: Days of a long one, more than those.
-        regressions: From where on a drop is one.
-        gate_least: Below this a component blocks its own evolution.
-        benchmark_weight: What benchmarks weigh beside a component's metrics, which weigh 1 together.
-        feedback_weight: What people's feedback weighs there, and beside a session's composites.
-        path: Folder of the score files, within the project.
-        retention_days: How many days of them are kept, counted back from the last event.
+        trends: The lengths of trends.
+        regressions: From where on a drop is a regression.
+        gates: The bound of gates.
+        benchmarks: The weight of benchmarks.
+        feedback: The weight of people's feedback.
+        storage: Where the score files are, and for how long.
         display: What the summary shows.
         components: By id, in their order.
+        levels: Levels of alert, the mildest first.
     """
 
     enabled: bool
     title: str
-    zone: tzinfo
-    session_weights: Mapping[str, float]
+    timezone: tzinfo
+    session_weights: Mapping[str, Share]
     sessions: Mapping[str, tuple[str, ...]]
+    thresholds: Thresholds
+    notifications: Notifications
     grades: tuple[Grade, ...]
-    levels: tuple[Level, ...]
-    short_term_days: int
-    long_term_days: int
+    trends: Trends
     regressions: Sensitivity
-    gate_least: int
-    benchmark_weight: float
-    feedback_weight: float
-    path: str
-    retention_days: int
+    gates: Gates
+    benchmarks: Weight
+    feedback: Weight
+    storage: Storage
     display: Display
     components: Mapping[str, Component]
+    levels: tuple[Level, ...] = attrs.field(init=False, default=attrs.Factory(_make_levels, takes_self=True))
 
     @property
     def score_ids(self) -> tuple[str, ...]:

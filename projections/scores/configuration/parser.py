@@ -1,33 +1,70 @@
-"""Parsing the configuration of the scores from a YAML document; an error names the key that is wrong."""
+"""Parsing the configuration of the scores: cattrs structures the YAML document into the classes of ``model``.
+
+Every error is one line that names the key, what is wrong there, and what it can be. By itself cattrs would turn None
+into "None" and 2.9 into 2, so each type of value has a hook that takes exactly that type.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC
+from collections.abc import Mapping
+from datetime import UTC, tzinfo
 from pathlib import PureWindowsPath
-from typing import TYPE_CHECKING, Any, Final
+import re
+from typing import TYPE_CHECKING, Any, Final, NoReturn, get_args, get_origin
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from tallybook.projections.scores.configuration.document_reader import Reader, told
+import attrs
+from cattrs import AttributeValidationNote, BaseValidationError, Converter, IterableValidationNote
+from cattrs.gen import make_dict_structure_fn, override
+
+from tallybook.ledger.events import MAX_INT
 from tallybook.projections.scores.configuration.model import (
     OVERALL,
     Component,
     Config,
-    Display,
     Grade,
-    Level,
     Metric,
-    Sensitivity,
+    Points,
     component_id,
 )
 from tallybook.projections.scores.grades import BLOCK, DASHBOARD, LOG, USER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from datetime import tzinfo
+    from collections.abc import Callable, Collection, Iterable, Iterator
+
+    from tallybook.projections.scores.configuration.model import Bounds
 
 SUM_TOLERANCE: Final = 2**-30
-NOTIFIED: Final = (LOG, DASHBOARD, USER, BLOCK)
-FORMS: Final = ("linear", "inverse", "ratio", "boolean")
+CHANNELS: Final = (LOG, DASHBOARD, USER, BLOCK)
+NAMED_BY: Final[dict[type, str]] = {Component: "id", Grade: "name", Metric: "name"}
+"""Class whose instances are named by their key in the document → the field that holds the name."""
+FORM_KEYS: Final = {
+    "linear": ("of", "counts", "worst", "best"),
+    "inverse": ("of", "counts", "worst", "best"),
+    "ratio": ("of", "per", "empty", "rest"),
+    "boolean": ("of",),
+}
+"""Form of a metric → its keys other than ``form``, ``weight`` and ``missing``."""
+_REQUIRED: Final = {"inverse": ("worst", "best"), "ratio": ("per",)}
+"""Form of a metric → the keys that it has no default for."""
+
+_PLAIN: Final = re.compile(r"[\w -]+")
+_SHOWN_CHARS: Final = 80
+
+
+class DocumentError(ValueError):
+    """A key of a document is unknown or has a wrong value; the message names the key and what is allowed."""
+
+
+@attrs.frozen
+class Document:
+    """The whole document.
+
+    Attributes:
+        scoring: The configuration.
+    """
+
+    scoring: Config
 
 
 def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,217 +83,258 @@ def overlaid(default: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, An
     return merged
 
 
-def read_config(document: Mapping[str, Any]) -> Config:
+def read_config(document: Any) -> Config:
     """Parse a whole configuration, the default overlaid with a project's own.
 
     Raises:
         DocumentError: A key is not known, is missing, or cannot be what it is; weights do not sum to 1; thresholds
             are out of order.
     """
-    root = Reader.of(document).only("scoring").inner("scoring")
-    root.only(*_KEYS)
-    parts = [(_component(part), _enabled(part)) for part in root.inner("components").parts()]
-    components = {one.id: one for one, enabled in parts if enabled}
-    weights, sessions = root.inner("session_weights"), root.inner("sessions")
-    trends, storage, display = (root.inner(name).only(*_KEYS[name]) for name in ("trends", "storage", "display"))
-    short_term_days = trends.whole("short_term_days", 1)
-    config = Config(
-        root.flag("enabled"),
-        root.text("title"),
-        _zone(root),
-        {name: weights.number(name, 0, 1) for name in weights.names},
-        {name: _parts(sessions, name, root) for name in sessions.names},
-        _grades(root.inner("grades")),
-        _levels(root.inner("thresholds"), root.inner("notifications")),
-        short_term_days,
-        trends.whole("long_term_days", 1),
-        _regressions(root.inner("regressions"), short_term_days),
-        root.inner("gates").only("least").whole("least", 0, 100),
-        root.inner("benchmarks").only("weight").number("weight", 0, 100),
-        root.inner("feedback").only("weight").number("weight", 0, 100),
-        _path(storage),
-        storage.whole("retention_days", 1),
-        Display(
-            display.flag("show_grades"),
-            display.flag("show_trends"),
-            display.flag("show_recommendations"),
-            display.number("min_coverage", 0, 1),
-        ),
-        components,
-    )
-    _check(config, root)
-    return config
-
-
-_KEYS: Final[dict[str, tuple[str, ...]]] = {
-    "enabled": (),
-    "title": (),
-    "timezone": (),
-    "session_weights": (),
-    "sessions": (),
-    "thresholds": (),
-    "notifications": (),
-    "grades": (),
-    "trends": ("short_term_days", "long_term_days"),
-    "regressions": (),
-    "gates": (),
-    "benchmarks": (),
-    "feedback": (),
-    "storage": ("path", "retention_days"),
-    "display": ("show_grades", "show_trends", "show_recommendations", "min_coverage"),
-    "components": (),
-}
-"""Key of the configuration → its inner keys, where those are fixed."""
-
-_USED: Final = {
-    "linear": ("of", "counts", "worst", "best"),
-    "inverse": ("of", "counts", "worst", "best"),
-    "ratio": ("of", "per", "empty", "rest"),
-    "boolean": ("of",),
-}
-"""Form of a metric → its keys other than ``form``, ``weight`` and ``missing``."""
-
-
-def _parts(sessions: Reader, name: str, root: Reader) -> tuple[str, ...]:
-    """Return the components of a composite, without disabled ones."""
-    components = root.inner("components").values
-    for part in sessions.texts(name):
-        if part not in components:
-            raise sessions.fault(f"names {told(part)}, which is not a component; use {', '.join(components)}", name)
+    try:
+        config = _converter.structure(document, Document).scoring
+    except (BaseValidationError, ValueError) as error:
+        raise DocumentError(_describe_error(error)) from error
+    for what, *keys in _contradictions(config, document["scoring"]["components"]):
+        raise DocumentError(f"{describe_path(['scoring', *keys])} {what}")
+    components = {id_: component for id_, component in config.components.items() if component.enabled}
     # A component disabled in one place is disabled everywhere, so that one key is enough.
-    there = {part.name for part in root.inner("components").parts() if _enabled(part)}
-    return tuple(part for part in sessions.texts(name) if part in there)
+    sessions = {name: tuple(part for part in parts if part in components) for name, parts in config.sessions.items()}
+    return attrs.evolve(config, components=components, sessions=sessions)
 
 
-def _enabled(component: Reader) -> bool:
-    return component.flag("enabled", default=True)
+# Errors
 
 
-def _zone(root: Reader) -> tzinfo:
-    name = root.text("timezone")
+def _refusal(wanted: str, value: Any) -> DocumentError:
+    return DocumentError("has no value" if value is None else f"is {wanted}, and not {describe(value)}")
+
+
+def _refuse_key(key: str, what: str) -> NoReturn:
+    """Raise an error about a key; the hooks that lead to it add the keys above."""
+    error = DocumentError(what)
+    error.add_note(IterableValidationNote("", key, object))
+    raise error
+
+
+def _describe_error(error: BaseException) -> str:
+    """Return the first error of a tree as one line: the path of keys, and what is wrong there."""
+    keys: list[Any] = []
+    while True:
+        # The innermost hook notes its key first.
+        notes = reversed(getattr(error, "__notes__", []))
+        keys += [note.name if isinstance(note, AttributeValidationNote) else note.index for note in notes]
+        if not isinstance(error, BaseValidationError):
+            break
+        error = error.exceptions[0]
+    return f"{describe_path(keys) or 'the file'} {'is missing' if isinstance(error, KeyError) else error}"
+
+
+def describe(value: object) -> str:
+    """Describe a value for a one-line message."""
+    if isinstance(value, dict):
+        return "keys and values"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "a list" if isinstance(value, list) else _shorten(repr(value))
+
+
+def describe_path(keys: Iterable[str]) -> str:
+    """Return keys joined by dots; keys with unusual characters are quoted, so that paths stay unambiguous."""
+    return ".".join(_shorten(key if _PLAIN.fullmatch(key) else repr(key)) for key in keys)
+
+
+def _shorten(text: str) -> str:
+    return text if len(text) <= _SHOWN_CHARS else f"{text[:_SHOWN_CHARS]}…"
+
+
+# Hooks of cattrs, one for each type of value
+
+
+def _check_flag(value: Any, _: object) -> bool:
+    if not isinstance(value, bool):
+        raise _refusal("true or false", value)
+    return value
+
+
+def _check_text(value: Any, _: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise _refusal("a text", value)
+    return value
+
+
+def _check_texts(value: Any, _: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise _refusal("a list of names", value)
+    return tuple(value)
+
+
+def _check_number(value: Any, type_: Any) -> float:
+    number_type, bounds = get_args(type_)
+    if type(value) not in {int, float}:
+        raise _refusal("a number", value)
+    if not bounds.least <= value <= bounds.most:
+        raise _refusal(_describe_bounds(bounds), value)
+    if number_type is int and value != int(value):
+        raise _refusal("a whole number", value)
+    number: float = number_type(value)
+    return number
+
+
+def _describe_bounds(bounds: Bounds) -> str:
+    if bounds.most < MAX_INT:
+        return f"from {bounds.least:,g} to {bounds.most:,.12g}"
+    return f"at least {bounds.least:g}" if bounds.least > -MAX_INT else "within 2^53"
+
+
+def _check_zone(value: Any, _: object) -> tzinfo:
+    name = _check_text(value, str)
     try:
         # UTC works without an installed time zone database.
         return UTC if name.upper() == "UTC" else ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise root.fault("is not a known time zone; use one such as Europe/Berlin", "timezone") from error
+        raise DocumentError("is not a known time zone; use one such as Europe/Berlin") from error
 
 
-def _path(storage: Reader) -> str:
-    """Return the folder of the score files; it must lie in the project, because old files in it are deleted."""
-    path = storage.text("path")
-    # Windows paths know both kinds of slashes and drives, so this rejects what any system would.
-    parsed = PureWindowsPath(path)
-    if parsed.anchor or ".." in parsed.parts or not parsed.parts or "\0" in path:
-        raise storage.fault(f"is a folder within the project, and not {told(path)}", "path")
-    return path
+def _check_keys(value: Any, known: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a mapping whose keys are texts, and are among those that are known where any are given."""
+    if not isinstance(value, dict):
+        what = "has no value" if value is None else f"should hold keys and values, and is {describe(value)}"
+        raise DocumentError(what)
+    for key in value:
+        if not isinstance(key, str):
+            raise DocumentError(f"has the key {describe(key)}, which is not a text; put it in quotes")
+        if known and key not in known:
+            _refuse_key(key, f"is not a known key; use one of {', '.join(known)}")
+    return value
 
 
-def _component(part: Reader) -> Component:
-    part.only("enabled", "name", "counters", "metrics")
-    id_ = component_id(part.name)
-    if part.name != id_ or not id_.isalnum():
-        raise part.fault(f"is called by small letters and digits alone, such as {id_ if id_.isalnum() else 'ac01'}")
-    metrics = tuple(map(_metric, part.inner("metrics").parts()))
-    if not metrics:
-        raise part.fault("names none", "metrics")
-    return Component(part.name, part.text("name", part.name), metrics, frozenset(part.texts("counters", ())))
+def _class_hook(cls: type) -> Callable[[Any, Any], Any]:
+    if cls in NAMED_BY:
+        # Any key is a name, the empty one too; `_with_name` checks the other keys.
+        by_name: Any = {NAMED_BY[cls]: override(struct_hook=lambda name, _: name)}
+        return make_dict_structure_fn(cls, _converter, **by_name)
+    structure: Any = make_dict_structure_fn(cls, _converter)
+    known = tuple(field.name for field in attrs.fields(cls) if field.init)
+    return lambda value, _: structure(_check_keys(value, known), cls)
 
 
-def _metric(part: Reader) -> Metric:
-    form = part.text("form", FORMS[0])
-    if form not in FORMS:
-        raise part.fault(f"is {told(form)}, and can be {', '.join(FORMS)}", "form")
-    part.only("form", "weight", "missing", *_USED[form])
-    worst, best = (0.0, 100.0) if form == "linear" else (None, None)
-    bounded = form in {"linear", "inverse"}
-    metric = Metric(
-        part.name,
-        form,
-        part.text("of", part.name),
-        part.text("per") if form == "ratio" else "",
-        _counts(part),
-        part.number("worst", default=worst) if bounded else 0,
-        part.number("best", default=best) if bounded else 100,
-        part.number("empty", 0, 100) if part.has("empty") else None,
-        part.number("missing", 0, 100) if part.has("missing") else None,
-        part.flag("rest", default=False),
-        part.number("weight", 0, default=1),
+def _mapping_hook(type_: Any) -> Callable[[Any, Any], Any]:
+    """Return the hook of a mapping by name, or of a tuple of what is named; a name whose value is false is left out."""
+    cls = next(cls for cls in get_args(type_) if cls is not str)
+    structure = _converter.get_structure_hook(cls)
+
+    def read(value: Any, _: object) -> Any:
+        parts = {}
+        for name, part in _check_keys(value).items():
+            if part is not False:
+                try:
+                    parts[name] = structure(_with_name(cls, name, part) if cls in NAMED_BY else part, cls)
+                except (BaseValidationError, ValueError) as error:
+                    error.add_note(IterableValidationNote("", name, cls))
+                    raise
+        return tuple(parts.values()) if issubclass(get_origin(type_), tuple) else parts
+
+    return read
+
+
+def _with_name(cls: type, name: str, value: Any) -> dict[str, Any]:
+    """Return the fields of something that its key names."""
+    own = NAMED_BY[cls]
+    if cls is Metric:
+        form = _check_keys(value).get("form", "linear")
+        if form not in tuple(FORM_KEYS):
+            _refuse_key("form", f"is {describe(form)}, and can be {', '.join(FORM_KEYS)}")
+        known: Iterable[str] = ("form", "weight", "missing", *FORM_KEYS[form])
+        for key in _REQUIRED.get(form, ()):
+            if key not in value:
+                _refuse_key(key, "is missing")
+    else:
+        known = [field.name for field in attrs.fields(cls) if field.init and field.name != own]
+    return {**_check_keys(value, known), own: name}
+
+
+def _make_converter() -> Converter:
+    converter = Converter()
+    for type_, check in ((bool, _check_flag), (str, _check_text), (tzinfo, _check_zone)):
+        converter.register_structure_hook(type_, check)
+    converter.register_structure_hook_factory(attrs.has, _class_hook)
+    converter.register_structure_hook_func(lambda type_: hasattr(type_, "__metadata__"), _check_number)
+    # An optional value may be left out, and is not None where it is given.
+    converter.register_structure_hook_func(
+        lambda type_: type_ == Points | None, lambda value, _: _check_number(value, Points)
     )
-    less, more = (metric.worst, metric.best) if form == "linear" else (metric.best, metric.worst)
-    if bounded and less >= more:
-        place = "above" if form == "linear" else "below"
-        raise part.fault(f"is {metric.best:g}, and lies {place} worst, {metric.worst:g}, in the form {form}", "best")
-    if not metric.weight > 0:
-        raise part.fault("is above 0; a metric that is false is left out", "weight")
-    return metric
+    converter.register_structure_hook_factory(lambda type_: bool({get_origin(type_)} & {tuple, Mapping}), _mapping_hook)
+    converter.register_structure_hook_func(lambda type_: type_ == tuple[str, ...], _check_texts)
+    return converter
 
 
-def _counts(part: Reader) -> tuple[()] | tuple[str, str]:
-    match part.texts("counts", ()):
-        case ():
-            return ()
-        case (one, whole):
-            return one, whole
-    raise part.fault("names a part and a whole", "counts")
+_converter: Final = _make_converter()
 
 
-def _grades(part: Reader) -> tuple[Grade, ...]:
-    grades = tuple(
-        Grade(one.name, one.whole("least", 0, 100), one.text("status"), one.text("action"))
-        for one in (inner.only("least", "status", "action") for inner in part.parts())
-    )
-    bounds = [grade.least for grade in grades]
-    if not bounds or bounds != sorted(set(bounds), reverse=True) or bounds[-1] != 0:
-        raise part.fault("are out of order: each begins below the one before it, and the last one at 0")
-    return grades
+# Values that contradict each other: generators of what is wrong, and the keys below ``scoring``
 
 
-def _levels(thresholds: Reader, notifications: Reader) -> tuple[Level, ...]:
-    names = ("warning", "alert", "critical")
-    thresholds.only(*names)
-    notifications.only(*names)
-    levels = tuple(Level(name, thresholds.whole(name, 0, 100), _notified(notifications, name)) for name in names)
-    bounds = [level.below for level in levels]
-    if bounds != sorted(set(bounds), reverse=True):
-        stand = ", ".join(f"{level.name} {level.below}" for level in levels)
-        raise thresholds.fault(f"are out of order: warning lies above alert, and alert above critical ({stand})")
-    return levels
+def _contradictions(config: Config, known: Collection[str]) -> Iterator[tuple[str, ...]]:
+    """Yield what is wrong with a configuration; ``known`` names all components of its document."""
+    for component in config.components.values():
+        yield from _wrong_component(component)
+    yield from _wrong_composites(config, known)
+    yield from _wrong_levels(config)
+    days = config.trends.short_term_days
+    if config.trends.long_term_days <= days:
+        yield f"lies above short_term_days, {days}", "trends", "long_term_days"
+    path = PureWindowsPath(config.storage.path)
+    # Old files in the folder are deleted, so it must lie in the project. Windows paths know both kinds of slashes and
+    # drives, so this rejects what any system would.
+    if path.anchor or ".." in path.parts or not path.parts or "\0" in config.storage.path:
+        yield f"is a folder within the project, and not {describe(config.storage.path)}", "storage", "path"
 
 
-def _notified(notifications: Reader, level: str) -> tuple[str, ...]:
-    """Return the channels of a level; a misspelt one is an error, as it could leave gates open."""
-    words = notifications.texts(level)
-    for word in words:
-        if word not in NOTIFIED:
-            raise notifications.fault(f"names {told(word)}; there are {', '.join(NOTIFIED)}", level)
-    return words
+def _wrong_component(component: Component) -> Iterator[tuple[str, ...]]:
+    keys = ("components", component.id)
+    id_ = component_id(component.id)
+    if component.id != id_ or not id_.isalnum():
+        yield f"is called by small letters and digits alone, such as {id_ if id_.isalnum() else 'ac01'}", *keys
+    if not component.metrics:
+        yield "names none", *keys, "metrics"
+    for metric in component.metrics:
+        place = (*keys, "metrics", metric.name)
+        form, worst, best = metric.form, metric.worst, metric.best
+        if best <= worst if form == "linear" else best >= worst and form == "inverse":
+            side = "above" if form == "linear" else "below"
+            yield f"is {best:g}, and lies {side} worst, {worst:g}, in the form {form}", *place, "best"
+        if not metric.weight:
+            yield "is above 0; a metric that is false is left out", *place, "weight"
+        if len(metric.counts) not in {0, 2}:
+            yield "names a part and a whole", *place, "counts"
 
 
-def _regressions(part: Reader, trend_days: int) -> Sensitivity:
-    part.only("points", "z_score", "least_sessions", "turn")
-    return Sensitivity(
-        part.number("points", 0, 100),
-        part.number("z_score", 0.1),
-        part.whole("least_sessions", 2),
-        trend_days,
-        part.number("turn", 0, 100),
-    )
-
-
-def _check(config: Config, root: Reader) -> None:
-    """Raise DocumentError for values that contradict each other."""
+def _wrong_composites(config: Config, known: Collection[str]) -> Iterator[tuple[str, ...]]:
+    for name, parts in config.sessions.items():
+        for part in parts:
+            if part not in known:
+                hint = f"use {', '.join(known)}"
+                yield f"names {describe(part)}, which is not a component; {hint}", "sessions", name
     total = sum(config.session_weights.values())
     if abs(total - 1) > SUM_TOLERANCE:
-        raise root.fault(f"sum to {total:.12g}, and have to sum to 1", "session_weights")
+        yield f"sum to {total:.12g}, and have to sum to 1", "session_weights"
     for here, there in (("session_weights", "sessions"), ("sessions", "session_weights")):
-        for name in _without(getattr(config, here), getattr(config, there)):
-            raise root.fault(f"has nothing beside it in {there}", here, name)
+        for name in sorted(getattr(config, here).keys() - getattr(config, there).keys()):
+            yield f"has nothing next to it in {there}", here, name
     if OVERALL in config.sessions:
-        raise root.fault("is made of the others, and cannot be one of them", "sessions", OVERALL)
-    if config.long_term_days <= config.short_term_days:
-        raise root.fault(f"lies above short_term_days, {config.short_term_days}", "trends", "long_term_days")
+        yield "is made of the others, and cannot be one of them", "sessions", OVERALL
 
 
-def _without(names: Iterable[str], others: Iterable[str]) -> list[str]:
-    known = set(others)
-    return [name for name in names if name not in known]
+def _wrong_levels(config: Config) -> Iterator[tuple[str, ...]]:
+    bounds = [grade.least for grade in config.grades]
+    if not bounds or bounds != sorted(set(bounds), reverse=True) or bounds[-1] != 0:
+        yield "are out of order: each begins below the one before it, and the last one at 0", "grades"
+    bounds = [level.below for level in config.levels]
+    if bounds != sorted(set(bounds), reverse=True):
+        listed = ", ".join(f"{level.name} {level.below}" for level in config.levels)
+        yield f"are out of order: warning lies above alert, and alert above critical ({listed})", "thresholds"
+    for level in config.levels:
+        # A misspelt channel could leave gates open.
+        for channel in level.notify:
+            if channel not in CHANNELS:
+                yield f"names {describe(channel)}; there are {', '.join(CHANNELS)}", "notifications", level.name

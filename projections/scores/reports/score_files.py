@@ -123,7 +123,7 @@ def files(
 
 def _latest(state: Scores, first: str) -> Iterator[Session]:
     """Yield the sessions from a day on, the latest first."""
-    return takewhile(lambda session: day_of(session.at, state.config.zone) >= first, state.sessions.latest())
+    return takewhile(lambda session: day_of(session.at, state.config.timezone) >= first, state.sessions.latest())
 
 
 def _place(folder: str, id_: str) -> str:
@@ -135,7 +135,7 @@ def first_day(state: Scores) -> str:
     """Return the first day that is kept, as many days back from the last event as the configuration says."""
     if not state.last_at:
         return ""
-    return first_of(day_of(state.last_at, state.config.zone), state.config.retention_days)
+    return first_of(day_of(state.last_at, state.config.timezone), state.config.storage.retention_days)
 
 
 def first_of(last: str, days: int) -> str:
@@ -198,7 +198,7 @@ def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     ends = {name_of(day): day for day in sorted(state.days) if day >= first}
     tallies = grouped({day: tally for day, tally in state.days.items() if name_of(day) in ends}, name_of)
     history = _History.of(state.days)
-    days = config.long_term_days if folder in _LONG else config.short_term_days
+    days = config.trends.long_term_days if folder in _LONG else config.trends.short_term_days
     for name in sorted(ends):
         yield _aggregate(key, name, tallies[name], config, history.trend(ends[name], days))
 

@@ -106,7 +106,7 @@ def _standing(state: Scores, score: str, name: str, day: str) -> Standing:
     found = series(state.days, score)
     shown = [one for one in found if _is_enough(state, score, one[0].isoformat())]
     measured = state.days[found[-1][0].isoformat()].measured(score) if found else 0
-    short = trend([value for _, value in found], state.config.short_term_days)
+    short = trend([value for _, value in found], state.config.trends.short_term_days)
     return Standing(score, name, found, shown, found[-1][1] if day else None, day, measured, short)
 
 
@@ -119,7 +119,7 @@ def _last_days(state: Scores) -> dict[str, str]:
     """Return score id → the last day that has it, without those on which no score stands any more."""
     if not state.days:
         return {}
-    first = first_of(max(state.days), state.config.long_term_days)
+    first = first_of(max(state.days), state.config.trends.long_term_days)
     days = sorted(day for day in state.days if day >= first)
     return {score: day for day in days for score in state.days[day].scores}
 
@@ -182,7 +182,7 @@ def current(standing: Mapping[str, Standing], config: Config) -> dict[str, Any]:
 def summary(state: Scores) -> dict[str, Any]:
     """Return how all stands: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
     standing, config = standings(state), state.config
-    beside = {"trend": trend_of(standing[OVERALL_ID], config.short_term_days)}
+    beside = {"trend": trend_of(standing[OVERALL_ID], config.trends.short_term_days)}
     return (
         current(standing, config) | beside | {"focus": [attrs.asdict(one) for one in focus(standing.values(), config)]}
     )
@@ -193,7 +193,7 @@ def feed(state: Scores) -> dict[str, Any]:
     standing, config = standings(state), state.config
     return {
         "current": current(standing, config),
-        "trend": trend_of(standing[OVERALL_ID], config.short_term_days),
+        "trend": trend_of(standing[OVERALL_ID], config.trends.short_term_days),
         "alerts": alerts_of(standing, config),
     }
 

@@ -16,7 +16,7 @@ from tallybook.projections.scores.trends.regressions import History, regressions
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from tallybook.projections.scores.configuration.model import Level, Sensitivity
+    from tallybook.projections.scores.configuration.model import Config, Level
     from tallybook.projections.scores.trends.regressions import Scored
 
 CRITICAL: Final = "critical"
@@ -28,24 +28,7 @@ NOT_ENOUGH: Final = "not enough measured"
 
 
 @attrs.frozen
-class Bounds:
-    """The configured bounds of gates.
-
-    Attributes:
-        own: Below it a component may not evolve, 0 to 100.
-        levels: The alert levels; a score at one that notifies BLOCK closes every gate.
-        sensitivity: The thresholds of regressions.
-        min_coverage: The share of its weight, 0 to 1, that must be measured before the overall score can open a gate.
-    """
-
-    own: float
-    levels: tuple[Level, ...]
-    sensitivity: Sensitivity
-    min_coverage: float
-
-
-@attrs.frozen
-class Asked:
+class GateQuery:
     """The question to a gate.
 
     Attributes:
@@ -130,11 +113,11 @@ def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> 
     ]
 
 
-def _regressed(judged: Iterable[History], sensitivity: Sensitivity) -> list[Reason]:
+def _regressed(judged: Iterable[History], config: Config) -> list[Reason]:
     return [
-        Reason(found.method, found.score_id, found.value, found.bound, f"{found.text}; nobody has acknowledged it")
+        Reason(drop.method, drop.score_id, drop.value, drop.bound, f"{drop.text}; nobody has acknowledged it")
         for history in judged
-        for found in regressions(history, sensitivity)
+        for drop in regressions(history, config)
     ]
 
 
@@ -187,10 +170,10 @@ def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> lis
     ] + _said(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
 
 
-def gate(histories: Sequence[History], bounds: Bounds, asked: Asked) -> Gate:
+def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate:
     """Say whether an evolution may go on.
 
-    Any critical score closes every gate. For a named score, a value below ``bounds.own`` and an unacknowledged
+    Any critical score closes every gate. For a named score, a value below ``gates.least`` and an unacknowledged
     regression of that score close as well. Without a name, a regression of any score closes, and ``minimum`` and
     ``greatest_drop`` apply to every score. Where no checked score has data, the gate closes unless the caller allows
     that; otherwise a score without data is only reported. An overall score of which too little was measured counts as
@@ -198,21 +181,21 @@ def gate(histories: Sequence[History], bounds: Bounds, asked: Asked) -> Gate:
 
     Args:
         histories: The history of every configured score, also of those without data.
-        bounds: The configured bounds.
-        asked: The caller's question.
+        config: The configuration, with the bounds.
+        query: The question.
     """
-    named = asked.score_id is not None
-    judged = [history for history in histories if asked.score_id in {None, history.score_id}]
+    named = query.score_id is not None
+    judged = [history for history in histories if query.score_id in {None, history.score_id}]
     if named and not judged:
-        judged = [History(str(asked.score_id))]
-    reasons = _critical(histories, bounds.levels)
+        judged = [History(str(query.score_id))]
+    reasons = _critical(histories, config.levels)
     if named:
-        reasons += _below(judged, bounds.own, OWN, "the least with which it may evolve")
-    reasons += _regressed(judged, bounds.sensitivity)
-    if asked.minimum is not None:
-        reasons += _below(judged, asked.minimum, MINIMUM, "the minimum that was asked for")
-    if asked.greatest_drop is not None:
-        reasons += _dropped(judged, asked.greatest_drop)
-    reasons += _unmeasured(judged, bounds.min_coverage, closes=not asked.allow_no_data)
+        reasons += _below(judged, config.gates.least, OWN, "the least with which it may evolve")
+    reasons += _regressed(judged, config)
+    if query.minimum is not None:
+        reasons += _below(judged, query.minimum, MINIMUM, "the minimum that was asked for")
+    if query.greatest_drop is not None:
+        reasons += _dropped(judged, query.greatest_drop)
+    reasons += _unmeasured(judged, config.display.min_coverage, closes=not query.allow_no_data)
     reasons.sort(key=lambda reason: not reason.closes)
     return Gate(not any(reason.closes for reason in reasons), tuple(reasons))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import date
 
-    from tallybook.projections.scores.configuration.model import Sensitivity
+    from tallybook.projections.scores.configuration.model import Config, Sensitivity
     from tallybook.projections.scores.view import Baseline
 
 BY_BASELINE: Final = "baseline"
@@ -106,11 +106,11 @@ def by_deviation(score_id: str, value: int, before: Sequence[int], limits: Sensi
     if len(before) < max(limits.least_sessions, _LEAST_HISTORY):
         return None
     # Rounded, so that a value equal to the bound is not below it by a rounding error.
-    bound = round(fmean(before) - limits.deviations * max(stdev(before), LEAST_SPREAD), 6)
+    bound = round(fmean(before) - limits.z_score * max(stdev(before), LEAST_SPREAD), 6)
     if value >= bound:
         return None
     text = (
-        f"{score_id} is {value}, below {number(bound)}: {number(limits.deviations)} standard deviations under "
+        f"{score_id} is {value}, below {number(bound)}: {number(limits.z_score)} standard deviations under "
         f"the mean of the {len(before)} sessions before, {number(fmean(before))}"
     )
     return Regression(score_id, BY_DEVIATION, value, bound, text)
@@ -140,20 +140,20 @@ def by_trend(score_id: str, values: Sequence[int], days: int, turn: float) -> Re
     return Regression(score_id, BY_TREND, now.current_avg, now.previous_avg, text)
 
 
-def regressions(history: History, limits: Sensitivity) -> tuple[Regression, ...]:
+def regressions(history: History, config: Config) -> tuple[Regression, ...]:
     """Return every regression of the latest session with a score that no baseline acknowledged.
 
     A drop also ends once a later session scores high enough again.
     """
-    latest, baseline = history.latest, history.baseline
+    latest, baseline, limits = history.latest, history.baseline, config.regressions
     if latest is None or (baseline is not None and baseline.seq > latest.seq):
         return ()
     score_id, value = history.score_id, latest.value
     before = [one.value for one in history.sessions[:-1] if baseline is None or one.seq > baseline.seq]
     days = [score for day, score in history.days if baseline is None or day > baseline.day]
     found = (
-        None if baseline is None else by_baseline(score_id, value, baseline.value, limits.drop),
+        None if baseline is None else by_baseline(score_id, value, baseline.value, limits.points),
         by_deviation(score_id, value, before, limits),
-        by_trend(score_id, days, limits.trend_days, limits.turn),
+        by_trend(score_id, days, config.trends.short_term_days, limits.turn),
     )
     return tuple(regression for regression in found if regression is not None)

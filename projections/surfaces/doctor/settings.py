@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.doctor.finding import BAD, NOTE, OK, Finding, format_names
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.scores.rebuild import CONFIGURATION
+from tallybook.projections.surfaces.scores.configuration import PLACE
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import (
     CLAUDE,
@@ -115,14 +115,14 @@ def check_scores(context: Context) -> Iterator[Finding]:
 
     A configuration with a mistake scores nothing until it is corrected.
     """
-    if not any(os.path.lexists(context.project.root / path) for path in (CONFIGURATION, _DEFAULT_FOLDER)):
+    if not any(os.path.lexists(context.project.root / path) for path in (PLACE, _DEFAULT_FOLDER)):
         yield Finding(OK, "the packaged configuration is used")
         return
     # PyYAML takes a while to import, so projects without a configuration skip it.
     from tallybook.projections.surfaces.scores import configuration, files
 
     try:
-        folder = files.folder_of(context.project, configuration.load(context.project).path)
+        folder = files.folder_of(context.project, configuration.load(context.project).storage.path)
     except BadInputError as error:
         message, _, fix = str(error).partition("; ")
         yield Finding(BAD, message, f"{fix or 'correct it'}; until then `score`, `gate` and `baseline` fail")

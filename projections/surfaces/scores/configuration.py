@@ -11,9 +11,7 @@ import attrs
 
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
-from tallybook.projections.scores.configuration.document_reader import DocumentError, Reader
 from tallybook.projections.scores.configuration.model import SESSION, score_id
-from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.surfaces.scores.strict_yaml import parsed
 from tallybook.projections.surfaces.workspace.project import read_small
 
@@ -55,9 +53,13 @@ def in_force(project: Project) -> tuple[str, dict[str, Any]]:
 
 
 def _loaded(project: Project) -> tuple[Config, dict[str, Any]]:
+    # Late, because cattrs takes a hundredth of a second, and every replay imports this module.
+    from tallybook.projections.scores.configuration.parser import DocumentError, overlaid, read_config
+
     own = _own(project.root / PLACE)
     try:
-        document = overlaid(default(), Reader.of({} if own is None else own).values)
+        # What holds no keys is laid over nothing, so that the parser refuses it as a whole.
+        document = overlaid(default(), own) if isinstance(own, dict) else default() if own is None else own
         return read_config(document), document
     except DocumentError as error:
         raise BadInputError(PLACE, str(error), HINT) from error

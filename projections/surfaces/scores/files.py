@@ -117,7 +117,7 @@ def differing(project: Project, state: Scores) -> list[str]:
 
     What stands too long or is nobody's of ours says nothing false, and is ``rebuild``'s to see to.
     """
-    folder = folder_of(project, state.config.path)
+    folder = folder_of(project, state.config.storage.path)
     if not state.config.enabled:
         return []
     return [
@@ -128,7 +128,7 @@ def differing(project: Project, state: Scores) -> list[str]:
 
 
 def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
-    folder = folder_of(project, state.config.path)
+    folder = folder_of(project, state.config.storage.path)
     if not state.config.enabled or not (state.last_at or folder.exists()):
         return Written(folder)
     if not project.ledger.exists():
@@ -137,7 +137,7 @@ def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
     fd = disk.open_file(lock, write=True, create=True)
     try:
         disk.lock(fd, lock, disk.LOCK_WAIT_MS)
-        before, path = _stamp(cache), state.config.path
+        before, path = _stamp(cache), state.config.storage.path
         paths = (*(one for one in (before.paths if before else _DEFAULT_PATHS) if one != path), path)
         now = _Stamp(Position(state.seq, state.chain, state.end), _made_by(state), paths)
         since = None if before is None or anew or not folder.exists() else _since(project, state, before, now)

@@ -10,6 +10,7 @@ from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.output import format_count
 from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.scores.configuration import PLACE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,16 +21,17 @@ if TYPE_CHECKING:
 
 SCORED: Final = (MetricsRecorded, BenchmarkRecorded, FeedbackRecorded, SessionEnded)
 """Events that are scored by every configuration."""
-CONFIGURATION: Final = ".claude/config/scoring-config.yaml"
-"""A project's own configuration; with one, events of the playbook may be scored, too."""
 _FOREIGN_SHOWN: Final = 5
 
 
 def has_scores(project: Project) -> bool:
-    """Return whether anything may be scored, without decoding the ledger and without loading the scores."""
+    """Return whether anything may be scored, without decoding the ledger and without loading the scores.
+
+    With a configuration of the project's own, events of the playbook may be scored as well.
+    """
     log = open_log(project)
     recorded = any(log.may_contain(f'"kind":"{KIND_OF[kind]}"'.encode()) for kind in SCORED)
-    return recorded or (project.root / CONFIGURATION).exists()
+    return recorded or (project.root / PLACE).exists()
 
 
 def rebuild(project: Project) -> Iterator[str]:
@@ -62,7 +64,7 @@ def check(project: Project) -> None:
     places = files.differing(project, state)
     if places:
         more = f", and {format_count(len(places) - 1, 'more such file')}" if len(places) > 1 else ""
-        folder = files.folder_of(project, state.config.path)
+        folder = files.folder_of(project, state.config.storage.path)
         raise commands.DriftError(folder / places[0], f"is missing or not what the ledger says{more}")
 
 

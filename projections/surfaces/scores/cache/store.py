@@ -56,7 +56,7 @@ _MODULES: Final = (
     "tallybook.projections.surfaces.scores.cache.sessions",
 )
 """What decides a state of scores, with the modules that these import."""
-_SCORING: Final = ("session_weights", "sessions", "benchmark_weight", "feedback_weight", "components", "zone")
+_SCORING: Final = ("session_weights", "sessions", "benchmarks", "feedback", "components", "timezone")
 """The parts of the configuration that decide a score. The others only show the same scores in another way."""
 
 DAMAGE: Final = (sqlite3.Error, DamagedCacheError, UnicodeDecodeError)

@@ -12,7 +12,7 @@ from tallybook.ledger.errors import EXIT_NO, NothingToDoError
 from tallybook.ledger.events import BaselineSet
 from tallybook.projections.scores.grades import number
 from tallybook.projections.scores.reports.summary import logged
-from tallybook.projections.scores.trends.gates import NO_DATA, NOT_ENOUGH, Asked, Bounds, gate
+from tallybook.projections.scores.trends.gates import NO_DATA, NOT_ENOUGH, GateQuery, gate
 from tallybook.projections.scores.trends.regressions import METHODS
 from tallybook.projections.scores.trends.score_history import histories
 from tallybook.projections.surfaces import commands
@@ -48,21 +48,20 @@ _POINTS: Final = _Points(0, 100)
 _FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
 
 
-def ask(known: Sequence[History], config: Config, asked: Asked) -> Gate:
+def ask(known: Sequence[History], config: Config, query: GateQuery) -> Gate:
     """Return whether an agent may evolve, and why not.
 
     Args:
         known: What is known of every score.
         config: The configuration, with the bounds.
-        asked: What the caller says.
+        query: What the caller asks.
 
     Raises:
         BadInputError: The score that is asked about is none.
     """
-    if asked.score_id is not None:
-        asked = attrs.evolve(asked, score_id=score_named(config, asked.score_id, "--component"))
-    bounds = Bounds(config.gate_least, config.levels, config.regressions, config.display.min_coverage)
-    return gate(known, bounds, asked)
+    if query.score_id is not None:
+        query = attrs.evolve(query, score_id=score_named(config, query.score_id, "--component"))
+    return gate(known, config, query)
 
 
 def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
@@ -127,10 +126,10 @@ def gate_verb(project: Project, /, **options: Any) -> int:
     baseline` acknowledges it; scoring-config.yaml has the bounds. Always the latest session with a score counts.
     Where none of the scores has data, the gate is closed.
     """
-    asked = Asked(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
+    query = GateQuery(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
     state = state_of(project, load(project), when := find_moment(project, options["when"]))
     known = histories(state)
-    found = ask(known, state.config, asked)
+    found = ask(known, state.config, query)
     if when is None and (low := logged(state)):
         note(low)
     if options["as_json"]:
@@ -140,7 +139,7 @@ def gate_verb(project: Project, /, **options: Any) -> int:
         if any(one.closes and one.bound is None for one in found.reasons):
             say(f"- {_FEED}")
         told = [f"{'- ' if one.closes else '  '}{one.text}" for one in found.reasons]
-        say(*(told if asked.score_id is not None else brief(found.reasons, known)))
+        say(*(told if query.score_id is not None else brief(found.reasons, known)))
     return 0 if found.open else EXIT_NO
 
 

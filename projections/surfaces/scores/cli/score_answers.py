@@ -160,12 +160,12 @@ def _component(asked: Asked, component: Component) -> Answer:
         "score": one.value,
         "grade": None if one.value is None else score_files.grade_name(one.value, config),
         "coverage": None if one.value is None else one.measured / 100,
-        "trend": scoring.trend_of(one, config.short_term_days),
+        "trend": scoring.trend_of(one, config.trends.short_term_days),
     }
     if asked.detail or asked.session is not None:
         session = _session_with(asked, component)
         why = None if session is None else _why(asked, session, component)
-        told |= {"why": why, "changes": evidence.changes(state, component, config.short_term_days)}
+        told |= {"why": why, "changes": evidence.changes(state, component, config.trends.short_term_days)}
     return told, page.component_page(one, told, config)
 
 
@@ -194,7 +194,7 @@ def look(asked: Asked, period: str) -> Answer:
     if period == "daily":
         return _daily(asked)
     if period in {"weekly", "monthly"}:
-        return _trend(asked, config.short_term_days if period == "weekly" else config.long_term_days)
+        return _trend(asked, config.trends.short_term_days if period == "weekly" else config.trends.long_term_days)
     if asked.component is not None:
         return _component(asked, asked.component)
     return _session(asked) if period == "session" else _summary(asked)

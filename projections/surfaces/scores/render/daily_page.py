@@ -45,7 +45,7 @@ def daily_page(told: Mapping[str, Any], config: Config, only: str | None = None)
     )
     overall = told["session_averages"].get("overall")
     value = graded(overall, config) if shown else not_enough(measured[OVERALL_ID])
-    change = f"  {changed(told['trend'], config.short_term_days)}" if config.display.trends and shown else ""
+    change = changed(told["trend"], config.trends.short_term_days) if config.display.show_trends and shown else ""
     table = Table("", ("score", "avg", "min", "max", "grade", "measured"), rows)
-    heading = format_count(count, "session") + ("" if only else f", Overall: {value}{change}")
+    heading = format_count(count, "session") + ("" if only else f", Overall: {value}  {change}".rstrip())
     return Page(f"DAY {told['date']}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))

@@ -101,7 +101,7 @@ def graded(value: float | None, config: Config) -> str:
     """Return a score with its letter: ``87 (B)``."""
     if value is None:
         return NO_DATA
-    letter = grade_name(value, config) if config.display.grades else None
+    letter = grade_name(value, config) if config.display.show_grades else None
     return f"{value:g} ({letter})" if letter else f"{value:g}"
 
 
@@ -146,12 +146,11 @@ def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
     if told["date"] is None:
         return nothing_page(state, framed=True)
     whole = standing[OVERALL_ID]
-    shown = config.display.trends and whole.is_shown
-    change = f"  {changed(told['trend']['trend'], config.short_term_days)}" if shown else ""
+    shown = config.display.show_trends and whole.is_shown
+    change = f"  {changed(told['trend']['trend'], config.trends.short_term_days)}" if shown else ""
     found = scoring.focus(standing.values(), config)
-    lines = (
-        [focus_line(one) for one in (found if detail else found[:MOST_FOCUS])] if config.display.recommendations else []
-    )
+    shown_focus = (found if detail else found[:MOST_FOCUS]) if config.display.show_recommendations else []
+    lines = [focus_line(one) for one in shown_focus]
     more = len(found) - len(lines) if lines else 0
     return Page(
         config.title,
@@ -184,7 +183,7 @@ def nothing_page(state: Scores, *, framed: bool = False) -> Page:
 
 
 def _bar(one: Standing, config: Config) -> Bar:
-    trend = one.trend if config.display.trends and one.value is not None else None
+    trend = one.trend if config.display.show_trends and one.value is not None else None
     return bar(one.name, one.value, config, one.measured, "" if trend is None else trend.direction)
 
 
@@ -236,7 +235,7 @@ def percents(share: float) -> int:
 
 def letter(value: int | None, config: Config) -> str:
     """Return the grade of a score, empty where none is shown."""
-    return (grade_name(value, config) or "") if config.display.grades and value is not None else ""
+    return (grade_name(value, config) or "") if config.display.show_grades and value is not None else ""
 
 
 def trend_page(
@@ -308,8 +307,8 @@ def component_page(one: Standing, told: Told, config: Config) -> Page:
     return Page(
         one.name,
         heading,
-        chart=one.series[-2 * config.long_term_days :] or None,
-        sentences=(*trend_sentences(told["trend"], config.short_term_days), *_changes(told.get("changes"))),
+        chart=one.series[-2 * config.trends.long_term_days :] or None,
+        sentences=(*trend_sentences(told["trend"], config.trends.short_term_days), *_changes(told.get("changes"))),
         tables=(*why_tables(why, config),) if why else (),
     )
 
@@ -319,7 +318,7 @@ def _said(one: Standing, config: Config) -> str:
     found, display = grade_of(one.value, config.grades), config.display
     if found is None:
         return ""
-    said = [*([found.status] if display.grades else []), *([found.action] if display.recommendations else [])]
+    said = [*([found.status] if display.show_grades else []), *([found.action] if display.show_recommendations else [])]
     return f": {'. '.join(said)}" if said else ""
 
 
