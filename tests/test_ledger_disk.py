@@ -179,11 +179,11 @@ def test_a_folder_that_is_a_link_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_with_another_name_is_written_if_it_is_ours(path: Path, opened: int) -> None:
     """A hard link is refused only where the content is somebody else's; a file of one name never."""
-    disk.refuse_hard_link(opened, path, ours=False)
+    disk.refuse_hard_link(opened, path)
     path.with_name("other").hardlink_to(path)
-    disk.refuse_hard_link(opened, path, ours=True)
+    disk.refuse_hard_link(opened, path, lambda: True)
     with pytest.raises(CannotWriteError, match="is a hard link"):
-        disk.refuse_hard_link(opened, path, ours=False)
+        disk.refuse_hard_link(opened, path)
 
 
 @pytest.mark.parametrize("below", ["", "a", "a/b"])

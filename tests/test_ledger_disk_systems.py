@@ -93,7 +93,7 @@ def test_an_error_without_words_is_told_by_its_kind() -> None:
 def test_a_folder_is_shared_with_those_who_may_write_to_it(tmp_path: Path, mode: int, bits: int) -> None:
     """Nobody who may only read it shares it, and in a folder like /tmp everybody keeps his own."""
     tmp_path.chmod(mode)
-    assert (bits, tmp_path.stat().st_gid) == rights.folder_rights(tmp_path)
+    assert (bits, tmp_path.stat().st_gid) == rights.folder_rights(tmp_path.stat())
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o777, 0o1777, 0o2770], ids=oct)
@@ -264,7 +264,7 @@ def test_a_second_name_is_refused_in_one_line(path: Path) -> None:
     """It says what is wrong with the file and what to do with it."""
     path.with_name("other").hardlink_to(path)
     fd = disk.open_file(path, write=True)
-    told = message_of(lambda: disk.refuse_hard_link(fd, path, ours=False), CannotWriteError)
+    told = message_of(lambda: disk.refuse_hard_link(fd, path), CannotWriteError)
     os.close(fd)
     assert f"{path}: is a hard link to a file that is not the ledger's; move it away" == told
 

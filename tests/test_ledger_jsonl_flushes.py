@@ -123,13 +123,13 @@ def test_a_log_that_nobody_else_has_written_to_is_not_looked_at_again(
 ) -> None:
     """A writer remembers the end that it left, and looks again once somebody else has appended."""
     looked: list[int] = []
-    look = Transaction._look
+    look = Transaction._find_end
 
     def watched(self: Transaction, files: Files, size: int) -> None:
         looked.append(size)
         look(self, files, size)
 
-    monkeypatch.setattr(Transaction, "_look", watched)
+    monkeypatch.setattr(Transaction, "_find_end", watched)
     other = JsonlLog(log.folder)
     append(log, "a")
     assert [] == looked

@@ -108,7 +108,7 @@ def test_a_cache_torn_anywhere_is_built_anew(log: JsonlLog) -> None:
         for cut in (*range(100), *range(100, len(whole) - 40, 50), *range(len(whole) - 40, len(whole))):
             for key, known in (("k4", True), ("k5", False)):
                 cache(log).write_bytes(whole[:cut])
-                assert known == idempotency.contains(key, log.read, log.folder, file.fileno()), cut
+                assert known == bool(idempotency.find_known((key,), log.read, log.folder, file.fileno())), cut
 
 
 @pytest.mark.parametrize(
@@ -124,10 +124,16 @@ def test_a_changed_cache_is_built_anew(log: JsonlLog, spoil: Callable[[bytes], b
     with log.path.open("rb") as file:
         for name, data in whole.items():
             put_back(log, whole | {name: spoil(data)})
-            told = [idempotency.contains(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            told = [
+                bool(idempotency.find_known((f"k{number}",), log.read, log.folder, file.fileno()))
+                for number in range(6)
+            ]
             assert ([True] * 5 + [False], whole) == (told, kept(log)), name
             put_back(log, {one: data for one, data in whole.items() if one != name})
-            told = [idempotency.contains(f"k{number}", log.read, log.folder, file.fileno()) for number in range(6)]
+            told = [
+                bool(idempotency.find_known((f"k{number}",), log.read, log.folder, file.fileno()))
+                for number in range(6)
+            ]
             assert ([True] * 5 + [False], whole) == (told, kept(log)), name
     assert_only_the_five_are_known(log)
 
@@ -139,7 +145,7 @@ def test_what_stands_behind_the_digests_that_count_is_none(log: JsonlLog) -> Non
     said = path.read_bytes() if path.exists() else b""
     path.write_bytes(said + lost + b"torn")
     with log.path.open("rb") as file:
-        assert not idempotency.contains("k9", log.read, log.folder, file.fileno())
+        assert not bool(idempotency.find_known(("k9",), log.read, log.folder, file.fileno()))
     assert append(log, "a9", key="k9") is not None
     assert append(log, "a9", key="k9") is None
     assert said + lost == path.read_bytes()[: len(said) + 16]
@@ -158,7 +164,7 @@ def test_a_digest_that_seems_to_stand_across_two_is_not_there(log: JsonlLog) -> 
         said = b"tallybook-held 1 %d %b %d %b" % (end.seq, end.chain.encode(), end.offset, slots)
         cache(log).write_bytes(table(said))
         with log.path.open("rb") as file:
-            assert known == idempotency.contains("k9", log.read, log.folder, file.fileno())
+            assert known == bool(idempotency.find_known(("k9",), log.read, log.folder, file.fileno()))
 
 
 @pytest.mark.parametrize(
@@ -199,7 +205,7 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
         written: list[int] = []
         with log.path.open("rb") as file:
             for key in (f"k{number}", "k0", "other"):
-                assert (key != "other") == idempotency.contains(key, read, log.folder, file.fileno())
+                assert (key != "other") == bool(idempotency.find_known((key,), read, log.folder, file.fileno()))
                 written.append(cache(log).stat().st_mtime_ns)
         assert 1 == len(set(written))
     # What is appended under a key says so itself, but for the first: there was no cache yet.
@@ -207,7 +213,9 @@ def test_what_the_cache_has_said_is_not_read_again(tmp_path: Path) -> None:
     said = log.head()._replace(at="")
     append(log, "b")
     with log.path.open("rb") as file:
-        assert [True, False] == [idempotency.contains(key, read, log.folder, file.fileno()) for key in ("k4", "other")]
+        assert [True, False] == [
+            bool(idempotency.find_known((key,), read, log.folder, file.fileno())) for key in ("k4", "other")
+        ]
     assert [START, said] == asked
 
 

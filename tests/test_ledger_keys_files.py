@@ -42,7 +42,7 @@ def nothing(_: Position) -> Iterator[RawBatch]:
 def known(log: JsonlLog, key: str) -> bool:
     """Say whether the cache knows a key by itself."""
     with log.path.open("rb") as file:
-        return idempotency.contains(key, nothing, log.folder, file.fileno())
+        return bool(idempotency.find_known((key,), nothing, log.folder, file.fileno()))
 
 
 def test_digests_that_share_a_file_stand_in_it_as_they_came(log: JsonlLog) -> None:

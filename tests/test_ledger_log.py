@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.ledger_logs import BEGIN_US, BY, Clock, append, break_off, lines, names, rated
-from tallybook.ledger.backends import jsonl
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.backends.table import BACKENDS
 from tallybook.ledger.errors import BadInputError
@@ -89,7 +88,7 @@ def test_what_no_line_holds_is_known_without_reading(
     log: Log, monkeypatch: pytest.MonkeyPatch, chunk_bytes: int
 ) -> None:
     """Bytes that stand in a line are found, wherever a look at the file happens to be cut, and others are not."""
-    monkeypatch.setattr(jsonl, "_CHUNK_BYTES", chunk_bytes)
+    monkeypatch.setattr("tallybook.ledger.storage.head._WINDOW_BYTES", chunk_bytes)
     assert not log.may_contain(b"kpt_007")
     append(log, *(f"kpt_{number:03d}" for number in range(40)))
     for number in range(40):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from contextlib import suppress
 import os
 
-from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError, NewerLedgerError, OutcomeUnknownError
+from tallybook.ledger.errors import DamagedLedgerError, NewerLedgerError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.line import first_seq
 from tallybook.ledger.storage import disk
@@ -33,16 +33,16 @@ REPORT_TRIES = 10_000
 
 
 class Files:
-    """The files of a ledger, open for writing; what the last transaction of this process left is remembered.
+    """The files of a ledger, open for writing, with the end of the log as the last transaction here left it.
 
     Attributes:
         boot: This boot of the machine.
         inode: Which file the log is: another may be moved into its place.
         tail: Where the last transaction left the end of the log; None where that is not known.
-        head_seen: The head's bytes as they were last read or written.
+        head_bytes: The head's bytes as they were last read or written.
         failures: How many flushes had failed by then.
         busy: Whether a transaction is open.
-        notes: Whether the lock's file may be written to: it has no second name, under which it could be another's.
+        can_note: Whether the lock's file may be written to: it has no second name, under which it could be another's.
         path: The log's path.
         lock_path: The lock's.
         head_path: The head's.
@@ -62,32 +62,44 @@ class Files:
         self.boot = disk.boot_id()
         self.inode = 0
         self.tail: Position | None = None
-        self.head_seen = b""
+        self.head_bytes = b""
         self.failures = 0
         self.busy = False
-        self.notes = False
+        self.can_note = False
         self.path = os.path.join(folder, LOG_NAME)
         self.lock_path = os.path.join(folder, "lock")
         self.head_path = os.path.join(folder, "head")
         self.log = self.lock = self.head = -1
-        head: Head | None = None
         try:
             self.lock = disk.open_file(self.lock_path, write=True, create=True)
             self.head = disk.open_file(self.head_path, write=True, create=True)
-            # A log that is gone although bytes of it were acknowledged must not begin anew in silence.
-            head, _ = heads.read(self.head)
-            disk.refuse_hard_link(self.head, self.head_path, ours=head is not None)
-            lost = head is not None and head.position.offset > 0
-            self.log = disk.open_file(self.path, write=True, append=True, create=not lost)
-            ours = lost or first_seq(read_at(self.log, 64, 0)) == 1
-            disk.refuse_hard_link(self.log, self.path, ours=ours)
-        except FileNotFoundError:
-            self.close()
-            raise DamagedLedgerError([recovery.missing_log_problem(self.path, head or heads.NO_HEAD)]) from None
-        except CannotWriteError:
+            disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head)[0] is not None)
+            self.log = self._open_log()
+            disk.refuse_hard_link(
+                self.log, self.path, lambda: self._was_acknowledged() or first_seq(read_at(self.log, 64, 0)) == 1
+            )
+        except BaseException:
             self.close()
             raise
         self.inode = os.fstat(self.log).st_ino
+
+    def _open_log(self) -> int:
+        """Open the log for appending; a new ledger's is created.
+
+        Raises:
+            DamagedLedgerError: It is gone, although bytes of it were acknowledged: it must not begin anew unnoticed.
+        """
+        try:
+            return disk.open_file(self.path, write=True, append=True)
+        except FileNotFoundError:
+            head, _ = heads.read(self.head)
+            if head is not None and head.position.offset:
+                raise DamagedLedgerError([recovery.missing_log_problem(self.path, head)]) from None
+        return disk.open_file(self.path, write=True, append=True, create=True)
+
+    def _was_acknowledged(self) -> bool:
+        head, _ = heads.read(self.head)
+        return head is not None and head.position.offset > 0
 
     def note(self, data: bytes) -> None:
         """Note in the lock's file how far the log is written, which saves the next writer a search.
@@ -95,7 +107,7 @@ class Files:
         Args:
             data: The head as it will be once all of that is flushed.
         """
-        if self.notes and self.boot:
+        if self.can_note and self.boot:
             with suppress(OSError):
                 heads.write(self.lock, data)
 
@@ -120,7 +132,7 @@ class Files:
         return note.position if has_position(self.log, note.position) else None
 
     def release(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         self.busy = False
         disk.unlock(self.lock)
 
@@ -129,10 +141,10 @@ class Files:
         return heads.encode(Head(position, self.boot, -1, self.failures))
 
     def lock_head(self, tries: int) -> None:
-        """Take the head's own short lock; a holder that was stopped with it delays no writer for ever.
+        """Take the head's own short lock, for a limited number of tries: its holder may have been stopped.
 
         Raises:
-            OutcomeUnknownError: It was held all the time.
+            OutcomeUnknownError: Another process held it all the time.
         """
         for _ in range(tries):
             if disk.try_lock(self.head):
@@ -141,7 +153,7 @@ class Files:
         raise OutcomeUnknownError(self.head_path, "held by another process")
 
     def confirm(self, position: Position, begin: int, opened: Position, noted: bytes) -> None:
-        """Make everything up to a position durable, and move the head there; the lock is free by now.
+        """Make everything up to a position durable, and move the head there; the lock was released before.
 
         Args:
             position: Where the transaction ends.
@@ -150,7 +162,7 @@ class Files:
             noted: The note that it left of its end; empty if no other process writes at the same time.
 
         Raises:
-            OutcomeUnknownError: The disk did not confirm it, or not to another process meanwhile.
+            OutcomeUnknownError: The disk did not confirm it, to this process or to another one meanwhile.
         """
         # Made before the flush: after it the processor's caches are cold, and all code runs slower.
         fresh = noted or self.head_at(position)
@@ -185,10 +197,10 @@ class Files:
         return head.position.seq >= seq
 
     def _move_head(self, seq: int, fresh: bytes, *, is_first: bool) -> None:
-        """Write the head, unless it is past ``seq``: it never goes back."""
-        seen = read_at(self.head, HEAD_BYTES, 0)
-        if seen != self.head_seen:
-            head = heads.decode(seen)
+        """Write the head, unless it has passed ``seq``: it never goes back."""
+        present = read_at(self.head, HEAD_BYTES, 0)
+        if present != self.head_bytes:
+            head = heads.decode(present)
             is_first = is_first or head is None
             if self._is_acknowledged(seq, head):
                 return
@@ -196,7 +208,7 @@ class Files:
         if is_first:
             # The first head of a ledger: without it a crash could not be told from damage.
             disk.flush(self.head, self.head_path)
-        self.head_seen = fresh
+        self.head_bytes = fresh
 
     def report_failure(self, begin: int, opened: Position) -> None:
         """Note in the head where the bytes begin that the disk may have lost; arguments as for ``confirm``.

@@ -17,7 +17,7 @@ from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stam
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import Head, check_format, has_position
+from tallybook.ledger.storage.head import Head, check_format, contains_any, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ else:
     scan = import_lazily("tallybook.ledger.reading.scan")
     idempotency = import_lazily("tallybook.ledger.storage.idempotency")
 
-_CHUNK_BYTES = 1024 * 1024
 SYSTEM = {"rater": "tallybook"}
 
 
@@ -68,7 +67,7 @@ class JsonlLog:
 
     @property
     def path(self) -> Path:
-        """Return the file of events, likewise."""
+        """Return the file of events, for the same callers."""
         return self.folder / LOG_NAME
 
     def close(self) -> None:
@@ -78,13 +77,13 @@ class JsonlLog:
             self.files = None
 
     def exists(self) -> bool:
-        """Return whether there is a ledger, or at least a trace of one."""
+        """Return whether there is a ledger, or at least its head."""
         return os.path.exists(self.log_file) or os.path.exists(os.path.join(self.ledger_folder, "head"))
 
     def head(self) -> Position:
         """Return the position after the last acknowledged batch, START if there is no ledger."""
-        found = self.read_head()
-        return found.position if found is not None else START
+        head = self.read_head()
+        return head.position if head is not None else START
 
     def read_head(self) -> Head | None:
         """Return the head, None if there is none or it is torn."""
@@ -100,11 +99,11 @@ class JsonlLog:
     def read(self, after: Position = START, *, verify: bool = True) -> Iterator[RawBatch]:
         """Yield every batch after a position, each verified.
 
-        A torn tail that was never acknowledged is left out: the next writer seals it.
+        A torn tail that was never acknowledged is omitted: the next writer seals it.
 
         Args:
             after: The position.
-            verify: False if the caller verifies them: only their form is checked.
+            verify: False if the caller verifies the batches: only their form is checked.
 
         Raises:
             DamagedLedgerError: Acknowledged bytes are gone or changed.
@@ -124,7 +123,7 @@ class JsonlLog:
                 yield run
                 watch(run.batches[-1].end if run.batches else 0, size)
         finally:
-            # Also if the caller stops early.
+            # Also where the caller stops early.
             watch(size, size)
 
     def may_contain(self, needle: bytes) -> bool:
@@ -134,17 +133,10 @@ class JsonlLog:
         except FileNotFoundError:
             return False
         watch = self.watch or (lambda _done, _size: None)
-        size, done = os.fstat(fd).st_size, 0
         try:
-            window = b""
-            while chunk := os.read(fd, _CHUNK_BYTES):
-                window = window[-len(needle) :] + chunk
-                if needle in window:
-                    return True
-                done += len(chunk)
-                watch(done, size)
-            return False
+            return contains_any(fd, (needle,), watch)
         finally:
+            size = os.fstat(fd).st_size
             watch(size, size)
             os.close(fd)
 
@@ -154,7 +146,7 @@ class JsonlLog:
 
 
 class Transaction:
-    """It holds the lock from entering on; leaving it writes the appended batches, all or none, and makes them durable.
+    """The right to append: entering takes the lock, leaving writes the appended batches durably, all or none.
 
     Attributes:
         position: The position after the last batch, appended ones included.
@@ -165,15 +157,15 @@ class Transaction:
         self._log = log
         self._wait_ms = wait_ms
         self._pending: list[RawBatch] = []
-        self._flush_owed = False
-        # Keys that are known to be there, and those that were asked for.
-        self._held: set[str] = set()
-        self._asked: set[str] = set()
-        # Others' batches were after the head when the lock was taken: the next writer gets a note.
-        self._crowded = False
-        self._noted = b""
+        self._needs_flush = False
+        # Keys that the ledger has, and those that were looked up.
+        self._known_keys: set[str] = set()
+        self._looked_up: set[str] = set()
+        # Other processes' batches were after the head when the lock was taken: the next writer gets a note.
+        self._is_crowded = False
+        self._note = b""
         # The log was verified up to here when the lock was taken: all that is known if the head is torn.
-        self._opened = START
+        self._start = START
         self.position = START
 
     def __enter__(self) -> Self:
@@ -193,8 +185,8 @@ class Transaction:
                 # notices when it moves the head.
                 self.position = tail
             else:
-                self._look(files, size)
-            self._opened = self.position
+                self._find_end(files, size)
+            self._start = self.position
             if self.position.seq == 0:
                 self._open_ledger(files)
         except BaseException:
@@ -211,21 +203,19 @@ class Transaction:
             files = log.files or Files(log.ledger_folder)
             log.files = files
             disk.lock(files.lock, files.lock_path, self._wait_ms)
-            try:
-                found = os.stat(files.path)
+            with suppress(OSError):
+                file = os.stat(files.path)
                 names = os.fstat(files.lock).st_nlink
-                if found.st_ino == files.inode and names:
+                if file.st_ino == files.inode and names:
                     files.busy = True
-                    files.notes = names == 1
-                    return files, found.st_size
-            except OSError:
-                pass
+                    files.can_note = names == 1
+                    return files, file.st_size
             log.close()
 
-    def _look(self, files: Files, size: int) -> None:
+    def _find_end(self, files: Files, size: int) -> None:
         """Find the end of the log, seal a torn tail, write again the bytes of a failed flush."""
         log = self._log
-        head, seen = heads.read(files.head)
+        head, head_bytes = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.log_file)
         if (
@@ -237,46 +227,44 @@ class Transaction:
             # All of it is acknowledged, and there is nothing else.
             self.position = head.position
         else:
-            known = files.read_note(head, size) or files.tail
-            tail = recovery.find_tail(files.log, log.log_file, size, head, files.boot, known)
+            verified = files.read_note(head, size) or files.tail
+            tail = recovery.find_tail(files.log, log.log_file, size, head, files.boot, verified)
             self.position = tail.position
             if tail.stop is not None:
                 batch = self._seal(files, tail, size)
                 self.position, size = batch.position, batch.end
-                self._flush_owed = True
+                self._needs_flush = True
         if head is not None and head.suspect >= 0:
-            head = self._mend(files, head, size)
+            head = self._rewrite_suspect(files, head, size)
             # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
-            self._flush_owed = True
-            seen = heads.encode(head)
+            self._needs_flush = True
+            head_bytes = heads.encode(head)
         files.failures = head.failures if head is not None else 0
-        files.head_seen = seen
+        files.head_bytes = head_bytes
         files.tail = self.position
-        self._crowded = head is not None and size != head.position.offset
+        self._is_crowded = head is not None and size != head.position.offset
 
-    def _mend(self, files: Files, head: Head, size: int) -> Head:
-        """Write the bytes that a failed flush may have lost once more, and return the head without the suspicion."""
+    def _rewrite_suspect(self, files: Files, head: Head, size: int) -> Head:
+        """Write the bytes again that a failed flush may have lost, and return the head without ``suspect``."""
         while True:
             recovery.rewrite(self._log.log_file, head.suspect, size)
             files.lock_head(REPORT_TRIES)
             try:
-                found = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or head
-                if found.failures == head.failures:
-                    head = found._replace(suspect=-1)
+                present = heads.decode(read_at(files.head, heads.HEAD_BYTES, 0)) or head
+                if present.failures == head.failures:
+                    head = present._replace(suspect=-1)
                     heads.write(files.head, heads.encode(head))
                     return head
                 # Another flush failed meanwhile: its range needs the same.
-                head = found
+                head = present
             finally:
                 disk.unlock(files.head)
 
     def _seal(self, files: Files, tail: recovery.Tail, size: int) -> RawBatch:
         try:
-            return recovery.seal(
-                files.log, self._log.log_file, tail, size, lambda mark: self._stamp(mark, SYSTEM, None)
-            )
+            return recovery.seal(files.log, self._log.log_file, tail, size, lambda end: self._stamp(end, SYSTEM, None))
         except OutcomeUnknownError:
-            files.report_failure(tail.position.offset, self._opened)
+            files.report_failure(tail.position.offset, self._start)
             raise
 
     def _open_ledger(self, files: Files) -> None:
@@ -298,11 +286,10 @@ class Transaction:
         opened = {"ledger": clock.new_id(self._log.now().unix_us), "format": FORMAT}
         self.append([Draft("ledger.opened", 1, opened)], SYSTEM)
 
-    def _stamp(self, mark: Position, by: Mapping[str, str], key: str | None) -> Stamp:
+    def _stamp(self, position: Position, by: Mapping[str, str], key: str | None) -> Stamp:
         now = self._log.now()
-        return Stamp(
-            mark, clock.clamp_time(now.at, mark.at), by, lambda: clock.new_id(now.unix_us), clock.new_salt, key
-        )
+        at = clock.clamp_time(now.at, position.at)
+        return Stamp(position, at, by, lambda: clock.new_id(now.unix_us), clock.new_salt, key)
 
     def read(self, after: Position = START) -> Iterator[RawBatch]:
         """Yield the batches that the log had before this transaction, after a position."""
@@ -313,41 +300,38 @@ class Transaction:
 
         Args:
             drafts: The events, at least one.
-            by: Who says so, with ``rater`` at least.
-            key: What names this delivery for ever; None where it cannot come twice.
+            by: Who records them; at least ``rater``.
+            key: Idempotency key; None where the delivery cannot come twice.
 
         Returns:
-            The batch with its seqs, or None where the key has been here before: nothing is added.
+            The batch; None where the ledger has the key already, and nothing is added.
 
         Raises:
-            BadInputError: There is no event, a text is too long or no Unicode text, or ``by`` is not a provenance.
+            BadInputError: There is no event, a text is too long or not Unicode, or ``by`` is invalid.
         """
         if not drafts:
             raise BadInputError("batch", "has no event")
-        plain = idempotency.normalize(key) if key is not None else None
-        if plain is not None and self._known(plain):
-            self._flush_owed = True
-            return None
-        stamp = self._stamp(self.position, by, plain)
+        if key is not None:
+            key = idempotency.normalize(key)
+            self.look_up((key,))
+            if key in self._known_keys:
+                self._needs_flush = True
+                return None
+        stamp = self._stamp(self.position, by, key)
         batch = frame(drafts, stamp)
         self._pending.append(batch)
-        if plain is not None:
-            self._held.add(plain)
+        if key is not None:
+            self._known_keys.add(key)
         self.position = Position(batch.last, batch.chain, batch.end, stamp.at)
         return batch
 
     def look_up(self, keys: Iterable[str]) -> None:
         """Look up many keys at once, so that appending under each of them does not read the table of keys again."""
-        fresh = set(map(idempotency.normalize, keys)) - self._asked
+        new = set(map(idempotency.normalize, keys)) - self._looked_up - self._known_keys
         files = self._log.files
-        if fresh and files is not None:
-            self._held |= idempotency.find_known(fresh, self._log.read, self._log.ledger_folder, files.log)
-            self._asked |= fresh
-
-    def _known(self, key: str) -> bool:
-        if key not in self._held:
-            self.look_up((key,))
-        return key in self._held
+        if new and files is not None:
+            self._known_keys |= idempotency.find_known(new, self._log.read, self._log.ledger_folder, files.log)
+            self._looked_up |= new
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         """Write and acknowledge, or, after an exception, leave everything as it was.
@@ -363,13 +347,13 @@ class Transaction:
             if kind is None and self._pending:
                 files.tail = None
                 self._write(files)
-                if self._asked:
-                    idempotency.extend(self._log.ledger_folder, self._opened, self._pending)
+                if self._looked_up:
+                    idempotency.extend(self._log.ledger_folder, self._start, self._pending)
         finally:
             files.release()
-        if kind is None and (self._pending or self._flush_owed):
+        if kind is None and (self._pending or self._needs_flush):
             begin = self._pending[0].offset if self._pending else -1
-            files.confirm(self.position, begin, self._opened, self._noted)
+            files.confirm(self.position, begin, self._start, self._note)
             disk.note_acknowledged()
 
     def _write(self, files: Files) -> None:
@@ -386,10 +370,10 @@ class Transaction:
         # After a write in append mode, the file's own position shows where the bytes are.
         if os.lseek(files.log, 0, os.SEEK_CUR) == self.position.offset:
             files.tail = self.position
-            if self._crowded:
-                self._noted = files.head_at(self.position)
-                files.note(self._noted)
+            if self._is_crowded:
+                self._note = files.head_at(self.position)
+                files.note(self._note)
         elif read_at(files.log, len(data), self._pending[0].offset) != data:
-            # A program that knows no lock appended first, so our lines do not stand where they say they do. The next
-            # writer seals both.
+            # A program that ignores the lock appended first, so our lines are not at the offsets that they were framed
+            # for. The next writer seals both.
             raise CannotWriteError(path, "another program wrote to it meanwhile")

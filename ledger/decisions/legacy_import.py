@@ -1,6 +1,7 @@
-"""Legacy playbook files to synthetic seed events: bytes in; entries, evidence and problems out.
+"""Import of legacy playbook files: from a file's bytes to entries, problems, and the events that record them.
 
-What can be read is read, entry by entry; what is no entry, or not quite one, is kept word for word in the events.
+The entries are read one by one. An item that is not an entry, or has more than an entry, is kept word for word in the
+events as evidence.
 """
 
 from __future__ import annotations
@@ -35,27 +36,27 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.events import Event
 
-# Beyond it JSON readers disagree on a number, and the codec refuses it.
+# Readers of JSON have limits of their own; all of them accept this depth.
 MAX_DEPTH: Final = 100
 ENTRY_KEYS: Final = ("name", "text", "helpful", "harmful", "score")
 SECTION_LISTS: Final = ("entries", "items", "key_points")
 HEADING: Final = "is the heading of a section"
-# The names of more sections and entries do not fit the line of an event, along with the other top-level keys.
+# The other top-level keys need the rest of the event's line.
 MAX_SECTION_BYTES: Final = 32 * 1024
 
 
 @attrs.frozen
 class LegacyItem:
-    """An entry of a legacy file, as it was read.
+    """An entry of a legacy file.
 
     Attributes:
-        index: Its place among the file's items, from 0.
-        point: The entry it became.
-        origin: Shape it had, as in PointSeeded.
-        migrated: What it was migrated from (OBS-SCORE-001): bare_string, dict_no_score, dict_with_score; empty for
-            an entry that had both counters.
-        score: The score it was migrated from, or its JSON where that was no count; None elsewhere.
-        original: The item in JSON, where more can be said of it than point and origin say; empty elsewhere.
+        index: Its index among the file's items, from 0.
+        point: The entry.
+        origin: Shape that it had, as in PointSeeded.
+        migrated: Shape that it was migrated from (OBS-SCORE-001): bare_string, dict_no_score or dict_with_score; empty
+            for an entry that had both counters.
+        score: The score that it was migrated from, or its JSON where that is not a count; None elsewhere.
+        original: The item in JSON, where it has more than ``point`` and ``origin`` show; empty elsewhere.
     """
 
     index: int
@@ -68,15 +69,15 @@ class LegacyItem:
 
 @attrs.frozen
 class LegacyFile:
-    """A legacy file, as it was read.
+    """The content of a legacy file.
 
     Attributes:
         items: Its entries in order; their names are unique.
-        skipped: What in it is no entry: items without a text, headings of sections, odd top-level keys.
-        top: Its other top-level keys in order, as a JSON object that every reader takes.
-        stamp: What Tallybook wrote at its top, ``SEQ:CHAIN``; None where there is no text.
+        skipped: Its parts that are not entries: items without a text, headings of sections, unusual top-level keys.
+        top: Its other top-level keys in order, as a JSON object that every reader accepts.
+        stamp: The position that Tallybook wrote into it, ``SEQ:CHAIN``; None where it has no such text.
         sha256: SHA-256 of its bytes, in hex.
-        problems: What a person should hear about it, in the file's order.
+        problems: What a person should know about it, in the file's order.
     """
 
     items: tuple[LegacyItem, ...]
@@ -88,25 +89,28 @@ class LegacyFile:
 
     @property
     def top_keys(self) -> dict[str, Any]:
-        """Return ``top`` as a dict of its own: ``version``, ``last_updated`` and whatever else stood there."""
+        """Return ``top`` as a new dict: ``version``, ``last_updated`` and any other key of the file."""
         return dict(json.loads(self.top))
 
     @property
     def migrated(self) -> list[dict[str, int | str | None]]:
         """Return the migrated entries as the specification's diagnostic lists them (OBS-SCORE-001)."""
-        moved = [item for item in self.items if item.migrated]
-        return [{"name": item.point.name, "from": item.migrated, "original_score": item.score} for item in moved]
+        return [
+            {"name": item.point.name, "from": item.migrated, "original_score": item.score}
+            for item in self.items
+            if item.migrated
+        ]
 
 
 @attrs.frozen
 class _Slot:
-    """A place where an entry may stand.
+    """An item of a file that may be an entry.
 
     Attributes:
-        place: Where a person finds it: ``key_points[3]``.
-        value: What stands there.
+        place: Where it is in the file: ``key_points[3]``.
+        value: The item.
         section: The heading of its section, empty where that has none; None outside a section.
-        skip: Why it is no entry whatever stands there; empty where it may be one.
+        skip: Why it cannot be an entry, whatever its value; empty where it may be one.
     """
 
     place: str
@@ -116,14 +120,14 @@ class _Slot:
 
     @property
     def name(self) -> str | None:
-        """Return the usable name that it carries."""
+        """Return its own name; None where it has none that can be used."""
         name = self.value.last().get("name") if isinstance(self.value, JsonObject) and not self.skip else None
         return name if isinstance(name, str) and is_usable_name(name) else None
 
 
 @attrs.frozen
 class _Counts:
-    """An item's counters, the shape that they had, what that was migrated from, and what was odd about them."""
+    """The counters of an item, its shape, the shape and score that it is migrated from, and notes on unusual values."""
 
     helpful: int
     harmful: int
@@ -138,15 +142,15 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
 
     Args:
         data: The file's bytes.
-        source: What problems call the file.
-        reserved: Names that are not generated, even where nothing in the file carries them.
+        source: Name of the file in problems.
+        reserved: Names that are not generated, even where no item of the file has them.
 
     Raises:
-        BadInputError: It is empty, not JSON in UTF-8, nested too deeply, or no playbook at all.
+        BadInputError: It is empty, not JSON in UTF-8, nested too deeply, or not a playbook.
     """
-    found = _parse_playbook(data, source)
-    keys = found.last()
-    slots = list(_slots(found))
+    content = _parse_playbook(data, source)
+    keys = content.last()
+    slots = list(_slots(content))
     naming = NameAssigner({*reserved, *(slot.name for slot in slots if slot.name)})
     items: list[LegacyItem] = []
     skipped: list[ItemSkipped] = []
@@ -178,16 +182,18 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
 
 
 def seed_events(legacy: LegacyFile) -> tuple[Event, ...]:
-    """Return what the ledger says of a legacy file: it was adopted, then each of its items in order."""
+    """Return the events that record a legacy file: its adoption, then each of its items in order."""
     seeds: dict[int, Event] = {skipped.index: skipped for skipped in legacy.skipped}
     for item in legacy.items:
-        to = item.point
-        seeds[item.index] = PointSeeded(to.name, to.helpful, to.harmful, item.origin, to.text, item.original)
+        entry = item.point
+        seeds[item.index] = PointSeeded(
+            entry.name, entry.helpful, entry.harmful, item.origin, entry.text, item.original
+        )
     return PlaybookAdopted(legacy.sha256, len(legacy.items), legacy.top), *(seeds[index] for index in sorted(seeds))
 
 
 def _parse(data: bytes, source: str) -> Json:
-    """Return the file's JSON; a byte order mark, as some editors leave it, is passed over."""
+    """Return the file's JSON; a byte order mark, which some editors write, is ignored."""
     too_deep = BadInputError(source, f"is nested more than {MAX_DEPTH} levels deep")
     try:
         text = data.decode("utf-8").removeprefix("\ufeff")
@@ -199,14 +205,14 @@ def _parse(data: bytes, source: str) -> Json:
         raise BadInputError(source, what) from error
     except RecursionError as error:
         raise too_deep from error
-    # Python's own limit depends on the version and the stack, and whoever reads our JSON has one of their own.
+    # Python's own limit depends on its version and the stack, and other readers have limits of their own.
     if len(list_levels(value)) > MAX_DEPTH:
         raise too_deep
     return value
 
 
 def _parse_playbook(data: bytes, source: str) -> JsonObject:
-    """Return the object that the file holds."""
+    """Return the playbook in the file."""
     value = _parse(data, source)
     if isinstance(value, JsonObject):
         top = value.last()
@@ -221,16 +227,16 @@ def _own_keys(top: dict[str, Json]) -> tuple[str, ...]:
     return ("key_points", STAMP) if isinstance(top.get("key_points"), list) else ("key_points", STAMP, "sections")
 
 
-def _slots(found: JsonObject) -> Iterator[_Slot]:
-    """Yield every place of the file where an entry may stand, then what would be lost at its top."""
-    top = found.last()
+def _slots(content: JsonObject) -> Iterator[_Slot]:
+    """Yield every item of the file that may be an entry, then the top-level keys that cannot be passed on."""
+    top = content.last()
     points, sections = top.get("key_points"), top.get("sections")
     if isinstance(points, list):
         yield from (_Slot(f"key_points[{index}]", item) for index, item in enumerate(points))
     elif isinstance(sections, JsonObject | list):  # pragma: no branch - a playbook has one of the two
         yield from _section_slots(sections)
-    last_places = {key: place for place, (key, _) in enumerate(found.pairs)}
-    for place, (key, value) in enumerate(found.pairs):
+    last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
+    for place, (key, value) in enumerate(content.pairs):
         pair = JsonObject(((key, value),))
         reason = _top_fault(top, pair) if place == last_places[key] else "stands again later, where it counts"
         if reason:
@@ -238,7 +244,7 @@ def _slots(found: JsonObject) -> Iterator[_Slot]:
 
 
 def _top_fault(top: dict[str, Json], pair: JsonObject) -> str:
-    """Say why a top-level key cannot be passed on as it stands; empty where it can, or where it was read."""
+    """Return why a top-level key cannot be passed on as it is; empty where it can, or where it was read."""
     ((key, value),) = pair.pairs
     if key not in _own_keys(top):
         return "; ".join(find_flaws(pair))
@@ -249,7 +255,7 @@ def _top_fault(top: dict[str, Json], pair: JsonObject) -> str:
 def _section_slots(sections: JsonObject | list[Json]) -> Iterator[_Slot]:
     """Yield the slots of the later shape: a list of entries under each name, or a list of such sections.
 
-    What a section says beside its entries stands in its heading, with the list left empty.
+    The other keys of a section are kept in its heading, with an empty list in place of the entries.
     """
     labelled: Iterable[tuple[str | int, Json]] = enumerate(sections) if isinstance(sections, list) else sections.pairs
     for label, section in labelled:
@@ -264,7 +270,7 @@ def _section_slots(sections: JsonObject | list[Json]) -> Iterator[_Slot]:
 
 
 def _open_section(section: Json) -> tuple[list[Json], Json]:
-    """Return a section's entries and what it says beside them; None beside one that may be an entry itself."""
+    """Return a section's entries and its other content; None as the content of one that may be an entry itself."""
     if isinstance(section, list):
         return section, []
     if isinstance(section, JsonObject) and "text" not in section.last():
@@ -276,7 +282,7 @@ def _open_section(section: Json) -> tuple[list[Json], Json]:
 
 
 def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[str, ...]]:
-    """Return the entry of a slot that holds one, and what is odd about it."""
+    """Return the entry in a slot that has one, and notes on what is unusual about it."""
     fields = slot.value.last() if isinstance(slot.value, JsonObject) else {}
     text = mend_text(str(fields.get("text", slot.value)))
     counts = _read_counts(fields) if fields else _Counts(0, 0, "bare_string", "bare_string")
@@ -286,7 +292,7 @@ def _read_entry(index: int, slot: _Slot, name: str) -> tuple[LegacyItem, tuple[s
     if flaws or (notes and origin == "canonical"):
         origin = "odd"
     point = Entry(name, text, counts.helpful, counts.harmful)
-    # An item that its origin and its point imply need not be kept.
+    # An item that can be rebuilt from its origin and its entry need not be kept.
     implied = {"bare_string": text, "dict_no_score": {"name": name, "text": text}}.get(origin, attrs.asdict(point))
     original = to_text(slot.value) if notes or to_plain(slot.value) != implied else ""
     return LegacyItem(index, point, origin, counts.migrated, counts.score, original), notes
@@ -308,11 +314,11 @@ def _read_counts(fields: dict[str, Json]) -> _Counts:
 
 
 def _read_whole_number(fields: dict[str, Json], key: str, floor: int) -> tuple[int, tuple[str, ...]]:
-    """Return the whole number under a key, from ``floor`` to 2**53, and a note where it is not what was written."""
+    """Return the whole number under a key, from ``floor`` to 2**53, and a note where the file has another value."""
     value = fields[key]
     text = value.text if isinstance(value, JsonNumber) else value if isinstance(value, str) else ""
     pattern = r"-?[0-9.]+([eE][+-]?[0-9]+)?" if isinstance(value, JsonNumber) else r"[+-]?[0-9]+"
-    # Whole numbers up to 2**53 are exact as floats, and no count of digits makes one slow.
+    # Whole numbers up to 2**53 are exact as floats, and a float is read quickly however many digits it has.
     number = min(max(float(text), floor), MAX_INT) if re.fullmatch(pattern, text) else 0
     whole = int(number) if number == int(number) else 0
     if isinstance(value, JsonNumber) and text == str(whole):
@@ -321,7 +327,7 @@ def _read_whole_number(fields: dict[str, Json], key: str, floor: int) -> tuple[i
 
 
 def _other_notes(fields: dict[str, Json], name: str) -> tuple[str, ...]:
-    """Say what became of an item's own name, if it has one, and name the first key that entries do not have."""
+    """Return notes on an item's own name where it is replaced, and on keys that entries do not have."""
     own = fields.get("name", name)
     why = "is another entry's" if is_usable_name(own) else "cannot stand"
     renamed = (f"name {shorten(own)} {why}; it is {name} from now on",) if own != name else ()

@@ -1,4 +1,4 @@
-"""JSON as a legacy file has it: every pair and every digit, to be kept word for word or made plain."""
+"""JSON as a legacy file has it, with every pair and every digit: to be kept word for word, or to be normalised."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SHOWN_CHARS: Final = 40
 
 @attrs.frozen
 class JsonNumber:
-    """A JSON number as it was written, NaN and Infinity included: no digit is lost before somebody looks at it."""
+    """A JSON number as it was written, NaN and Infinity included, so that parsing loses no digit."""
 
     text: str
 
     @property
     def is_infinite(self) -> bool:
-        """Tell whether it is NaN, infinite, or read as infinite by others."""
+        """Return whether it is NaN or infinite, or so large that readers take it for infinite."""
         return not math.isfinite(float(self.text))
 
 
@@ -32,7 +32,7 @@ class JsonObject:
     pairs: tuple[tuple[str, Json], ...]
 
     def last(self) -> dict[str, Json]:
-        """Return it as most readers do: of a repeated key the last value counts."""
+        """Return it as most readers read it: the last value of a repeated key counts."""
         return dict(self.pairs)
 
 
@@ -47,25 +47,28 @@ DECODER: Final = json.JSONDecoder(
 
 def list_levels(value: Json) -> list[list[Json]]:
     """Return a value and everything in it, keys included, level by level."""
-    levels = [[value]]
-    while levels[-1]:
-        opened = (chain.from_iterable(part.pairs) if isinstance(part, JsonObject) else part for part in levels[-1])
-        levels.append(list(chain.from_iterable(inner for inner in opened if isinstance(inner, chain | list))))
-    return levels[:-1]
+    levels, level = [], [value]
+    while level:
+        levels.append(level)
+        inner: list[Json] = []
+        for part in level:
+            inner += chain.from_iterable(part.pairs) if isinstance(part, JsonObject) else ()
+            inner += part if isinstance(part, list) else ()
+        level = inner
+    return levels
 
 
 def find_flaws(value: Json) -> tuple[str, ...]:
-    """Name what JSON readers disagree on in a value."""
+    """Return what JSON readers disagree about in a value, each in a few words."""
     parts = list(chain.from_iterable(list_levels(value)))
     objects = [part for part in parts if isinstance(part, JsonObject)]
+    numbers = [part for part in parts if isinstance(part, JsonNumber)]
     flaws = {
         "repeats a key, of which the last one counts": any(len(part.last()) < len(part.pairs) for part in objects),
         "contains half of a surrogate pair": any(isinstance(part, str) and part != mend_text(part) for part in parts),
-        "holds a number that many cannot read": any(
-            isinstance(part, JsonNumber) and part.is_infinite for part in parts
-        ),
+        "holds a number that many cannot read": any(number.is_infinite for number in numbers),
     }
-    return tuple(flaw for flaw, there in flaws.items() if there)
+    return tuple(flaw for flaw, is_present in flaws.items() if is_present)
 
 
 def mend_text(text: str) -> str:
@@ -74,7 +77,7 @@ def mend_text(text: str) -> str:
 
 
 def to_plain(value: Json) -> Any:
-    """Return a value as JSON that every reader takes; an endless number becomes its text."""
+    """Return a value as JSON that every reader accepts; an infinite number becomes its text."""
     if isinstance(value, JsonObject):
         return {mend_text(key): to_plain(child) for key, child in value.pairs}
     if isinstance(value, list):

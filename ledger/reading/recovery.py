@@ -141,7 +141,7 @@ def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:
     try:
         out = disk.open_file(copy, write=True, create=True)
         try:
-            disk.refuse_hard_link(out, copy, ours=False)
+            disk.refuse_hard_link(out, copy)
             os.ftruncate(out, 0)
             for offset in range(begin, end, _BLOCK_BYTES):
                 block = read_at(fd, min(_BLOCK_BYTES, end - offset), offset)

@@ -2,9 +2,9 @@
 
     <the user's cache folder>/tallybook/<ledger id>/<digest of the ledger's real path>/
 
-Whoever ships a project ships every file in it, so a cache in the project could be someone else's. The digest keeps
-copies of a ledger apart. ``TALLYBOOK_CACHE_DIR`` names another folder in place of the first two. Standard library only:
-hooks find their caches here.
+A cache in the project could be someone else's, because a project is passed on with every file in it. The digest
+separates copies of a ledger. ``TALLYBOOK_CACHE_DIR`` replaces the first two folders. Standard library only, because
+hooks use caches.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_folder(ledger: StrPath) -> str | None:
         ledger: The ledger's folder.
 
     Returns:
-        None where the ledger is not begun, or where this user has no cache folder that is safe to use.
+        None where there is no ledger yet, or where this user has no cache folder that is safe to use.
     """
     base, real = user_folder(), os.path.realpath(ledger)
     if not base or find_fault(base, real):
@@ -57,10 +57,10 @@ def find_folder(ledger: StrPath) -> str | None:
 
 
 def make_folder(folder: StrPath, ledger: StrPath) -> None:
-    """Create the folder that ``find`` returned, unless it exists.
+    """Create the folder that ``find_folder`` returned, unless it exists.
 
     Raises:
-        CannotWriteError: It cannot be created, is a link, or another user was quicker to create it.
+        CannotWriteError: It cannot be created, is a link, or was just created by another user.
     """
     disk.refuse_link(folder)
     owner = os.path.join(folder, OWNER)
@@ -70,31 +70,30 @@ def make_folder(folder: StrPath, ledger: StrPath) -> None:
         missing = [os.fspath(folder)]
         while not os.path.isdir(os.path.dirname(missing[-1])):
             missing.append(os.path.dirname(missing[-1]))
-        for one in reversed(missing):
+        for path in reversed(missing):
             with suppress(FileExistsError):
-                os.mkdir(one, _MODE)
+                os.mkdir(path, _MODE)
     except OSError as error:
         raise CannotWriteError(folder, disk.reason(error)) from error
     real = os.path.realpath(ledger)
-    if found := find_fault(user_folder(), real):
-        raise CannotWriteError(folder, f"is not safe as a cache: it {found}")
+    if fault := find_fault(user_folder(), real):
+        raise CannotWriteError(folder, f"is not safe as a cache: it {fault}")
     disk.replace_cache_file(owner, real.encode("utf-8", "surrogateescape"))
 
 
 def user_folder() -> str:
-    """Return the folder that holds this user's caches of every ledger, empty where the system names none."""
-    named = os.environ.get(VARIABLE)
-    if named:
-        return named
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    # A relative path there is to be ignored, says the specification of these folders.
-    if not os.path.isabs(named):
-        named = _platform_folder()
-    return os.path.join(named, _NAME) if named else ""
+    """Return the folder for this user's caches of all ledgers; empty where the system names none."""
+    if folder := os.environ.get(VARIABLE):
+        return folder
+    parent = os.environ.get("XDG_CACHE_HOME", "")
+    # The specification of that variable says that a relative path is to be ignored.
+    if not os.path.isabs(parent):
+        parent = _platform_folder()
+    return os.path.join(parent, _NAME) if parent else ""
 
 
 def _platform_folder() -> str:
-    """Return the user's cache folder as the platform has it."""
+    """Return the cache folder that the platform gives a user; empty where it gives none."""
     if sys.platform == "win32":
         return os.environ.get("LOCALAPPDATA", "")
     home = os.path.expanduser("~")
@@ -104,7 +103,7 @@ def _platform_folder() -> str:
 
 
 def find_fault(base: str, ledger: str) -> str:
-    """Return why a folder cannot hold the caches of a ledger, as the end of a sentence; empty where it can.
+    """Return why a folder cannot have the caches of a ledger, as the end of a sentence; empty where it can.
 
     Args:
         base: The folder.
@@ -124,21 +123,21 @@ def find_fault(base: str, ledger: str) -> str:
 
 
 def _access_fault(path: str) -> str:
-    """Return why others may have written to a folder; empty where it is this user's alone.
+    """Return why other users may have written to a folder; empty where they cannot.
 
     Raises:
         OSError: It does not exist, or the system does not say.
     """
-    found = os.lstat(path)
-    if not stat.S_ISDIR(found.st_mode):
+    folder = os.lstat(path)
+    if not stat.S_ISDIR(folder.st_mode):
         return "is not a folder"
-    if found.st_uid != os.geteuid():
+    if folder.st_uid != os.geteuid():
         return "belongs to another user"
-    return "is open to other users" if found.st_mode & 0o077 else ""
+    return "is open to other users" if folder.st_mode & 0o077 else ""
 
 
 def _parent_fault(path: str) -> str:
-    """Return why a missing folder must not be created: with root's rights it would be root's, in another's home."""
+    """Return why a missing folder must not be created; empty where it may: root would create it in another's home."""
     above = os.path.dirname(path)
     while not os.path.exists(above):
         above = os.path.dirname(above)
@@ -146,17 +145,17 @@ def _parent_fault(path: str) -> str:
 
 
 def find_project(ledger: str) -> str:
-    """Return the outermost folder whose ``.claude`` holds a ledger, by its real path; else the ledger's own folder."""
-    found = ledger
+    """Return the real path of the outermost folder whose ``.claude`` has the ledger; else the ledger's own folder."""
+    project = ledger
     claude = folder = os.path.dirname(ledger)
     while folder != os.path.dirname(folder):
         folder = os.path.dirname(folder)
         link = os.path.join(folder, ".claude")
         if link == claude or (os.path.islink(link) and os.path.realpath(link) == claude):
-            found = folder
-    return found
+            project = folder
+    return project
 
 
 def path_digest(ledger: str) -> str:
-    """Return what tells a ledger from its copies: the digest of its real path."""
+    """Return the digest of a ledger's real path, which differs between its copies."""
     return sha256(ledger.encode("utf-8", "surrogateescape")).hexdigest()[:DIGEST_CHARS]

@@ -1,7 +1,7 @@
-"""The few things that differ between systems, or that must be done right every time: open, lock, write, flush.
+"""Access to files where systems differ or a mistake would lose data: open, lock, write, flush. Standard library only.
 
-Standard library only. Every failing call ends as one of ours: nothing written (CannotWriteError), or handed over and
-not confirmed (OutcomeUnknownError).
+Where the system refuses a write, nothing was written (CannotWriteError), or it was written and not confirmed
+(OutcomeUnknownError).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 LOCK_WAIT_MS = 250
-"""A writer waits this long for the lock; then its payload is spooled, so that no agent stands still."""
+"""A writer waits this long for the lock; then its payload is spooled, so that no agent has to wait."""
 
 # A link is not followed out of the ledger's folder, and opening a pipe does not wait for its other end.
 _SAFE = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
@@ -41,7 +41,7 @@ flush_data = getattr(os, "fdatasync", os.fsync)
 
 
 def reason(error: OSError) -> str:
-    """Return the system's words for an error."""
+    """Return the system's description of an error."""
     return error.strerror or type(error).__name__
 
 
@@ -51,10 +51,10 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
     Args:
         path: The file.
         flags: How to open it.
-        like: Another file whose rights it gets, or would get if it were created; None for its own.
+        like: Another file: it gets that file's rights, or those that file would get; None for its own.
 
     Raises:
-        OSError: It cannot be created, or something is there.
+        OSError: It cannot be created, or the path is in use.
     """
     mode, group, owner = rights.file_rights(like or path)
     fd = os.open(path, flags | os.O_CREAT | os.O_EXCL | _SAFE, rights.FILE_MODE)
@@ -68,7 +68,7 @@ def create_file(path: StrPath, flags: int = os.O_WRONLY, like: StrPath | None = 
 
 
 def _open(path: StrPath, flags: int, *, create: bool) -> int:
-    """Open a file, or create it; opening one that stands costs one call."""
+    """Open a file, or create it; opening an existing one takes a single call."""
     try:
         return os.open(path, flags | _SAFE)
     except FileNotFoundError:
@@ -76,7 +76,7 @@ def _open(path: StrPath, flags: int, *, create: bool) -> int:
             raise
     with suppress(FileExistsError):
         return create_file(path, flags)
-    # Another process was quicker.
+    # Another process has just created it.
     return os.open(path, flags | _SAFE)
 
 
@@ -98,15 +98,15 @@ def refuse_link(folder: StrPath) -> None:
         raise CannotWriteError(folder, "is a symbolic link", _NO_LINK)
 
 
-def refuse_hard_link(fd: int, path: StrPath, *, ours: bool) -> None:
+def refuse_hard_link(fd: int, path: StrPath, is_ours: Callable[[], bool] = lambda: False) -> None:
     """Refuse to write to a hard link of a file that is elsewhere, unless its content shows that it is the ledger's own.
 
-    A backup by hard links, which gives every file of the ledger a second name, stops nobody.
+    A backup by hard links, which gives every file of the ledger a second name, is no obstacle.
 
     Raises:
         CannotWriteError: It has a second name and another content.
     """
-    if not ours and os.fstat(fd).st_nlink > 1:
+    if os.fstat(fd).st_nlink > 1 and not is_ours():
         raise CannotWriteError(path, "is a hard link to a file that is not the ledger's", "move it away")
 
 
@@ -114,7 +114,7 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
     """Open a regular file of the ledger, never through a link, and never a pipe or a device.
 
     Raises:
-        FileNotFoundError: It is not there and was not to be created.
+        FileNotFoundError: It does not exist, and ``create`` is false.
         CannotWriteError: Anything else: it cannot be opened, or is not a regular file.
     """
     flags = (os.O_RDWR if write else os.O_RDONLY) | (os.O_APPEND if append else 0)
@@ -134,10 +134,10 @@ def open_file(path: StrPath, *, write: bool, append: bool = False, create: bool 
 
 
 def read_file(path: StrPath) -> bytes:
-    """Return the bytes of a regular file of the ledger; a pipe planted in its place is not waited for.
+    """Return the bytes of a regular file of the ledger; a pipe in its place is refused without waiting for it.
 
     Raises:
-        FileNotFoundError: It is not there.
+        FileNotFoundError: It does not exist.
         CannotWriteError: It is not a regular file, or its folder is a link.
         OSError: It cannot be read.
     """
@@ -154,7 +154,7 @@ def make_folder(path: StrPath, *, durable: bool = True) -> None:
 
     Args:
         path: The folder.
-        durable: Whether it has to outlive a power loss; a cache need not.
+        durable: Whether it must survive a power loss; a cache need not.
 
     Raises:
         CannotWriteError: It cannot be created, or is a link.
@@ -176,8 +176,9 @@ def make_folder(path: StrPath, *, durable: bool = True) -> None:
 
 
 def _make_one_folder(folder: StrPath) -> None:
-    """Create a folder, unless another process was quicker."""
-    bits, group = rights.folder_rights(_folder_of(folder))
+    """Create a folder, unless another process has just done so."""
+    parent = os.stat(_folder_of(folder))
+    bits, group = rights.folder_rights(parent)
     try:
         os.mkdir(folder, rights.FOLDER_MODE)
     except FileExistsError:
@@ -185,7 +186,7 @@ def _make_one_folder(folder: StrPath) -> None:
             raise
     else:
         rights.set_mode(folder, rights.FOLDER_MODE | bits, group)
-        rights.set_folder_owner(folder)
+        rights.set_folder_owner(folder, parent)
 
 
 def flush_folder(path: StrPath) -> None:
@@ -203,7 +204,7 @@ def write_all(fd: int, data: bytes, path: StrPath) -> None:
     """Append bytes, in one call wherever the system takes them at once.
 
     Raises:
-        CannotWriteError: The system refused; what it had taken stays as an unfinished batch, which is never read.
+        CannotWriteError: The system refused; what it wrote remains as an unfinished batch, which is never read.
     """
     try:
         done = os.write(fd, data)
@@ -217,8 +218,8 @@ def flush(fd: int, path: StrPath) -> None:
     """Make what was written durable.
 
     Raises:
-        OutcomeUnknownError: The system would not confirm. It is never asked again: a second flush that succeeds
-            proves nothing, because the kernel has marked the pages clean.
+        OutcomeUnknownError: The system did not confirm. The flush is not repeated: a second one that succeeds proves
+            nothing, because the kernel has marked the pages clean.
     """
     try:
         flush_data(fd)
@@ -323,12 +324,12 @@ def acknowledged_count() -> int:
 
 
 def try_lock(fd: int) -> bool:
-    """Take the lock of a file if nobody has it; it goes when the process does."""
+    """Take the lock of a file unless another process holds it; it is released when the process ends."""
     try:
         if fcntl is not None:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         else:
-            import msvcrt  # noqa: PLC0415 - exists on Windows alone
+            import msvcrt  # noqa: PLC0415 - exists only on Windows
 
             os.lseek(fd, 0, os.SEEK_SET)
             msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
@@ -343,7 +344,7 @@ def lock(fd: int, path: StrPath, wait_ms: int) -> None:
     """Take the lock of a file, waiting at most ``wait_ms``.
 
     Raises:
-        LockHeldError: Somebody else had it all the while.
+        LockHeldError: Another process held it all the time.
         CannotWriteError: The file system has no locks.
     """
     deadline, pause = 0.0, 0.0002
@@ -360,21 +361,21 @@ def lock(fd: int, path: StrPath, wait_ms: int) -> None:
 
 
 def pause() -> None:
-    """Let a holder of a very short lock finish."""
+    """Wait until the holder of a very short lock has probably finished."""
     sleep(0.0002)
 
 
 def unlock(fd: int) -> None:
-    """Give the lock back.
+    """Release the lock.
 
     Raises:
-        OutcomeUnknownError: The system would not take it; what was written under it is not flushed yet.
+        OutcomeUnknownError: The system refused; bytes that were written under the lock are not flushed yet.
     """
     try:
         if fcntl is not None:
             fcntl.flock(fd, fcntl.LOCK_UN)
             return
-        import msvcrt  # noqa: PLC0415 - exists on Windows alone
+        import msvcrt  # noqa: PLC0415 - exists only on Windows
 
         os.lseek(fd, 0, os.SEEK_SET)
         msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
@@ -383,9 +384,9 @@ def unlock(fd: int) -> None:
 
 
 def boot_id() -> str:
-    """Return what names this boot of the machine: within one, the page cache holds what was written.
+    """Return the id of this boot of the machine: within one boot, the page cache has all bytes that were written.
 
-    Empty where the system has no such name; then every byte behind the head is read again, which is always right.
+    Empty where the system has no such id; then every byte after the head is read again, which is always right.
     """
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)

@@ -23,6 +23,8 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from tallybook.ledger.fast_stdlib import StrPath
 
 HEAD_BYTES = 192
@@ -34,6 +36,7 @@ _DIGITS = 18
 _READ_ATTEMPTS = 5
 # The first line of a ledger is shorter.
 _OPENING_BYTES = 1024
+_WINDOW_BYTES = 1024 * 1024
 _ID_CHARS = 36
 _ID_LETTERS = frozenset(b"0123456789abcdef-")
 
@@ -130,6 +133,25 @@ def has_position(fd: int, position: Position) -> bool:
     """Return whether a batch with this chain value ends at this offset of a log, so that the position belongs to it."""
     tail = position.chain.encode() + CHAIN_END
     return not position.offset or disk.read_at(fd, len(tail), max(position.offset - len(tail), 0)) == tail
+
+
+def contains_any(
+    fd: int, needles: Sequence[bytes], watch: Callable[[int, int], None] = lambda _done, _size: None
+) -> bool:
+    """Return whether one of these byte strings occurs anywhere in a log; much faster than decoding it.
+
+    Args:
+        fd: The log, open for reading.
+        needles: The byte strings.
+        watch: Called with the progress: bytes done, and bytes in all.
+    """
+    size, overlap, offset = os.fstat(fd).st_size, max(map(len, needles), default=1) - 1, 0
+    while window := disk.read_at(fd, _WINDOW_BYTES + overlap, offset):
+        if any(needle in window for needle in needles):
+            return True
+        offset += _WINDOW_BYTES
+        watch(min(offset, size), size)
+    return False
 
 
 def check_format(fd: int, path: StrPath) -> None:

@@ -20,8 +20,7 @@ from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple, sha256
 from tallybook.ledger.line import START, Position, batch_key, digest
 from tallybook.ledger.storage import caches, disk
-from tallybook.ledger.storage.disk import read_at
-from tallybook.ledger.storage.head import has_position
+from tallybook.ledger.storage.head import contains_any, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +39,6 @@ _ENTRY_BYTES = 16
 # From this many digests on, loading a bucket into a set is faster than a search for each.
 _MIN_SET_KEYS = 8
 _MAX_KEY_CHARS = 200
-_WINDOW_BYTES = 1024 * 1024
 
 
 class _Header(NamedTuple):
@@ -77,11 +75,6 @@ def normalize(key: str) -> str:
     return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
 
 
-def contains(key: str, read: Callable[[Position], Iterator[RawBatch]], folder: StrPath, fd: int) -> bool:
-    """Return whether the ledger has a key, as ``find_known`` does for many."""
-    return bool(find_known((key,), read, folder, fd))
-
-
 def find_known(
     keys: Iterable[str], read: Callable[[Position], Iterator[RawBatch]], folder: StrPath, fd: int
 ) -> set[str]:
@@ -97,8 +90,10 @@ def find_known(
         DamagedLedgerError: The log itself cannot be read.
     """
     cache, entries = caches.find_folder(folder), {_entry(key): key for key in keys}
-    if cache is None and len(entries) < _MIN_SET_KEYS and not _log_may_contain(fd, entries.values()):
-        return set()
+    if cache is None and len(entries) < _MIN_SET_KEYS:
+        needles = [f',"key":"{key}",'.encode() for key in entries.values()]
+        if not contains_any(fd, needles):
+            return set()
     table = _EMPTY if cache is None else _load_header(cache)
     if not has_position(fd, table.position):
         table = _EMPTY
@@ -141,17 +136,6 @@ def extend(folder: StrPath, begin: Position, batches: Iterable[RawBatch]) -> Non
         with suppress(*_REFUSALS):
             fresh, mark = _read_entries(iter(batches), begin)
             _write(os.path.join(cache, TABLE), _encode_header(_append_entries(cache, table, fresh, mark)), 0)
-
-
-def _log_may_contain(fd: int, wanted: Iterable[str]) -> bool:
-    """Return whether the bytes of one of these keys occur in the log: much faster than decoding it."""
-    needles = [f',"key":"{key}",'.encode() for key in wanted]
-    overlap, offset = max(map(len, needles), default=1) - 1, 0
-    while window := read_at(fd, _WINDOW_BYTES + overlap, offset):
-        if any(needle in window for needle in needles):
-            return True
-        offset += _WINDOW_BYTES
-    return False
 
 
 def _entry(key: str) -> bytes:

@@ -1,7 +1,7 @@
-"""What events of telemetry say of a score: one table from their types to metrics, and what reads an event by it. Pure.
+"""The table from types of telemetry events to metrics, and functions that read an event by it. Pure functions.
 
-The table is data, the README shows it row by row, and nothing else knows a type. What a component's metrics are worth
-is for the configuration of the scores to say; here stands only what an event adds to them.
+The README shows the table row by row, and no other module names a type. The table says which metrics an event adds;
+the configuration of the scores says what these are worth.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ GAUGES: Final = frozenset((
     *RATIO_MEASURES,
     *(f"{name}{end}" for name in RATIO_MEASURES for end in ("_count", "_total")),
 ))  # fmt: skip
-"""What any event of the table may carry under its own name; everything else that it carries is its own affair."""
+"""Metrics that any event of the table may have under their own names; its other values are ignored."""
 
 _ENDINGS: Final = {
     **dict.fromkeys(("started", "begin", "began", "begun", "starting"), "start"),
     **dict.fromkeys(("ended", "complete", "completed", "finish", "finished", "done", "stop", "stopped"), "end"),
     **dict.fromkeys(("errored", "fail", "failed", "failure", "crashed"), "error"),
 }
-"""The last word of a type, and which one stands for it in the table."""
+"""Last word of a type → the word that the table has in its place."""
 
 _FAILED: Final = frozenset((
     *("fail", "failed", "failure", "error", "errored", "rejected", "invalid", "aborted", "cancelled", "canceled"),
@@ -52,29 +52,29 @@ _VERDICTS: Final = (
     *("success", "succeeded", "successful", "passed", "valid", "ok", "fresh"),
     *("status", "result", "outcome", "verdict"),
 )
-"""Where an event says whether what it tells of went well, first come first believed."""
+"""Keys whose value says whether something succeeded; the first one that an event has counts."""
 
 _MOST_DEEP = 6
 SUCCESS: Final = "ok"
-"""Stands in the table for 1 where the event does not say that it went wrong, and for 0 where it does."""
+"""In the table: 0 where the event reports a failure, else 1."""
 FLAG: Final = "mark"
-"""Stands for true and false likewise."""
+"""In the table: false where the event reports a failure, else true."""
 STATED: Final = "said"
-"""Stands for 1 where the event says that it went well, for 0 where it went wrong, and for nothing where neither."""
+"""In the table: 1 where the event reports success, 0 where it reports a failure, else no value."""
 
 
 @attrs.frozen
 class Row:
-    """What events of one type say.
+    """The metrics of the events of one type.
 
     Attributes:
-        types: The type, and others that mean the same; in the spelling of ``stem``.
-        counters: Metric → what an event adds to it: a number, OK, MARK or SAID.
-        gauges: Metric → keys under which its value may stand, beside its own name.
-        component: The component that this holds for, by its letters and digits; empty for all.
+        types: The type, and others that mean the same; in the spelling of `normalize_type`.
+        counters: Metric → what an event adds to it: a number, SUCCESS, FLAG or STATED.
+        gauges: Metric → keys that its value may have, besides its own name.
+        component: The component that the row is for, by its letters and digits; empty for all.
         ends_session: Whether the session is over.
-        is_named_metric: Whether it carries one metric as name and value.
-        is_metrics_object: Whether all numbers that it carries are metrics.
+        is_named_metric: Whether the event has one metric as name and value.
+        is_metrics_object: Whether all numbers of the event are metrics.
     """
 
     types: tuple[str, ...]
@@ -87,12 +87,12 @@ class Row:
 
 
 def _ratio_row(measure: str, *types: str) -> Row:
-    """Return a row of events that each count once for a measure, and for it where they went well."""
+    """Return a row of events that add 1 to the total of a measure, and 1 to its count unless they report a failure."""
     return Row(types, {f"{measure}_count": SUCCESS, f"{measure}_total": 1})
 
 
 def _failure_row(measure: str, *types: str) -> Row:
-    """Return a row of events that each count once for a measure, and never for it."""
+    """Return a row of events that add 1 to the total of a measure, and nothing to its count."""
     return Row(types, {f"{measure}_count": 0, f"{measure}_total": 1})
 
 
@@ -101,11 +101,11 @@ _CONTEXT = ("percentage", "percent", "context_usage_percent", "context_usage", "
 
 _COUNTS: Final[dict[str, tuple[str, ...]]] = {
     **dict.fromkeys(("implementations", "checks_run", "findings"), ()),
-    # As many `completion_step` say it: what is not said to have failed went well.
+    # Steps that are not reported as failed count as completed, as those of `completion_step` do.
     "completeness_count": ("steps_completed",),
     "completeness_total": ("steps_total", "total_steps", "steps_completed"),
 }
-"""Metric → keys under which the end of a component says how much it did."""
+"""Metric → keys under which the end of a component reports how much it did."""
 
 TABLE: Final = (
     # Any component.
@@ -128,7 +128,7 @@ TABLE: Final = (
         ("metrics", "component_metrics", "session_metrics", "metrics_report", "measurements", "scores"),
         is_metrics_object=True,
     ),
-    # AC-01, launch. What comes first in a session has no failed counterpart: it is a time, or a mark.
+    # AC-01, launch. These events have no failed counterpart: they report times and flags.
     Row(
         ("session_start", "launch_end", "startup_end", "self_launch_end"),
         {"sessions": 1},
@@ -139,7 +139,7 @@ TABLE: Final = (
         "greeting_score": ("score", "quality", "quality_score"),
     }),
     Row(("orientation_end",), {"orientation_done": FLAG}),
-    # AC-02, the loop. No drift is a finding as well: it stands as 0 from the first task or iteration on.
+    # AC-02, the loop. The absence of drift counts as well: it is 0 from the first task or iteration on.
     Row(("task_start",), {"total": 1, "completed": 0, "drift_events": 0}),
     Row(("task_end",), {"completed": SUCCESS}),
     Row(("task_error", "task_abandoned", "task_cancelled", "task_aborted"), {"completed": 0}),
@@ -187,7 +187,7 @@ TABLE: Final = (
     _ratio_row("coverage", "session_analyzed", "session_reviewed"),
     _failure_row("coverage", "session_skipped"),
     Row(("proposal_created",), {"proposals": 1}),
-    # AC-06, evolution. That it was rolled back is said by events; that it succeeded has to be said, too.
+    # AC-06, evolution. A rollback has an event of its own; success counts only where the event states it.
     Row(("evolution_implement", "evolution_implemented", "evolution_applied"), {
         "implemented": 1, "total": 1, "processed": 1, "rollbacks": 0, "successful": STATED,
     }),
@@ -222,7 +222,7 @@ TABLE: Final = (
     _ratio_row("completeness", "completion_step", "completion_step_end", "checklist_item"),
     _failure_row("completeness", "completion_step_skipped", "completion_step_error"),
 )  # fmt: skip
-"""What every known type says. Of two rows for a type the one for the event's own component holds."""
+"""The rows of all known types. Of two rows for a type, the one for the event's own component counts."""
 
 _ROWS: Final = {(type_, row.component): row for row in TABLE for type_ in row.types}
 
@@ -234,75 +234,74 @@ def normalize_type(type_: str) -> str:
 
 
 def find_row(type_: str, component: str) -> Row | None:
-    """Return the row of a type, None where the table has none.
+    """Return the row of a type; None where the table has none.
 
     Args:
-        type_: As it was received, or in any other spelling.
+        type_: As it was received, in any spelling.
         component: As it was received: ``AC-01``.
     """
-    found = normalize_type(type_)
-    of = "".join(filter(str.isalnum, component.casefold()))
-    return _ROWS.get((found, of)) or _ROWS.get((found, ""))
+    name = normalize_type(type_)
+    component = "".join(filter(str.isalnum, component.casefold()))
+    return _ROWS.get((name, component)) or _ROWS.get((name, ""))
 
 
 def read_metrics(row: Row, areas: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """Return the metrics that an event brings.
+    """Return the metrics of an event.
 
     Args:
-        row: Of its type.
-        areas: Its own data first, then whatever else it carries; of a key that stands in several, or within what they
-            hold, the first counts, and the outer one before the inner.
+        row: The row of its type.
+        areas: Its own data first, then its other parts. Of a key that occurs in several, or at several depths, the
+            first counts, and an outer one before an inner one.
     """
-    carried = _flatten(areas)
+    values = _flatten(areas)
     if row.is_named_metric:
-        return _read_named_metric(carried)
+        return _read_named_metric(values)
     if row.is_metrics_object:
         return _numbers(_find_metrics(areas).items())
-    found: dict[str, float] = {name: number_ for name, number_ in _numbers(carried.items()).items() if name in GAUGES}
+    metrics = {name: number for name, number in _numbers(values.items()).items() if name in GAUGES}
     for name, keys in row.gauges.items():
-        if name not in found:
-            found |= _numbers((name, carried[key]) for key in (name, *keys) if key in carried)
-    went = _read_outcome(carried)
-    for name, by in row.counters.items():
-        if isinstance(by, int):
-            found[name] = by
-        elif went is not None or by != STATED:
-            well = went is not False
-            found[name] = well if by == FLAG else int(well)
-    return found
+        if name not in metrics:
+            metrics |= _numbers((name, values[key]) for key in (name, *keys) if key in values)
+    succeeded = _read_outcome(values)
+    for name, amount in row.counters.items():
+        if isinstance(amount, int):
+            metrics[name] = amount
+        elif amount != STATED or succeeded is not None:
+            metrics[name] = (bool if amount == FLAG else int)(succeeded is not False)
+    return metrics
 
 
 def _numbers(pairs: Iterable[tuple[str, Any]]) -> dict[str, float]:
-    """Return what is a number, the first of each name."""
-    found: dict[str, float] = {}
+    """Return the values that are numbers, the first of each name."""
+    numbers: dict[str, float] = {}
     for name, value in pairs:
-        read = read_number(value)
-        if read is not None:
-            found.setdefault(name, read)
-    return found
+        number = read_number(value)
+        if number is not None:
+            numbers.setdefault(name, number)
+    return numbers
 
 
 def _flatten(areas: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return what areas hold, at any depth that is sensible, by its key in one spelling."""
-    carried: dict[str, Any] = {}
+    """Return the values in these areas, down to a limited depth, by their keys in one spelling."""
+    values: dict[str, Any] = {}
     for area in areas:
         for key, value in _walk(area):
-            carried.setdefault(to_snake_case(key), value)
-    return carried
+            values.setdefault(to_snake_case(key), value)
+    return values
 
 
 def _walk(area: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield each key with its value that is no object, those of outer objects first."""
+    """Yield each key whose value is not an object, with the value; those of outer objects first."""
     layer = [area]
     for _ in range(_MOST_DEEP):
         yield from ((key, value) for one in layer for key, value in one.items() if not isinstance(value, dict))
         layer = [value for one in layer for value in one.values() if isinstance(value, dict)]
 
 
-def _read_outcome(carried: Mapping[str, Any]) -> bool | None:
-    """Say whether what an event tells of went well, None where it does not say."""
+def _read_outcome(values: Mapping[str, Any]) -> bool | None:
+    """Return whether an event reports success; None where it reports neither success nor failure."""
     for key in _VERDICTS:
-        value = carried.get(key)
+        value = values.get(key)
         if isinstance(value, bool):
             return value
         word = to_snake_case(value) if isinstance(value, str) else ""
@@ -311,17 +310,17 @@ def _read_outcome(carried: Mapping[str, Any]) -> bool | None:
     return None
 
 
-def _read_named_metric(carried: Mapping[str, Any]) -> dict[str, float]:
-    """Return the metric that an event carries as name and value; a counter without a value counts one."""
-    names = (carried[key] for key in ("name", "metric", "metric_name") if isinstance(carried.get(key), str))
-    values = _numbers(("value", carried[key]) for key in ("value", "increment", "amount") if key in carried)
+def _read_named_metric(fields: Mapping[str, Any]) -> dict[str, float]:
+    """Return the metric that an event has as name and value; a counter without a value counts one."""
+    names = (fields[key] for key in ("name", "metric", "metric_name") if isinstance(fields.get(key), str))
+    values = _numbers(("value", fields[key]) for key in ("value", "increment", "amount") if key in fields)
     name = next(names, "")
-    if not values and carried.get("metric_type") == "counter":
+    if not values and fields.get("metric_type") == "counter":
         values = {"value": 1}
     return {name: values["value"]} if name and values else {}
 
 
 def _find_metrics(areas: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
-    """Return the object that holds an event's metrics: the first that is called so, else its first area."""
+    """Return the object that has an event's metrics: the first with such a name, else its first area."""
     named = (area.get(key) for area in areas for key in ("metrics", "values", "scores"))
     return next((one for one in named if isinstance(one, dict)), areas[0])

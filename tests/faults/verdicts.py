@@ -278,7 +278,10 @@ def _keys(batches: Iterable[RawBatch]) -> set[str]:
 
 def _is_known(case: Case, key: str, fd: int) -> bool:
     return (
-        case.asked("the index of keys", lambda: idempotency.contains(key, case.log.read, case.log.folder, fd)) is True
+        case.asked(
+            "the index of keys", lambda: bool(idempotency.find_known((key,), case.log.read, case.log.folder, fd))
+        )
+        is True
     )
 
 

@@ -89,7 +89,7 @@ def check_modes(context: Context) -> Iterator[Finding]:
     project = context.project
     if os.name != "posix" or not project.ledger.exists() or file_system(project.ledger)[0] in _MODELESS:
         return
-    others = 0o077 & ~rights.folder_rights(project.claude)[0]
+    others = 0o077 & ~rights.folder_rights(project.claude.stat())[0]
     tree = [(path, mode) for path, mode in _tree(project) if not stat.S_ISLNK(mode) and mode & others]
     writable = [path for path, mode in tree if mode & others & 0o022]
     readable = [path for path, mode in tree if not mode & others & 0o022]
