@@ -123,10 +123,10 @@ def test_only_one_reflects_at_a_time(project: Path, client: Client) -> None:
     """Another one that finds it at work leaves it alone, and says so to a person."""
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it"))
     client.plans(TEXT)
-    with worker._alone(place) as alone:
+    with worker._lock(place) as alone:
         assert alone
         done = run(["reflect", "--rater", "claude"])
-    assert (1, "note: another process reflects already; what is left stays owed\n") == (done.returncode, done.stderr)
+    assert (1, "note: another process reflects already; the rest stays pending\n") == (done.returncode, done.stderr)
     assert [] == client.asked
 
 
@@ -135,7 +135,7 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
     place = asked_for(project, Script(kept(project) / "s1.jsonl").user("Fix it").agent("Done as [kpt_001] says."))
     commands.add(place, "Name things well", {"rater": "human"})
     client.plans(TEXT)
-    judge = raters.judge
+    judge = raters.ask_rater
     held: list[Any] = []
 
     def hold(*asked: str) -> Any:
@@ -144,7 +144,7 @@ def test_a_ledger_that_is_held_loses_no_answer(project: Path, client: Client, mo
         held[0].__enter__()
         return answered
 
-    monkeypatch.setattr(raters, "judge", hold)
+    monkeypatch.setattr(raters, "ask_rater", hold)
     assert worker.HELD == worker.work(place, schedule.Plan("claude"))
     held[0].__exit__(None, None, None)
     assert worker.DONE == worker.work(place, schedule.Plan("claude"))

@@ -29,7 +29,7 @@ from helpers.real_command import run
 from tallybook.projections.reflections import Session
 from tallybook.projections.surfaces.install import hook_entries
 from tallybook.projections.surfaces.install.hook_command import hook_command
-from tallybook.projections.surfaces.reflection import backfill
+from tallybook.projections.surfaces.reflection import cli
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -256,7 +256,7 @@ def test_sessions_without_a_trace_are_said(here: Project, trusted: bool, more: s
 def test_what_hooks_recorded_is_told(here: Project) -> None:
     """By what was done at an event; what a person asked for is no hook's."""
     script = session(here.root)
-    backfill.request(here, {"old": Session(str(script.path), script.path.stat().st_size)})
+    cli.request(here, {"old": Session(str(script.path), script.path.stat().st_size)})
     assert ["note"] == [level for level, _ in findings_of(here, "hooks")]
     call(START)
     call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_001]"})

@@ -52,7 +52,7 @@ def written(project: Project, *events: Event, model: str = "haiku", session: str
 
 def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
     """Return level, message and hint of what the check finds, so long after the last event of the ledger."""
-    latest = schedule.look(project).latest_batch
+    latest = schedule.load_reflections(project).latest_batch
     now = clock.moment(clock.to_unix_us(latest.at if latest else "2026-11-21T12:00:00.000000Z") + later_us)
     return [(one.level, one.message, one.fix) for one in reflection.check_reflection(Context(project, now))]
 
@@ -128,7 +128,7 @@ def test_a_try_that_may_have_been_killed_promises_no_more_than_happens(owed: Pro
     _, message, hint = found(owed, 60 * clock.MICROSECONDS)[0]
     assert message.endswith("; a process started 1 min ago; if it was killed, the retry is in 4 min at the earliest")
     assert "run `tallybook reflect` to try now" == hint
-    assert [] == list(schedule.due(schedule.look(owed), schedule.Plan("claude", patient=True), ()))
+    assert [] == list(schedule.due(schedule.load_reflections(owed), schedule.Plan("claude", patient=True), ()))
 
 
 @pytest.mark.parametrize("rater", ["none", "claude"])

@@ -94,19 +94,19 @@ def test_without_a_rater_the_words_of_citations_are_kept(owed: Project, capsys: 
     assert [PointNoted("kpt_001", "cited: “Done as [kpt_001] says.”")] == events(owed, PointNoted)
     assert [] == events(owed, PointRated, ReflectionStarted)
     assert 0 == run_here(["reflect"])
-    assert "nothing is owed\n" == capsys.readouterr().out
+    assert "no session awaits reflection\n" == capsys.readouterr().out
 
 
 def test_a_disk_that_fails_behind_a_piece_says_nothing_against_it(
     owed: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was told stays told, and one line says what failed and that the rest stays owed: exit code 4."""
+    """What was told stays told, and one line says what failed and that the rest stays pending: exit code 4."""
     monkeypatch.setattr(worker, "_settle", lambda _: owed.root.read_bytes())
     assert 4 == run_here(["reflect"])
     out, err = capsys.readouterr()
     assert "s1: 0 rated, 1 quoted, 0 tokens\n" == out
     assert err.startswith(f"tallybook: {owed.ledger}: {os.strerror(errno.EISDIR)}; ")
-    assert err.endswith("what was said so far is recorded, the rest stays owed\n")
+    assert err.endswith("what was printed so far is recorded, the rest stays pending\n")
 
 
 def test_a_rater_judges_what_is_owed(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,21 +185,21 @@ def test_old_transcripts_are_reflected_on_from_the_oldest(
     read = {record.by.session: record.when for record in heads if isinstance(record.event, TranscriptRead)}
     assert "2026-11-19T10:00:00.000000Z" == read["c"]
     assert 0 == run_here(["reflect", "--rater", "claude", "--from", str(folder), "--yes"])
-    assert ("every session there was reflected on\n", 4) == (capsys.readouterr().out, len(client.asked))
+    assert ("every session in the folder was reflected on\n", 4) == (capsys.readouterr().out, len(client.asked))
 
 
 def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is begun that could cost more than is left; what is left stays owed."""
+    """Nothing is begun that could cost more than is left; the rest stays pending."""
     client.plans(TEXT)
     assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "4000"])
-    assert "note: a day's tokens are too few for a single piece; what is left stays owed\n" == capsys.readouterr().err
+    assert "note: a day's tokens are too few for a single piece; the rest stays pending\n" == capsys.readouterr().err
     assert ([], []) == (client.asked, events(owed, ReflectionStarted, TranscriptRead))
     assert 0 == run_here(["reflect", "--rater", "claude", "--tokens", "6000"])
     script = Script(kept(owed.root) / "s1.jsonl").user("more")
     ask_again(owed, script)
     capsys.readouterr()
     assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "5500"])
-    assert "note: the day's tokens are spent; what is left stays owed\n" == capsys.readouterr().err
+    assert "note: the day's tokens are spent; the rest stays pending\n" == capsys.readouterr().err
     assert 1 == len(client.asked)
 
 

@@ -42,11 +42,11 @@ def test_an_entry_without_room_in_the_prompt_is_not_rated() -> None:
     """Of a playbook that is longer than its place, only the names in the prompt count."""
     many = [point(f"kpt_{number:03d}", "x" * 200) for number in range(1000)]
     shown = prompts.shown_names(TEMPLATE, many)
-    asked = prompts.ask(TEMPLATE, many, [], "User: Fix it")
+    asked = prompts.render_prompt(TEMPLATE, many, [], "User: Fix it")
     assert set(re.findall(r"^\[(kpt_[0-9]+)\]", asked, re.MULTILINE)) == shown
     assert 0 < len(shown) < len(many)
-    judged = prompts.read(answer(**{kp["name"]: "helpful" for kp in many}))
-    rated = {one["name"] for one in prompts.of_names(judged, shown).payload["evaluations"]}
+    judged = prompts.read_answer(answer(**{kp["name"]: "helpful" for kp in many}))
+    rated = {one["name"] for one in judged.about(shown).payload["evaluations"]}
     assert shown == rated
 
 

@@ -16,7 +16,7 @@ from tallybook.projections.event_rows import row
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.schedule import Plan
-from tallybook.projections.surfaces.reflection.worker import DONE, Came, work
+from tallybook.projections.surfaces.reflection.worker import DONE, Result, work
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -100,9 +100,9 @@ def owed(project: Path) -> Project:
     return asked_for(project, script)
 
 
-def reflected(project: Project, rater: str, model: str = "") -> tuple[Came, list[dict[str, Any]]]:
+def reflected(project: Project, rater: str, model: str = "") -> tuple[Result, list[dict[str, Any]]]:
     """Reflect once; return what came of it, and the events of it without who recorded which when."""
-    came: list[Came] = []
+    came: list[Result] = []
     assert DONE == work(project, Plan(rater, model), came.append)
     rows = [row(record) for batch in decode(open_log(project).read()) for record in batch.records]
     told = [one for one in rows if one["by"]["rater"] == "reflector"]
@@ -130,7 +130,7 @@ def test_both_end_in_the_same_events(owed: Project, project: Path, provider: Pro
         "point.rated",
         "playbook.updated",
     ] == [one["kind"] for one in ours]
-    assert (first, second) == (Came("s1", 1250, ("kpt_002",), 1, (), 1), Came("s1", 1250, ("kpt_002",), 1, (), 1))
+    assert (first, second) == (Result("s1", 1250, ("kpt_002",), 1, (), 1), Result("s1", 1250, ("kpt_002",), 1, (), 1))
     assert "claude-haiku-4-5" == ours[-1]["by"]["model"]
 
 

@@ -11,12 +11,12 @@ from helpers.transcripts import RECORDED, Script
 from tallybook.compat import load_transcript
 from tallybook.projections.surfaces.reflection.transcript import (
     CUT,
-    SAID_CHARS,
+    MESSAGE_CHARS,
     TOOL_CHARS,
     files_of,
+    format_turn,
     lines,
-    shortened,
-    told,
+    shorten,
 )
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ TOKEN = "ghp_" + "a1B2" * 9
 
 def said(path: Path, begin: int = 0) -> list[str]:
     """Return what was said in a transcript, a line a turn."""
-    return [told(turn) for line in lines(path, begin) for turn in line.turns]
+    return [format_turn(turn) for line in lines(path, begin) for turn in line.turns]
 
 
 @pytest.fixture
@@ -157,7 +157,7 @@ def test_long_texts_keep_their_beginning_and_their_end(script: Script) -> None:
     long = "begin " + "x" * 50_000 + " end"
     script.user(long).tool("Bash", {"command": long}, long)
     user, used, answered = said(script.path)
-    for text, most in ((user, SAID_CHARS), (used, TOOL_CHARS), (answered, TOOL_CHARS)):
+    for text, most in ((user, MESSAGE_CHARS), (used, TOOL_CHARS), (answered, TOOL_CHARS)):
         words = text.partition(": ")[2]
         assert most == len(words)
         assert words.startswith("begin x")
@@ -167,13 +167,13 @@ def test_long_texts_keep_their_beginning_and_their_end(script: Script) -> None:
 
 def test_a_short_text_stays_as_it_is() -> None:
     """Up to the bound nothing is cut."""
-    assert "x" * 100 == shortened("x" * 100, 100)
-    assert 100 == len(shortened("x" * 101, 100))
+    assert "x" * 100 == shorten("x" * 100, 100)
+    assert 100 == len(shorten("x" * 101, 100))
 
 
 def test_secrets_are_masked_before_anything_is_cut(script: Script) -> None:
     """Neither a whole secret nor the half of one reaches a model, and a cut through the mask shows none of it."""
-    cut_there = "x " * (SAID_CHARS * 3 // 8 - 10) + TOKEN + " y" * SAID_CHARS
+    cut_there = "x " * (MESSAGE_CHARS * 3 // 8 - 10) + TOKEN + " y" * MESSAGE_CHARS
     script.user(f"my token is {TOKEN}").user(cut_there).tool("Bash", {"command": f"TOKEN={TOKEN} ls"}, TOKEN)
     told_all = "\n".join(said(script.path))
     assert TOKEN[:12] not in told_all

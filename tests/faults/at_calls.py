@@ -162,7 +162,7 @@ def unclear(fault: Fault, answer: Answer) -> list[str]:
     is_input = answer.code == EXIT_BAD_INPUT and f"{GIVEN}: cannot be read" in answer.err
     # What could not be taken out of a file is listed, and is no success; nor is a part of what was owed.
     is_listed = answer.code == EXIT_NOT_WRITTEN and "still stands: " in answer.out
-    is_part = answer.code == EXIT_NOT_WRITTEN and "the rest stays owed" in answer.err
+    is_part = answer.code == EXIT_NOT_WRITTEN and "the rest stays pending" in answer.err
     complaints = [line for line in answer.err.splitlines() if not line.startswith("note: ")]
     faults = {
         "an exit code that says something else": answer.code not in {0, EXIT_NOT_WRITTEN} and not is_input,

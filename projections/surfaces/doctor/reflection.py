@@ -40,7 +40,7 @@ def check_reflection(context: Context) -> Iterator[Finding]:
     if not context.log.exists():
         return
     options = _settings_in_force(context.project)
-    state = schedule.look(context.project)
+    state = schedule.load_reflections(context.project)
     if options.rater == NO_RATER:
         yield _without_rater(state)
     else:

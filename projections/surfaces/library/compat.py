@@ -282,19 +282,19 @@ async def extract_keypoints(
     from tallybook.projections.surfaces.workspace import settings
 
     project = Project(get_project_dir())
-    found = settings.read(project)
-    if found.rater == NO_RATER:
+    options = settings.read(project)
+    if options.rater == NO_RATER:
         return {"new_key_points": [], "evaluations": []}
     pruned = [point.text for point in reading.current(reading.open_log(project)).gone.values()]
-    said = "\n".join(transcript.message_line(message["role"], message["content"]) for message in messages)
+    session = "\n".join(transcript.format_message(message["role"], message["content"]) for message in messages)
     template, entries = load_template(prompt.TEMPLATE), playbook["key_points"]
-    asked = prompt.ask(template, entries, pruned, said)
-    today = clock.utc_now().at[:10]
-    if schedule.look(project).tokens_by_day.get(today, 0) + raters.tokens(found.rater, asked) > found.tokens_per_day:
+    text = prompt.render_prompt(template, entries, pruned, session)
+    spent = schedule.load_reflections(project).tokens_by_day.get(clock.utc_now().at[:10], 0)
+    if spent + raters.estimate_tokens(options.rater, text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
-    reply, judged = raters.judge(found.rater, found.model, asked)
-    done = Facts((ReflectionCompleted(found.rater, reply.input_tokens, reply.output_tokens),))
+    reply, answer = raters.ask_rater(options.rater, options.model, text)
+    done = Facts((ReflectionCompleted(options.rater, reply.input_tokens, reply.output_tokens),))
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
-        save_diagnostic(f"{asked}\n\n{reply.text}", diagnostic_name)
-    return prompt.of_names(judged, prompt.shown_names(template, entries)).payload
+        save_diagnostic(f"{text}\n\n{reply.text}", diagnostic_name)
+    return answer.about(prompt.shown_names(template, entries)).payload

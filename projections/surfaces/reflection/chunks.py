@@ -1,4 +1,4 @@
-"""What of a session is reflected on at once: stretches of its transcripts, as much as a model is asked at a time."""
+"""The pieces of a session: as much of its transcripts as a model reflects on at once."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.reflection.transcript import Line
 
 PIECE_CHARS: Final = 100_000
-"""What a model is asked about at once; a longer session is reflected on in several pieces."""
+"""Most characters of a piece; a longer session is reflected on in several."""
 QUOTE_CHARS: Final = 200
-QUOTES_A_POINT: Final = 3
-"""Quotes of one entry that one piece keeps."""
+QUOTES_PER_ENTRY: Final = 3
+"""Most quotes of one entry in a piece."""
 
-# Lines without an id that a transcript may begin with.
+# A transcript may begin with lines without an id.
 _HEAD_LINES: Final = 100
-_CITED: Final = re.compile(r"\[([^\[\]\n]{1,200})\]")
+_CITATION: Final = re.compile(r"\[([^\[\]\n]{1,200})\]")
 
 
 @attrs.frozen
 class Citation:
-    """The entries that one message of the agent's names.
+    """The entries that one message of the agent names.
 
     Attributes:
         names: Their names.
         subagent: Id of the subagent that wrote it, empty in the session itself.
-        occasion: What names the message in the idempotency key.
-        at: When it was written, as the ledger writes it; None where that is not known.
+        occasion: What identifies the message in the idempotency key.
+        at: When it was written, as the ledger writes it; None where that is unknown.
     """
 
     names: tuple[str, ...]
@@ -50,135 +50,134 @@ class Citation:
     at: str | None
 
 
-@attrs.frozen
+@attrs.define
 class Piece:
-    """What is reflected on at once.
+    """A part of a session, reflected on at once.
 
     Attributes:
-        text: What was said, a line a turn; empty where nobody said anything.
-        stretches: What of which transcript it is.
-        quotes: What the agent said where it cited an entry.
-        at: When the last of it was said, as the ledger writes it; None where that is not known.
-        whole: Whether nothing is left behind it.
-        citations: The entries that messages name: the agent's hooks see the last message of a turn alone.
+        room: How many more characters fit.
+        lines: Its turns as a model reads them.
+        reads: The parts of transcripts that it consists of.
+        quotes: The agent's words around citations of entries.
+        citations: The entries that messages name: the agent's hooks see only the last message of a turn.
+        at: When its last turn was written, as the ledger writes it; None where that is unknown.
+        is_last: Whether nothing of the session is left after it.
     """
 
-    text: str
-    stretches: tuple[TranscriptRead, ...]
-    quotes: tuple[PointNoted, ...] = ()
-    at: str | None = None
-    whole: bool = True
-    citations: tuple[Citation, ...] = ()
-
-
-@attrs.define
-class _Gathered:
-    """What a piece has so far."""
-
-    room: int
-    told: list[str] = attrs.field(factory=list)
-    stretches: list[TranscriptRead] = attrs.field(factory=list)
+    room: int = attrs.field(eq=False)
+    lines: list[str] = attrs.field(factory=list)
+    reads: list[TranscriptRead] = attrs.field(factory=list)
     quotes: list[PointNoted] = attrs.field(factory=list)
     citations: list[Citation] = attrs.field(factory=list)
     at: str | None = None
+    is_last: bool = True
+
+    @property
+    def text(self) -> str:
+        """Return the turns as one text, empty without any."""
+        return "\n".join(self.lines)
 
 
 @attrs.frozen
-class Asked:
-    """What is to be read, and for whom.
+class Unread:
+    """What of a session is left to read, and for which rater.
 
     Attributes:
         path: The session's own transcript.
-        rater: Who judges it.
-        reached: How far that rater was.
-        heard: How far it was searched for citations.
-        lasts: Last lines of what was read, here or in another session: what stands up to one of them is a copy.
-        upto: Length of the session's own transcript up to which it is owed, in bytes.
-        names: The entries that may be cited.
-        others: Transcripts of other sessions → how far the rater was in them: this one may go on from a copy of one.
-        chars: How much at once.
+        rater: The rater that reads it.
+        position: How far that rater has read.
+        searched_to: How far any rater has searched for citations.
+        known_uuids: Ids of the last line of each earlier read, in any session: lines up to one of them are a copy.
+        request_end: Length of the session's own transcript up to which reflection was requested, in bytes.
+        names: The entries that can be cited.
+        others: Transcripts of other sessions → how far the rater read them: this one may begin with a copy of one.
+        max_chars: Most characters of a piece.
     """
 
     path: Path
     rater: str
-    reached: ReadPosition
-    heard: ReadPosition
-    lasts: Collection[str]
-    upto: int
+    position: ReadPosition
+    searched_to: ReadPosition
+    known_uuids: Collection[str]
+    request_end: int
     names: Collection[str]
     others: Mapping[Path, int] = attrs.field(factory=dict)
-    chars: int = PIECE_CHARS
+    max_chars: int = PIECE_CHARS
 
 
-def next_piece(asked: Asked) -> Piece:
-    """Return what is to be reflected on next: at least one line where there is any, whatever its length.
+def next_piece(unread: Unread) -> Piece:
+    """Return the next piece: at least one line where there is any, whatever its length.
 
     Raises:
         OSError: The session's transcript cannot be read.
     """
-    gathered = _Gathered(asked.chars)
-    for file, path in transcript.files_of(asked.path).items():
-        if not _gather(gathered, asked, file, path):
-            return _piece(gathered, whole=False)
-    return _piece(gathered, whole=True)
+    piece = Piece(unread.max_chars)
+    piece.is_last = all(_add_file(piece, unread, file, path) for file, path in transcript.files_of(unread.path).items())
+    return piece
 
 
-def _piece(gathered: _Gathered, *, whole: bool) -> Piece:
-    return Piece(
-        "\n".join(gathered.told),
-        tuple(gathered.stretches),
-        tuple(gathered.quotes),
-        gathered.at,
-        whole,
-        tuple(gathered.citations),
-    )
+def all_pieces(unread: Unread) -> Iterator[Piece]:
+    """Yield every piece that is left.
+
+    Raises:
+        OSError: The session's transcript cannot be read.
+    """
+    is_last = False
+    while not is_last:
+        piece = next_piece(unread)
+        is_last = piece.is_last
+        if piece.reads:
+            yield piece
+        position = unread.position
+        for read in piece.reads:
+            position = position.through(read)
+        unread = attrs.evolve(unread, position=position)
 
 
-def _gather(gathered: _Gathered, asked: Asked, file: str, path: Path) -> bool:
-    """Take in what one transcript holds behind what was read of it; False where the room ended first."""
+def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
+    """Add what is left of one transcript; return False where the piece is full before its end."""
     size = path.stat().st_size
-    begin = _begin(asked, file, path, size)
-    end, last, ended = begin, "", True
-    heard = asked.heard.end.get(file, 0)
-    heard = heard if heard <= size else 0
+    begin = _begin(unread, file, path, size)
+    end, last_uuid, is_full = begin, "", False
+    searched_to = unread.searched_to.end.get(file, 0)
+    # A shorter file is another one under the same name.
+    searched_to = searched_to if searched_to <= size else 0
     for line in transcript.lines(path, begin):
-        told = [] if asked.rater == NO_RATER else _told(line, file)
-        length = sum(map(len, told)) + len(told)
-        if length > gathered.room and gathered.told:
-            ended = False
+        texts = [] if unread.rater == NO_RATER else _format_line(line, file)
+        length = sum(map(len, texts)) + len(texts)
+        is_full = length > piece.room and bool(piece.lines)
+        if is_full:
             break
-        gathered.room -= length
-        gathered.told += told
-        if line.begin >= heard:
-            _keep_quotes(gathered, line, file, asked.names)
-        gathered.at = _moment(line.at) or gathered.at
-        end, last = line.end, line.uuid or last
-    seen = max(size, end, 0 if file else asked.upto) if ended else end
-    if end > begin or (not file and seen > asked.reached.length):
-        gathered.stretches.append(TranscriptRead(file, begin, end, seen, last, asked.rater))
-    return ended
+        piece.room -= length
+        piece.lines += texts
+        if line.begin >= searched_to:
+            _add_citations(piece, line, file, unread.names)
+        piece.at = _ledger_time(line.at) or piece.at
+        end, last_uuid = line.end, line.uuid or last_uuid
+    seen = end if is_full else max(size, end, 0 if file else unread.request_end)
+    if end > begin or (not file and seen > unread.position.length):
+        piece.reads.append(TranscriptRead(file, begin, end, seen, last_uuid, unread.rater))
+    return not is_full
 
 
-def _told(line: Line, file: str) -> list[str]:
-    return [transcript.told(turn, subagent=bool(file) or line.sidechain) for turn in line.turns]
+def _format_line(line: Line, file: str) -> list[str]:
+    return [transcript.format_turn(turn, subagent=bool(file) or line.sidechain) for turn in line.turns]
 
 
-def _begin(asked: Asked, file: str, path: Path, size: int) -> int:
-    """Return where the unread part begins: behind what was read, here or in a session that this one goes on from."""
-    begin = asked.reached.end.get(file, 0)
-    if begin > size:
-        # Another file under the same name.
-        begin = 0
-    if begin:
+def _begin(unread: Unread, file: str, path: Path, size: int) -> int:
+    """Return where the unread part begins: after what was read, here or in a session that this one continues."""
+    begin = unread.position.end.get(file, 0)
+    if 0 < begin <= size:
         return begin
-    known = {*asked.lasts, *(_read_elsewhere(asked, path) if not file else ())}
+    # A shorter file is another one under the same name.
+    known = {*unread.known_uuids, *(() if file else _uuids_read_elsewhere(unread, path))}
     return max((line.end for line in transcript.lines(path) if line.uuid in known), default=0) if known else 0
 
 
-def _read_elsewhere(asked: Asked, path: Path) -> Iterator[str]:
-    """Yield the ids of lines that were read in sessions which begin as this one does."""
+def _uuids_read_elsewhere(unread: Unread, path: Path) -> Iterator[str]:
+    """Yield the ids of lines that were read in sessions which begin with the same line."""
     first = _first_uuid(path)
-    for other, end in asked.others.items():
+    for other, end in unread.others.items():
         with suppress(OSError):
             if first and end and other != path and other.is_file() and _first_uuid(other) == first:
                 yield from (line.uuid for line in transcript.lines(other) if line.uuid and line.end <= end)
@@ -188,8 +187,8 @@ def _first_uuid(path: Path) -> str:
     return next((line.uuid for line in islice(transcript.lines(path), _HEAD_LINES) if line.uuid), "")
 
 
-def _moment(at: str) -> str | None:
-    """Return a transcript's time as the ledger writes it, None where it is no time in UTC."""
+def _ledger_time(at: str) -> str | None:
+    """Return a transcript's time as the ledger writes it, None where it is not a time in UTC."""
     text = at.removesuffix("Z")
     text = f"{text if '.' in text else text + '.'}{'0' * 6}"
     try:
@@ -198,50 +197,30 @@ def _moment(at: str) -> str | None:
         return None
 
 
-def _keep_quotes(gathered: _Gathered, line: Line, file: str, names: Collection[str]) -> None:
-    """Keep what the agent said around each entry that it cited, and which entries its messages name."""
+def _add_citations(piece: Piece, line: Line, file: str, names: Collection[str]) -> None:
+    """Add the agent's words around each entry that it cited, and which entries its messages name."""
     for turn in line.turns:
         cited = citations(turn.whole, names)
         for name, quote in cited.items():
-            if sum(1 for kept in gathered.quotes if kept.name == name) < QUOTES_A_POINT:
+            if sum(note.name == name for note in piece.quotes) < QUOTES_PER_ENTRY:
                 where = "" if turn.where == transcript.MESSAGE else f" ({turn.where})"
-                gathered.quotes.append(PointNoted(name, f"cited: {quote}{where}"))
+                piece.quotes.append(PointNoted(name, f"cited: {quote}{where}"))
         # A line of a subagent in the session's own transcript does not say which subagent it is.
         if cited and turn.occasion and (file or not line.sidechain):
             subagent = file.removeprefix(transcript.SUBAGENT)
-            gathered.citations.append(Citation(tuple(cited), subagent, turn.occasion, _moment(line.at)))
+            piece.citations.append(Citation(tuple(cited), subagent, turn.occasion, _ledger_time(line.at)))
 
 
-def citations(text: str, names: Collection[str]) -> Mapping[str, str]:
+def citations(text: str, names: Collection[str]) -> dict[str, str]:
     """Return each entry that a text cites as ``[kpt_001]``, with the words around its first citation, masked."""
-    return dict(reversed([(name, quote) for name, quote in _quotes(text, names)]))
-
-
-def _quotes(text: str, names: Collection[str]) -> Iterator[tuple[str, str]]:
-    if not any(cited in names for cited in _CITED.findall(text)):
-        return
-    # Before it is cut: half of a secret is not known for one.
-    text = secrets.mask(text).text
-    for cited in _CITED.finditer(text):
-        if cited[1] in names:
-            begin = max(cited.start() - QUOTE_CHARS // 2, 0)
-            words = " ".join(one_line(text[begin : begin + QUOTE_CHARS]).split())
-            yield cited[1], f"“{words}”"
-
-
-def all_pieces(asked: Asked) -> Iterator[Piece]:
-    """Yield every piece of what is to be read, as one after another would be reflected on.
-
-    Raises:
-        OSError: The session's transcript cannot be read.
-    """
-    whole = False
-    while not whole:
-        piece = next_piece(asked)
-        whole = piece.whole
-        if piece.stretches:
-            yield piece
-        reached = asked.reached
-        for stretch in piece.stretches:
-            reached = reached.through(stretch)
-        asked = attrs.evolve(asked, reached=reached)
+    quotes: dict[str, str] = {}
+    if any(name in names for name in _CITATION.findall(text)):
+        # Masked before it is cut, as half of a secret is not recognised.
+        text = secrets.mask(text).text
+        # Of several citations of an entry the first one counts, so it comes last.
+        for citation in reversed(list(_CITATION.finditer(text))):
+            if citation[1] in names:
+                begin = max(citation.start() - QUOTE_CHARS // 2, 0)
+                words = " ".join(one_line(text[begin : begin + QUOTE_CHARS]).split())
+                quotes[citation[1]] = f"“{words}”"
+    return quotes

@@ -1,8 +1,9 @@
-"""``tallybook reflect``: what is owed is worked off, shown, or asked for from old transcripts."""
+"""``tallybook reflect``: reflect on the pending sessions or on a folder of transcripts, or show the prompts."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext, suppress
+from itertools import islice
 import os
 from pathlib import Path
 import sys
@@ -14,33 +15,51 @@ import click
 from tallybook.ledger import clock
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError
 from tallybook.ledger.storage.disk import reason
-from tallybook.projections.reflections import NO_RATER
+from tallybook.projections.reflections import NO_RATER, Session
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import as_json
-from tallybook.projections.surfaces.console.output import METER, answer, note, say
+from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 from tallybook.projections.surfaces.hooks import ledger_access
-from tallybook.projections.surfaces.reflection import backfill, schedule, worker
+from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript, worker
 from tallybook.projections.surfaces.reflection.raters import RATERS
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import Project
+from tallybook.projections.surfaces.writing import record
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator, Mapping
 
-    from tallybook.projections.surfaces.reflection.backfill import Ask
+    from tallybook.projections.reflections import Reflections
     from tallybook.projections.surfaces.reflection.schedule import Plan
-    from tallybook.projections.surfaces.reflection.worker import Came
+    from tallybook.projections.surfaces.reflection.worker import Result
 
-_OWN_FILES, _MANY_FILES = 3, 1024
+FROM_TRIGGER: Final = "tallybook reflect --from"
 SETTINGS_NAME: Final = "tallybook.toml"
-ENDED: Final = {
+_STANDARD_FILES, _MAX_FILES = 3, 1024
+_HEAD_LINES: Final = 100
+_EXIT_CODES: Final = {
     worker.DONE: 0,
     worker.SPENT: EXIT_NO,
     worker.TOO_FEW: EXIT_NO,
     worker.BUSY: EXIT_NO,
     worker.HELD: EXIT_NOT_WRITTEN,
 }
-"""How the work ended → the exit code."""
+"""How the worker ended → the exit code."""
+
+
+@attrs.frozen
+class Prompt:
+    """The prompt of one piece.
+
+    Attributes:
+        session: Its session.
+        tokens: About what it and its answer cost.
+        prompt: Its text.
+    """
+
+    session: str
+    tokens: int
+    prompt: str
 
 
 @click.command(epilog="Example: tallybook reflect --dry-run; tallybook reflect --from ~/.claude/projects/-home-me-shop")
@@ -60,127 +79,204 @@ def reflect(project: Project, /, **options: Any) -> int:
     The ratings and new entries are recorded. Without a rater nothing is sent, and only the quotations are recorded.
     """
     if options["start"]:
-        # Where the agent was started: that folder's settings win over the project's.
+        # The agent's start folder: its settings take precedence over the project's.
         project = Project(project.root, Path(options["start"]))
     plan = _plan(project, options)
     if options["unattended"]:
-        return _unattended(project, attrs.evolve(plan, patient=True))
+        return _run_unattended(project, attrs.evolve(plan, patient=True))
     if options["source"] is not None and plan.rater == NO_RATER:
         raise BadInputError("--from", "needs a rater", f"give --rater, or set it in {SETTINGS_NAME}")
     if options["source"] is not None:
-        return _from(project, plan, options)
+        return _reflect_on_folder(project, plan, options)
     if options["dry_run"]:
-        return _shown(backfill.owed(project, plan), plan, as_json=options["as_json"])
-    return _worked(project, plan, as_json=options["as_json"])
+        return _print_prompts(_pending_prompts(project, plan), plan, as_json=options["as_json"])
+    return _run(project, plan, as_json=options["as_json"])
 
 
 def _plan(project: Project, options: dict[str, Any]) -> Plan:
-    """Return how the work is to be done: as the command line says, else as the settings do."""
-    found = settings.read(project)
-    rater = options["rater"] or found.rater
+    """Return the plan by the options, and for the rest by the settings."""
+    configured = settings.read(project)
+    rater = options["rater"] or configured.rater
     if rater not in RATERS:
         raise BadInputError(f"--rater {rater}", "is not a rater that Tallybook has", f"use one of {', '.join(RATERS)}")
-    tokens = found.tokens_per_day if options["tokens"] is None else options["tokens"]
-    return schedule.Plan(rater, options["model"] or found.model, tokens)
+    tokens = configured.tokens_per_day if options["tokens"] is None else options["tokens"]
+    return schedule.Plan(rater, options["model"] or configured.model, tokens)
 
 
-def _unattended(project: Project, plan: Plan) -> int:
-    """Work as the process that a hook started: nobody reads what it says, so what goes wrong is noted."""
+def _run_unattended(project: Project, plan: Plan) -> int:
+    """Work as the process that a hook started: it has no terminal, so an error is saved for `doctor`."""
     with suppress(OSError, AttributeError):
         os.setsid()
-    # What the agent had open when it called the hook is none of ours.
-    os.closerange(_OWN_FILES, _MANY_FILES)
+    # The agent's open files, inherited from the hook.
+    os.closerange(_STANDARD_FILES, _MAX_FILES)
     try:
         schedule.wait_for_writers(project, plan)
         worker.work(project, plan)
-    except Exception as error:  # noqa: BLE001 - whatever it is, `doctor` is the one that tells
+    except Exception as error:  # noqa: BLE001 - it is saved, whatever it is
         with suppress(Exception):
             ledger_access.save_error(project, error)
     return 0
 
 
-def _worked(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int:
-    """Work, and say what came of it; with a progress bar where the number of pieces is known."""
-    done: list[Came] = []
+def _run(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int:
+    """Work, and print the results; with a progress bar where the number of pieces is known."""
+    results: list[Result] = []
     if pieces:
         METER.disable()
-    bar = click.progressbar(length=pieces, label="reflecting", file=sys.stderr) if pieces else nullcontext()
-    with bar as shown:
+    progress = click.progressbar(length=pieces, label="reflecting", file=sys.stderr) if pieces else nullcontext()
+    with progress as bar:
 
-        def tell(came: Came) -> None:
-            done.append(came)
-            if shown is not None:
-                shown.update(1)
+        def report(result: Result) -> None:
+            results.append(result)
+            if bar is not None:
+                bar.update(1)
             elif not as_json:
-                say(_line(came))
+                say(_line(result))
 
-        ended = _ended(project, plan, tell, done)
+        try:
+            ended = worker.work(project, plan, report)
+        except (CannotWriteError, OSError) as error:
+            # A broken pipe is no fault of the disk: the reader of the answer has ended.
+            if not results or isinstance(error, BrokenPipeError):
+                raise
+            why = reason(error) if isinstance(error, OSError) else error.reason
+            hint = "what was printed so far is recorded, the rest stays pending"
+            raise CannotWriteError(project.ledger, why, hint) from error
     if as_json:
-        answer({"ended": ended, "tokens": sum(came.tokens for came in done), "pieces": list(map(attrs.asdict, done))})
-        return ENDED[ended]
-    if pieces:
-        say(*map(_line, done))
-    if not done and ended == worker.DONE:
-        say("nothing is owed")
+        tokens = sum(result.tokens for result in results)
+        answer({"ended": ended, "tokens": tokens, "pieces": list(map(attrs.asdict, results))})
+    else:
+        # Below a bar the lines come at the end.
+        say(*(map(_line, results) if pieces else ()))
+        _print_end(ended, plan, is_empty=not results)
+    return _EXIT_CODES[ended]
+
+
+def _print_end(ended: str, plan: Plan, *, is_empty: bool) -> None:
     if ended != worker.DONE:
-        note(f"{ended}; what is left stays owed")
-    elif done and plan.rater == NO_RATER:
-        note(f"no rater is chosen, so nothing was judged: set [reflection] rater in {SETTINGS_NAME}, or give --rater")
-    return ENDED[ended]
+        note(f"{ended}; the rest stays pending")
+    elif is_empty:
+        say("no session awaits reflection")
+    elif plan.rater == NO_RATER:
+        note(f"no rater is chosen, so nothing was rated: set [reflection] rater in {SETTINGS_NAME}, or give --rater")
 
 
-def _ended(project: Project, plan: Plan, tell: Callable[[Came], None], done: list[Came]) -> str:
-    """Work, and return how it ended; what fails on the disk then says nothing against what was recorded before."""
-    try:
-        return worker.work(project, plan, tell)
-    except (CannotWriteError, OSError) as error:
-        # A broken pipe is no fault of the disk: whoever read the lines has had enough.
-        if not done or isinstance(error, BrokenPipeError):
-            raise
-        hint = "what was said so far is recorded, the rest stays owed"
-        why = reason(error) if isinstance(error, OSError) else error.reason
-        raise CannotWriteError(project.ledger, why, hint) from error
+def _line(result: Result) -> str:
+    """Return the result of a piece as one line."""
+    if result.failed:
+        return f"{result.session}: nothing recorded: {result.failed}"
+    parts = [f"{result.rated} rated", *(f"learned {name}" for name in result.added)]
+    parts += [f"pruned {name}" for name in result.pruned]
+    parts += [f"{result.quotes} quoted"] if result.quotes else []
+    parts += [f"ignored {what}" for what in result.ignored]
+    return f"{result.session}: {', '.join(parts)}, {result.tokens:,} tokens"
 
 
-def _line(came: Came) -> str:
-    """Return what came of a piece, in one line."""
-    if came.failed:
-        return f"{came.session}: nothing came of it: {came.failed}"
-    told = [f"{came.rated} rated", *(f"learned {name}" for name in came.added), *(f"pruned {n}" for n in came.pruned)]
-    told += [f"{came.quotes} quoted"] if came.quotes else []
-    told += [f"ignored {what}" for what in came.ignored]
-    return f"{came.session}: {', '.join(told)}, {came.tokens:,} tokens"
-
-
-def _shown(asks: list[Ask], plan: Plan, *, as_json: bool) -> int:
-    """Print what would be sent."""
+def _print_prompts(prompts: list[Prompt], plan: Plan, *, as_json: bool) -> int:
     if as_json:
-        answer(
-            {"rater": plan.rater, "tokens": sum(ask.tokens for ask in asks), "pieces": list(map(attrs.asdict, asks))}
-        )
+        tokens = sum(one.tokens for one in prompts)
+        answer({"rater": plan.rater, "tokens": tokens, "pieces": list(map(attrs.asdict, prompts))})
         return 0
-    for ask in asks:
-        say(f"== session {ask.session}, about {ask.tokens:,} tokens", *ask.prompt.splitlines())
-    say(backfill.estimate(asks, plan))
+    for one in prompts:
+        say(f"== session {one.session}, about {one.tokens:,} tokens", *one.prompt.splitlines())
+    say(_estimate(prompts, plan))
     return 0
 
 
-def _from(project: Project, plan: Plan, options: dict[str, Any]) -> int:
-    """Ask for reflections on the transcripts of a folder, and work them off."""
-    known = schedule.look(project)
-    found = backfill.transcripts(Path(options["source"]), known, plan.rater)
-    asks = backfill.asks(found, known, commands.now(project), plan)
+def _estimate(prompts: list[Prompt], plan: Plan, spent: int = 0) -> str:
+    """Return the cost of these prompts, in one line."""
+    if plan.rater == NO_RATER:
+        return "no rater is chosen: nothing would be sent, and nothing costs"
+    tokens = sum(one.tokens for one in prompts)
+    sessions = len({one.session for one in prompts})
+    rater = f"{plan.rater}, {plan.model}" if plan.model else plan.rater
+    cost = f"{format_count(sessions, 'session')} in {format_count(len(prompts), 'piece')}, about {tokens:,} tokens"
+    left = max(plan.tokens - spent, 0)
+    budget = f"; today's budget leaves {left:,}, and the rest stays pending" if tokens > left else ""
+    return f"{cost} ({rater}){budget}"
+
+
+def _pending_prompts(project: Project, plan: Plan) -> list[Prompt]:
+    """Return the prompts for the sessions that await reflection."""
+    known = schedule.with_killed(schedule.load_reflections(project))
+    sessions = {name: one for name, one in known.sessions.items() if name and schedule.has_more(one, plan.rater)}
+    return list(_prompts(project, sessions, known, plan))
+
+
+def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflections, plan: Plan) -> Iterator[Prompt]:
+    """Yield the prompts for sessions, piece by piece; a missing transcript has none.
+
+    The results of earlier pieces change the playbook in the prompts of later ones, so the texts are approximate.
+    """
+    playbook = commands.now(project)
+    for name, session in sessions.items():
+        if not session.transcript or not Path(session.transcript).is_file():
+            continue
+        # The worker reports one that cannot be read.
+        with suppress(OSError):
+            for piece in chunks.all_pieces(worker.unread(known, name, plan, session, playbook)):
+                if piece.text:
+                    text = worker.prompt_for(piece.text, playbook)
+                    yield Prompt(name, raters.estimate_tokens(plan.rater, text), text)
+
+
+# A folder of transcripts
+
+
+def _reflect_on_folder(project: Project, plan: Plan, options: dict[str, Any]) -> int:
+    """Reflect on the transcripts of a folder, after a confirmation."""
+    folder = Path(options["source"])
+    known = schedule.load_reflections(project)
+    sessions = _sessions_in(folder, known, plan.rater)
+    prompts = list(_prompts(project, sessions, known, plan))
     if options["dry_run"]:
-        return _shown(asks, plan, as_json=options["as_json"])
-    if not asks:
-        say("every session there was reflected on")
+        return _print_prompts(prompts, plan, as_json=options["as_json"])
+    if not prompts:
+        say("every session in the folder was reflected on")
         return 0
     spent = known.tokens_by_day.get(clock.utc_now().at[:10], 0)
-    note(backfill.estimate(asks, plan, spent))
+    note(_estimate(prompts, plan, spent))
     if not options["yes"]:
         if not sys.stdin.isatty():
             raise BadInputError("--from", "needs a confirmation", "give --yes if there is no terminal")
         click.confirm("Begin?", abort=True, err=True)
-    backfill.request(project, found)
-    plan = attrs.evolve(plan, folders=(Path(options["source"]),))
-    return _worked(project, plan, as_json=options["as_json"], pieces=len(asks))
+    request(project, sessions)
+    return _run(project, attrs.evolve(plan, folders=(folder,)), as_json=options["as_json"], pieces=len(prompts))
+
+
+def _sessions_in(folder: Path, known: Reflections, rater: str) -> dict[str, Session]:
+    """Return the sessions of a folder's transcripts that are not read to their end, the oldest first.
+
+    Raises:
+        BadInputError: The folder cannot be read, or has no transcript.
+    """
+    try:
+        paths = [path for path in folder.iterdir() if path.suffix == ".jsonl" and path.is_file()]
+        sizes = {path: path.stat().st_size for path in sorted(paths, key=_begin_time)}
+    except OSError as error:
+        raise BadInputError(f"--from {folder}", f"cannot be read: {reason(error)}") from error
+    if not sizes:
+        raise BadInputError(f"--from {folder}", "has no transcript", "give a folder with files SESSION.jsonl")
+    sessions = {
+        path.stem: attrs.evolve(
+            known.sessions.get(path.stem, Session(None)), transcript=str(path.absolute()), request_end=size
+        )
+        for path, size in sizes.items()
+    }
+    return {name: session for name, session in sessions.items() if schedule.has_more(session, rater)}
+
+
+def _begin_time(path: Path) -> tuple[str, str]:
+    """Return when a session began, by its first line with a time, and its name."""
+    with suppress(OSError):
+        return next((line.at for line in islice(transcript.lines(path), _HEAD_LINES) if line.at), ""), path.name
+    return "", path.name
+
+
+def request(project: Project, sessions: Mapping[str, Session]) -> None:
+    """Record that a person requests reflection on these sessions."""
+    requests = [
+        schedule.reflection_request(name, session.request_end, FROM_TRIGGER, session.transcript, "human")
+        for name, session in sessions.items()
+    ]
+    record.write(project, requests)

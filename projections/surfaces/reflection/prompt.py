@@ -1,4 +1,4 @@
-"""What a model is asked about a session, and what its answer says: pure but for the template's file."""
+"""The prompt of a reflection, and what an answer to it says. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import RATINGS, PointNoted
 from tallybook.projections.playbook import inject
-from tallybook.projections.surfaces.reflection.transcript import shortened
+from tallybook.projections.surfaces.reflection.transcript import shorten
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
@@ -20,175 +20,164 @@ if TYPE_CHECKING:
 
 TEMPLATE: Final = "reflection.txt"
 PLAYBOOK_CHARS: Final = 40_000
-"""Characters of the playbook that a model is shown; of a longer one what an agent would be told first."""
+"""Most characters of the playbook in a prompt; of a longer one, the entries that an agent would be given."""
 PRUNED_SHOWN: Final = 50
-"""Entries that are gone, the latest, that a model is told not to bring back."""
+"""Most entries that left the playbook in a prompt: the last to leave, which the model must not bring back."""
 PRUNED_CHARS: Final = 300
 QUOTE_CHARS: Final = 200
 MAX_NEW: Final = 20
-"""New key points that an answer may bring; it is asked for five."""
+"""Most new key points in an answer; the prompt asks for five."""
 ANSWER_TOKENS: Final = 4_000
-"""What an answer may have."""
+"""Most tokens of an answer."""
 
 _PLACES: Final = re.compile(r"\{(playbook|pruned|transcript)\}")
 _ENDS: Final = re.compile(r"<\s*/\s*(playbook|pruned|transcript)", re.IGNORECASE)
 _NOTHING: Final = "(nothing)"
-_BYTES_A_TOKEN: Final = 3.5
+_BYTES_PER_TOKEN: Final = 3.5
 
 
 @attrs.frozen
-class Judged:
+class Answer:
     """What an answer says.
 
     Attributes:
         payload: ``{"new_key_points": [...], "evaluations": [{"name", "rating"}]}``, as ``record`` takes it.
-        notes: The words that show an evaluation, for those that came with any.
-        ignored: What else it brought, which counts nothing, and why.
+        notes: The quotes of the evaluations that came with one.
+        ignored: The other parts of the answer, and why they count nothing.
     """
 
     payload: dict[str, Any]
     notes: tuple[PointNoted, ...] = ()
     ignored: tuple[str, ...] = ()
 
+    def without_texts(self, texts: Collection[str]) -> Answer:
+        """Return the answer without these new key points: those that the prompt said not to bring back."""
+        new = [text for text in self.payload["new_key_points"] if text not in texts]
+        return attrs.evolve(self, payload=self.payload | {"new_key_points": new})
+
+    def about(self, names: Collection[str]) -> Answer:
+        """Return the answer with the evaluations of these names only; the others are ignored.
+
+        A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets.
+        """
+        evaluations = self.payload["evaluations"]
+        ratings = [one for one in evaluations if one["name"] in names]
+        notes = tuple(note for note in self.notes if note.name in names)
+        others = [one["name"] for one in evaluations if one["name"] not in names]
+        ignored = (*self.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
+        return Answer(self.payload | {"evaluations": ratings}, notes, ignored)
+
 
 class UnusableError(BadInputError):
-    """An answer says nothing that could be recorded."""
+    """An answer says nothing that can be recorded."""
 
     def __init__(self, what: str) -> None:
-        """Say what is wrong with it."""
+        """Take what is wrong with it."""
         super().__init__("the answer", what)
         self.what = what
 
 
-def ask(template: str, entries: Sequence[Mapping[str, Any]], pruned: Sequence[str], said: str) -> str:
-    """Return what a model is asked.
+def render_prompt(template: str, entries: Sequence[Mapping[str, Any]], pruned: Sequence[str], session: str) -> str:
+    """Return the prompt for a session.
 
     Args:
-        template: Text with ``{playbook}``, ``{pruned}`` and ``{transcript}``; braces elsewhere mean nothing.
+        template: Text with ``{playbook}``, ``{pruned}`` and ``{transcript}``; other braces stay as they are.
         entries: The playbook's entries, each ``{name, text, helpful, harmful}``.
-        pruned: Texts of entries that are gone, the latest last.
-        said: What was said in the session.
+        pruned: Texts of entries that left the playbook, the last to leave at the end.
+        session: The turns of the session.
 
     Raises:
         BadInputError: The template has no place for the transcript.
     """
     if "{transcript}" not in template:
         raise BadInputError(TEMPLATE, "has no {transcript}", "put it in the place of the session's text")
-    gone = [f"- {shortened(inject.one_line(text), PRUNED_CHARS)}" for text in pruned[-PRUNED_SHOWN:]]
-    told = {
+    contents = {
         "playbook": "\n".join(inject.choose(entries, PLAYBOOK_CHARS).lines),
-        "pruned": "\n".join(gone),
-        "transcript": said,
+        "pruned": "\n".join(f"- {shorten(inject.one_line(text), PRUNED_CHARS)}" for text in pruned[-PRUNED_SHOWN:]),
+        "transcript": session,
     }
-    # What is data must not end the place that says so.
-    return _PLACES.sub(lambda place: _ENDS.sub(r"< /\1", told[place[1]]) or _NOTHING, template)
+    # Data must not close the tag that marks it as data.
+    return _PLACES.sub(lambda place: _ENDS.sub(r"< /\1", contents[place[1]]) or _NOTHING, template)
 
 
 def shown_names(template: str, entries: Sequence[Mapping[str, Any]]) -> frozenset[str]:
-    """Return the names of the entries that `ask` shows of a playbook."""
+    """Return the names of the entries that the prompt shows."""
     return frozenset(inject.choose(entries, PLAYBOOK_CHARS).names if "{playbook}" in template else ())
 
 
-def tokens(prompt: str, more_bytes: int = 0) -> int:
-    """Return about how many tokens a prompt, what is sent besides and the answer cost: rather too many than too few."""
-    return int((len(prompt.encode("utf-8", "replace")) + more_bytes) / _BYTES_A_TOKEN) + ANSWER_TOKENS
+def estimate_tokens(prompt: str, more_bytes: int = 0) -> int:
+    """Return about how many tokens a prompt, what is sent with it and the answer cost, rather too many than too few."""
+    return int((len(prompt.encode("utf-8", "replace")) + more_bytes) / _BYTES_PER_TOKEN) + ANSWER_TOKENS
 
 
-def read(text: str) -> Judged:
-    """Return what an answer says: the one JSON object in it; prose around it is passed over.
+def read_answer(text: str) -> Answer:
+    """Return what an answer says: the one JSON object in it; prose around it does not matter.
 
     Raises:
-        UnusableError: There is none, or more than one, or it is not of the shape that was asked for.
+        UnusableError: It has none, or more than one, or one of another shape.
     """
-    return judged(_object(text))
+    value = _parse(text)
+    texts, evaluations = (_list(value, field) for field in ("new_key_points", "evaluations"))
+    if len(texts) > MAX_NEW:
+        raise UnusableError(f"brings {len(texts)} new key points, at most {MAX_NEW} are taken")
+    for index, new in enumerate(texts):
+        if not isinstance(new, str) or not new.strip():
+            raise UnusableError(f"has no text as new_key_points[{index}]")
+    ratings: dict[str, str] = {}
+    notes = []
+    for index, one in enumerate(evaluations):
+        name, rating, quote = _evaluation(one, f"evaluations[{index}]")
+        if name in ratings:
+            raise UnusableError(f"rates {name} twice")
+        ratings[name] = rating
+        if quote.strip():
+            words = shorten(secrets.mask(inject.one_line(quote)).text, QUOTE_CHARS)
+            notes.append(PointNoted(name, f"{rating}: “{words}”"))
+    unknown = tuple(f"{secrets.mask(shorten_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
+    rated = [{"name": name, "rating": rating} for name, rating in ratings.items()]
+    return Answer({"new_key_points": texts, "evaluations": rated}, tuple(notes), unknown)
 
 
-def _object(text: str) -> Any:
+def _parse(text: str) -> Any:
     """Return the one JSON object of an answer."""
-    found = [text[begin:end] for begin, end in _objects(text)]
-    # Braces stand in prose too.
-    found = [one for one in found if '"new_key_points"' in one or '"evaluations"' in one]
-    if len(found) != 1:
-        raise UnusableError("holds no whole JSON object" if not found else f"holds {len(found)} JSON objects")
+    # Prose can have braces, too.
+    objects = [one for one in _braced(text) if '"new_key_points"' in one or '"evaluations"' in one]
+    if len(objects) != 1:
+        raise UnusableError(f"holds {len(objects)} JSON objects" if objects else "holds no whole JSON object")
     try:
-        return strict_json.loads(found[0].encode("utf-8", "surrogatepass"), "the answer")
+        return strict_json.loads(objects[0].encode("utf-8", "surrogatepass"), "the answer")
     except BadInputError as error:
         raise UnusableError(f"is no JSON: {error}") from error
 
 
-def _objects(text: str) -> Iterable[tuple[int, int]]:
-    """Yield where the outermost pairs of braces stand; braces within a JSON string count nothing."""
+def _braced(text: str) -> Iterable[str]:
+    """Yield the parts of a text in outermost braces; braces within a JSON string do not count."""
     depth = begin = 0
-    quoted = escaped = False
-    for at, char in enumerate(text):
-        if quoted:
-            quoted, escaped = escaped or char != '"', char == "\\" and not escaped
+    is_quoted = is_escaped = False
+    for index, char in enumerate(text):
+        if is_quoted:
+            is_quoted, is_escaped = is_escaped or char != '"', char == "\\" and not is_escaped
         elif char == '"' and depth:
-            quoted = True
+            is_quoted = True
         elif char == "{":
-            begin = begin if depth else at
+            begin = begin if depth else index
             depth += 1
         elif char == "}" and depth:
             depth -= 1
             if not depth:
-                yield begin, at + 1
-
-
-def judged(value: Any) -> Judged:
-    """Return what an answer's JSON says.
-
-    Raises:
-        UnusableError: It is not of the shape that was asked for.
-    """
-    texts, evaluations = (_list(value, field) for field in ("new_key_points", "evaluations"))
-    if len(texts) > MAX_NEW:
-        raise UnusableError(f"brings {len(texts)} new key points, at most {MAX_NEW} are taken")
-    for index, text in enumerate(texts):
-        if not isinstance(text, str) or not text.strip():
-            raise UnusableError(f"has no text as new_key_points[{index}]")
-    seen: set[str] = set()
-    notes = []
-    for index, one in enumerate(evaluations):
-        name, rating, quote = _evaluation(one, f"evaluations[{index}]")
-        if name in seen:
-            raise UnusableError(f"rates {name} twice")
-        seen.add(name)
-        if quote.strip():
-            words = shortened(secrets.mask(inject.one_line(quote)).text, QUOTE_CHARS)
-            notes.append(PointNoted(name, f"{rating}: “{words}”"))
-    ratings = [{"name": one["name"], "rating": one["rating"]} for one in evaluations]
-    unknown = tuple(f"{secrets.mask(shorten_key(key)).text}: {UNKNOWN_KEY}" for key in value if key not in FIELDS)
-    return Judged({"new_key_points": texts, "evaluations": ratings}, tuple(notes), unknown)
-
-
-def without(judged: Judged, gone: Sequence[str]) -> Judged:
-    """Return what an answer says without the texts of entries that are gone: it was told not to bring them back."""
-    texts = [text for text in judged.payload["new_key_points"] if text not in set(gone)]
-    return attrs.evolve(judged, payload=judged.payload | {"new_key_points": texts})
-
-
-def of_names(judged: Judged, names: Collection[str]) -> Judged:
-    """Return what an answer says without the evaluations, and their quotes, of other names than these.
-
-    A model rates what its prompt showed. Any other name is invented, and can be the one that a new entry gets.
-    """
-    ratings = [one for one in judged.payload["evaluations"] if one["name"] in names]
-    notes = tuple(note for note in judged.notes if note.name in names)
-    others = [one["name"] for one in judged.payload["evaluations"] if one["name"] not in names]
-    ignored = (*judged.ignored, *(f"the rating of {name}: the prompt did not show it" for name in others))
-    return Judged(judged.payload | {"evaluations": ratings}, notes, ignored)
+                yield text[begin : index + 1]
 
 
 def _list(value: Any, field: str) -> list[Any]:
-    found = value.get(field) if isinstance(value, dict) else None
-    if not isinstance(found, list):
+    items = value.get(field) if isinstance(value, dict) else None
+    if not isinstance(items, list):
         raise UnusableError(f"has no list as {field}")
-    return found
+    return items
 
 
-def _evaluation(one: Any, place: str) -> tuple[str, str, str]:
+def _evaluation(value: Any, place: str) -> tuple[str, str, str]:
     """Return name, rating and quote of an evaluation."""
-    fields = one if isinstance(one, dict) else {}
+    fields = value if isinstance(value, dict) else {}
     name, rating, quote = fields.get("name"), fields.get("rating"), fields.get("quote") or ""
     if not (isinstance(name, str) and name and isinstance(quote, str)):
         raise UnusableError(f"has no name and rating as {place}")

@@ -1,4 +1,4 @@
-"""Whose turn it is: which sessions have anything left to be read, when what failed is tried again, what may be read."""
+"""Which sessions await reflection: those requested, those whose client was killed, and when a failure is retried."""
 
 from __future__ import annotations
 
@@ -12,42 +12,52 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.events import ReflectionRequested
 from tallybook.ledger.line import START
 from tallybook.projections.fold import fold
-from tallybook.projections.reflections import NO_RATER, REFLECTIONS, last_failure
+from tallybook.projections.reflections import NO_RATER, REFLECTIONS, Session, last_failure
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.reflection import transcript
+from tallybook.projections.surfaces.writing.requests import Facts, Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from tallybook.projections.reflections import Failure, Reflections, Session
+    from tallybook.projections.reflections import Failure, Reflections
     from tallybook.projections.surfaces.workspace.project import Project
 
 FIRST_WAIT_S: Final = 300
 MAX_WAIT_S: Final = 24 * 3600
 MAX_TRIES: Final = 6
-"""After so many in a row nobody tries again by himself; `tallybook reflect` does."""
-STILL_US: Final = clock.MICROSECONDS
-WAITS: Final = 5
-"""How often a worker waits until nothing was written to a transcript for STILL_US."""
+"""After so many failures in a row only a person's `tallybook reflect` tries again."""
+_WRITE_PAUSE_US: Final = clock.MICROSECONDS
+_MAX_PAUSES: Final = 5
+"""How often a worker waits until nothing was written to a transcript for _WRITE_PAUSE_US."""
 QUIET_S: Final = 60
-"""A transcript that was written to later than so many seconds ago may belong to a session that goes on."""
+"""A transcript written to more recently than this may belong to a session that continues."""
 ENDS: Final = frozenset({"SessionEnd"})
-"""Triggers behind which a session says nothing more, but for what the agent writes late."""
+"""Triggers after which a session writes nothing more, except what the agent writes late."""
+
+KILLED_TRIGGER: Final = "transcript"
+KEPT_DAYS: Final = 30
+"""After so many days an agent deletes a transcript, and its session cannot continue."""
+_STILL_US: Final = 600 * clock.MICROSECONDS
+"""A session whose transcript was written to more recently than this may not be killed."""
+_BEGINNING_US: Final = 3600 * clock.MICROSECONDS
+"""For so long a session may have no transcript yet."""
 
 
 @attrs.frozen
 class Plan:
-    """How the work is to be done.
+    """How to reflect.
 
     Attributes:
         rater: Key of RATERS.
         model: Which model, empty for the rater's usual one.
-        tokens: What all of a day's reflections may cost, in tokens, in and out.
-        patient: Whether what failed waits before it is tried again; a person's own asking does not.
-        folders: Where transcripts may lie that are read, beside the agent's own folder.
+        tokens: Budget of a day's reflections in tokens, input and output.
+        patient: Whether a failure waits before it is retried; not where a person asks.
+        folders: Folders besides the agent's own whose transcripts may be read.
     """
 
     rater: str = NO_RATER
@@ -57,27 +67,27 @@ class Plan:
     folders: tuple[Path, ...] = ()
 
 
-def look(project: Project, before: Reflections | None = None) -> Reflections:
-    """Return what reflection has done and has to do; with what was seen before, only what came since is read."""
+def load_reflections(project: Project, before: Reflections | None = None) -> Reflections:
+    """Return which reflections are done and pending; from an earlier state, only later events are read."""
     after = START if before is None else reading.position_of(before)
     return fold(REFLECTIONS, decode(reading.open_log(project).read(after)), before)
 
 
 def due(known: Reflections, plan: Plan, tried: Collection[str]) -> Iterator[str]:
-    """Yield the sessions whose turn it is, the one first asked for first."""
+    """Yield the sessions to reflect on now, in the order of their first request."""
     now_us = clock.utc_now().unix_us
     for name, session in known.sessions.items():
         if not name or name in tried or not has_more(session, plan.rater):
             continue
         failure = last_failure(session) if plan.patient else None
-        # Whoever chose another rater since has changed what it failed for.
-        again_us = now_us if failure is None or failure.rater != plan.rater else next_try_us(failure)
-        if again_us is not None and again_us <= now_us:
+        # Another rater than the one that failed need not wait.
+        retry_us = now_us if failure is None or failure.rater != plan.rater else next_try_us(failure)
+        if retry_us is not None and retry_us <= now_us:
             yield name
 
 
 def next_try_us(failure: Failure) -> int | None:
-    """Return when a failure is tried again unasked, in microseconds since 1970; None for never."""
+    """Return when a failure is retried automatically, in microseconds since 1970; None for never."""
     if failure.tries >= MAX_TRIES:
         return None
     wait_s: int = min(FIRST_WAIT_S * 2 ** (failure.tries - 1), MAX_WAIT_S)
@@ -85,65 +95,139 @@ def next_try_us(failure: Failure) -> int | None:
 
 
 def is_given_up(session: Session, rater: str) -> bool:
-    """Say whether nobody tries a session again unasked: it failed too often, or its transcript is not there."""
+    """Say whether a session is not retried automatically: it failed too often, or its transcript is missing."""
     failure = last_failure(session)
     failed = failure is not None and failure.rater == rater and next_try_us(failure) is None
     return failed or session.is_transcript_gone
 
 
 def has_more(session: Session, rater: str) -> bool:
-    """Say whether there is anything to read: what is owed, or what an agent wrote behind its session's end."""
+    """Say whether anything is left to read: requested bytes, or what an agent wrote after its session's end."""
+    awaits = session.awaits_reflection(rater)
     if session.transcript is None:
-        return session.awaits_reflection(rater) and not session.is_transcript_gone
+        return awaits and not session.is_transcript_gone
     path = Path(session.transcript)
     if session.is_transcript_gone and not path.is_file():
-        # It was said once; it may come back, from a backup or with a folder that was not there.
+        # Reported once; it may come back, from a backup or with a folder that was not mounted.
         return False
-    return session.awaits_reflection(rater) or (session.trigger in ENDS and grown(session, path, rater))
+    return awaits or (session.trigger in ENDS and _has_grown(session, path, rater))
 
 
-def grown(session: Session, path: Path, rater: str) -> bool:
-    """Say whether transcripts of a session hold other than what was read of them, and have for a while."""
-    reached, still_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
+def _has_grown(session: Session, path: Path, rater: str) -> bool:
+    """Say whether the transcripts of a session differ from what was read of them, and have for a while."""
+    position, quiet_us = session.position(rater), clock.utc_now().unix_us - QUIET_S * clock.MICROSECONDS
     try:
-        found = [(file, one.stat()) for file, one in transcript.files_of(path).items()]
+        stats = {file: one.stat() for file, one in transcript.files_of(path).items()}
     except OSError:
         return False
-    if any(stat.st_mtime_ns // 1000 > still_us for _, stat in found):
+    if any(stat.st_mtime_ns // 1000 > quiet_us for stat in stats.values()):
         return False
-    ends = {file: (stat.st_size, reached.end.get(file, 0)) for file, stat in found}
-    own, read = ends.pop("")
+    own_size, own_end = stats.pop("").st_size, position.end.get("", 0)
     # The session's own may end with half a line, which is accounted for.
-    return own < read or own > max(read, reached.length) or any(size > read for size, read in ends.values())
+    if own_size < own_end or own_size > max(own_end, position.length):
+        return True
+    return any(stat.st_size > position.end.get(file, 0) for file, stat in stats.items())
 
 
-def kept_by_agent(path: Path, plan: Plan) -> bool:
-    """Say whether a transcript lies where the agent keeps them, or where a person said.
+def may_be_read(path: Path, plan: Plan) -> bool:
+    """Say whether a transcript is in the agent's folder, or in one that a person named.
 
-    A ledger can come with a clone: it shall name no other file of the user's to be read and sent.
+    A ledger can come with a clone, and must not be able to name other files of the user, to be read and sent.
     """
     real = path.resolve()
     return any(real.is_relative_to(folder.resolve()) for folder in (places.users_folder() / "projects", *plan.folders))
 
 
-def outside(path: Path) -> str:
-    """Return why a transcript is not read."""
-    folder = places.users_folder() / "projects"
-    return f"the transcript, {path}, lies outside {folder}; `tallybook reflect --from` takes it from elsewhere"
-
-
 def wait_for_writers(project: Project, plan: Plan) -> None:
-    """Give an agent that has just ended the time to write the last of what was said."""
-    known = look(project)
-    for _ in range(WAITS):
-        now_us = clock.utc_now().unix_us
-        owed = [one for one in known.sessions.values() if one.trigger in ENDS and one.awaits_reflection(plan.rater)]
-        if not any(_written_us(one) > now_us - STILL_US for one in owed):
+    """Give an agent that has just ended the time to write the rest of its transcript."""
+    sessions = load_reflections(project).sessions.values()
+    for _ in range(_MAX_PAUSES):
+        since_us = clock.utc_now().unix_us - _WRITE_PAUSE_US
+        ended = [one for one in sessions if one.trigger in ENDS and one.awaits_reflection(plan.rater)]
+        if not any(_written_us(session) > since_us for session in ended):
             return
-        sleep(STILL_US / clock.MICROSECONDS)
+        sleep(_WRITE_PAUSE_US / clock.MICROSECONDS)
 
 
 def _written_us(session: Session) -> int:
     with suppress(OSError):
         return Path(session.transcript or os.devnull).stat().st_mtime_ns // 1000
     return 0
+
+
+# Sessions that ended without a hook because their clients were killed. The ledger knows them by the playbook that they
+# were given; no other session of the agent's folder is read.
+
+
+@attrs.frozen
+class OpenSession:
+    """A session that was given the playbook and whose end no hook reported.
+
+    Attributes:
+        transcript: Its transcript, None where there is none yet.
+        size: Length of the transcript in bytes.
+        is_killed: Whether nothing was written to it for so long that its client must be gone.
+    """
+
+    transcript: Path | None
+    size: int = 0
+    is_killed: bool = False
+
+
+def open_sessions(known: Reflections) -> dict[str, OpenSession]:
+    """Return the sessions without a reported end whose transcripts are longer than was requested, or not there yet."""
+    now_us = clock.utc_now().unix_us
+    oldest = clock.moment(now_us - KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS).at
+    beginning = clock.moment(now_us - _BEGINNING_US).at
+    names = [name for name, at in known.injected_at.items() if at >= oldest]
+    sessions = {name: known.sessions.get(name, Session(None)) for name in names}
+    # After a reported end, `has_more` finds what is written later.
+    unended = {name: session for name, session in sessions.items() if session.trigger not in ENDS}
+    if not unended:
+        return {}
+    paths = {path.stem: path for path in (places.users_folder() / "projects").glob("*/*.jsonl")}
+    result: dict[str, OpenSession] = {}
+    for name, session in unended.items():
+        one = _examine(paths[name], now_us) if name in paths else None
+        if one is not None and one.size > session.request_end:
+            result[name] = one
+        elif one is None and known.injected_at[name] >= beginning:
+            result[name] = OpenSession(None)
+    return result
+
+
+def _examine(path: Path, now_us: int) -> OpenSession | None:
+    """Return what a transcript and those of its subagents show, None where it cannot be examined."""
+    try:
+        stats = [one.stat() for one in transcript.files_of(path).values()]
+    except OSError:
+        return None
+    written_us = max(stat.st_mtime_ns // 1000 for stat in stats)
+    return OpenSession(path, stats[-1].st_size, written_us <= now_us - _STILL_US)
+
+
+def with_killed(known: Reflections) -> Reflections:
+    """Return the state in which reflection on the killed sessions is requested, as ``killed_requests`` records it."""
+    sessions = dict(known.sessions)
+    for name, one in open_sessions(known).items():
+        if one.is_killed:
+            sessions[name] = attrs.evolve(
+                sessions.get(name, Session(None)),
+                transcript=str(one.transcript),
+                request_end=one.size,
+                trigger=KILLED_TRIGGER,
+            )
+    return attrs.evolve(known, sessions=sessions)
+
+
+def killed_requests(known: Reflections) -> Iterator[Request]:
+    """Yield the requests to reflect on the killed sessions, each once for a length of its transcript."""
+    for name, one in open_sessions(known).items():
+        if one.is_killed:
+            yield reflection_request(name, one.size, KILLED_TRIGGER, str(one.transcript), "tallybook")
+
+
+def reflection_request(session: str, end: int, trigger: str, path: str | None, rater: str) -> Request:
+    """Return the request to reflect on a session up to a length of its transcript."""
+    facts = Facts((ReflectionRequested(end, trigger, path),))
+    return Request(facts, {"rater": rater, "session": session}, f"reflect:{session}:{end}")

@@ -1,6 +1,6 @@
-"""What was said in a session: its transcript, line by line, without what nobody said and what we said ourselves.
+"""The transcript of a session as turns: without what the agent's program wrote, and without the playbook itself.
 
-The shape is Claude Code's: JSON lines, of which any may be odd, and the last one half-written.
+The format is Claude Code's: JSON lines, any of which may be damaged, and the last one unfinished.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-SAID_CHARS: Final = 4_000
-"""Characters of one message that are kept: its beginning and its end."""
+MESSAGE_CHARS: Final = 4_000
+"""Most characters of a message in a turn: its beginning and its end."""
 TOOL_CHARS: Final = 1_000
-"""Characters of what a tool is asked and answers that are kept."""
+"""Most characters of a tool's input or answer in a turn."""
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 CUT: Final = " […] "
 
 MESSAGE: Final = "message"
 SUBAGENT: Final = "agent-"
 """How the name of a subagent's transcript begins; its id follows."""
-_UNSAID: Final = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+_PROGRAM_MARKS: Final = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
 _ECHOES: Final = ("<command-name>", "<command-message>", "<local-command-stdout>", "<local-command-stderr>")
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
-_OUR_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ ::.*$", re.MULTILINE)
-# What shows the playbook to whoever reads its answer.
-_OURS: Final = re.compile(r"playbook\.json|\btallybook\b|\.claude[\\/]+ledger")
-# How much more than is shown is looked through: what lies further from the cut leaves nothing of itself.
+_PLAYBOOK_LINE: Final = re.compile(r"^\s*\[[^\]\n]{1,200}\] helpful=\d+ harmful=\d+ ::.*$", re.MULTILINE)
+# A tool that was asked for one of these may answer with the playbook.
+_ASKS_FOR_PLAYBOOK: Final = re.compile(r"playbook\.json|\btallybook\b|\.claude[\\/]+ledger")
+_SHOWS_PLAYBOOK: Final = re.compile(r"playbook\.json|\.claude[\\/]+ledger|\"helpful\"\s*:\s*\d+\s*,\s*\"harmful\"\s*:")
+# How many times the room of a text is searched for secrets: one that begins further from the cut leaves no part in it.
 _SCREENED: Final = 8
-_SHOWS_OURS: Final = re.compile(r"playbook\.json|\.claude[\\/]+ledger|\"helpful\"\s*:\s*\d+\s*,\s*\"harmful\"\s*:")
-_LOOKED_BACK_BYTES: Final = 256 * 1024
+_LOOKBACK_BYTES: Final = 256 * 1024
 _LEFT_OUT: Final = "(the playbook, left out)"
 
 
 @attrs.frozen
 class Turn:
-    """Something that was said.
+    """A message, a use of a tool, or the answer of a tool.
 
     Attributes:
-        role: ``user``, ``assistant``; ``use`` for what the agent asked of a tool, ``tool`` or ``error`` for its answer.
-        text: What was said, shortened.
+        role: ``user``, ``assistant``; ``use`` for the input of a tool, ``tool`` or ``error`` for its answer.
+        text: Its text, shortened.
         where: MESSAGE, or the name of the tool.
-        whole: All of it, where the agent said it: that is searched for citations; empty elsewhere.
-        occasion: What names a message of the agent's in a citation's idempotency key; empty elsewhere.
+        whole: The whole text if the agent wrote it, which is searched for citations; empty for other turns.
+        occasion: What identifies a message of the agent in the idempotency key of its citations; empty for other turns.
     """
 
     role: str
@@ -62,15 +62,15 @@ class Turn:
 
 @attrs.frozen
 class Line:
-    """One whole line of a transcript.
+    """A whole line of a transcript.
 
     Attributes:
         begin: Where it begins in the file, in bytes.
         end: Where the next one begins.
-        turns: What was said in it, empty for most kinds of lines.
+        turns: Its turns, none for most kinds of lines.
         uuid: Its own id, empty without one.
         at: When it was written, as it stands there; empty without one.
-        sidechain: Whether a subagent said it, in the session's own transcript.
+        sidechain: Whether a subagent wrote it, in the session's own transcript.
     """
 
     begin: int
@@ -82,70 +82,58 @@ class Line:
 
 
 def files_of(transcript: Path) -> dict[str, Path]:
-    """Return a session's transcripts by what the ledger calls them: its subagents' first, its own (``""``) last.
+    """Return a session's transcripts by their names in the ledger: its subagents' first, its own (``""``) last.
 
-    So where its own was read to the end, nothing of the session is left.
+    So once its own is read to the end, nothing of the session is left.
     """
     folder = transcript.with_suffix("") / "subagents"
     try:
-        found = sorted(path for path in folder.iterdir() if path.suffix == ".jsonl" and path.is_file())
+        paths = sorted(path for path in folder.iterdir() if path.suffix == ".jsonl" and path.is_file())
     except OSError:
-        found = []
-    return {path.stem: path for path in found} | {"": transcript}
+        paths = []
+    return {path.stem: path for path in paths} | {"": transcript}
 
 
 def lines(path: Path, begin: int = 0) -> Iterator[Line]:
-    """Yield the whole lines of a transcript from an offset on; a last one without its end is left for later.
+    """Yield the whole lines of a transcript from an offset on; an unfinished last one is left for later.
 
     Raises:
         OSError: It cannot be read.
     """
     with path.open("rb") as file:
-        ours = _asked_for_ours(file, begin)
-        file.seek(begin)
-        at = begin
+        asked_ids: set[str] = set()
+        # A tool's answer can follow its use across the offset.
+        file.seek(max(begin - _LOOKBACK_BYTES, 0))
+        for data in file.read(begin - file.tell()).splitlines(keepends=True):
+            _line(data, 0, 0, asked_ids)
         while data := file.readline(MAX_LINE_BYTES):
-            if not data.endswith(b"\n"):
-                if len(data) < MAX_LINE_BYTES:
-                    return
-                # Too long to be anything but damage: passed over up to its end.
-                data += _rest(file)
-            end = at + len(data)
-            yield _line(data, at, end, ours)
-            at = end
+            is_whole = data.endswith(b"\n")
+            if not is_whole and len(data) < MAX_LINE_BYTES:
+                return
+            # So long that it can only be damage: skipped up to its end.
+            while not is_whole and (rest := file.readline(MAX_LINE_BYTES)):
+                data, is_whole = b"", rest.endswith(b"\n")
+            end = file.tell()
+            yield _line(data, begin, end, asked_ids)
+            begin = end
 
 
-def _asked_for_ours(file: Any, begin: int) -> set[str]:
-    """Return which tools were asked for what shows the playbook, shortly before: their answers may come behind."""
-    ours: set[str] = set()
-    file.seek(max(begin - _LOOKED_BACK_BYTES, 0))
-    for data in file.read(begin - file.tell()).splitlines(keepends=True):
-        _line(data, 0, 0, ours)
-    return ours
-
-
-def _rest(file: Any) -> bytes:
-    """Return blanks as long as what is left of a line: only its length counts."""
-    length = 0
-    while piece := file.readline(MAX_LINE_BYTES):
-        length += len(piece)
-        if piece.endswith(b"\n"):
-            break
-    return b" " * length
-
-
-def _line(data: bytes, begin: int, end: int, ours: set[str]) -> Line:
-    """Return a line, empty where it is odd or nobody said it."""
+def load_object(data: bytes) -> dict[str, Any]:
+    """Return a JSON object, an empty one for anything else."""
     try:
-        found = json.loads(data)
+        value = json.loads(data)
     except (ValueError, RecursionError):
-        return Line(begin, end)
-    if not isinstance(found, dict):
-        return Line(begin, end)
-    uuid, at = (_whole(value) if isinstance(value := found.get(field), str) else "" for field in ("uuid", "timestamp"))
-    message = found.get("message")
-    turns = tuple(_turns(message, str(found["type"]), ours)) if _is_said(found) and isinstance(message, dict) else ()
-    return Line(begin, end, turns, uuid, at, bool(found.get("isSidechain")))
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _line(data: bytes, begin: int, end: int, asked_ids: set[str]) -> Line:
+    """Return a line, without turns where it is damaged or nobody's message."""
+    fields = load_object(data)
+    uuid, at = (_valid(value) if isinstance(value := fields.get(field), str) else "" for field in ("uuid", "timestamp"))
+    turns = [_turn(block, str(fields["type"]), asked_ids) for block in _blocks(fields)]
+    shown = tuple(turn for turn in turns if turn is not None and turn.text)
+    return Line(begin, end, shown, uuid, at, bool(fields.get("isSidechain")))
 
 
 def messages(path: Path) -> Iterator[dict[str, str]]:
@@ -155,63 +143,55 @@ def messages(path: Path) -> Iterator[dict[str, str]]:
         OSError: It cannot be read.
     """
     with path.open("rb") as file:
-        for data in file:
-            try:
-                found = json.loads(data)
-            except (ValueError, RecursionError):
-                continue
-            message = found.get("message") if isinstance(found, dict) and _is_said(found) else None
-            content = message.get("content") if isinstance(message, dict) else None
-            if isinstance(content, list):
-                texts = [
-                    block.get("text") for block in content if isinstance(block, dict) and block.get("type") == "text"
-                ]
-                content = "\n".join(text for text in texts if isinstance(text, str))
-            if isinstance(content, str) and content and not content.lstrip().startswith(_ECHOES):
-                yield {"role": str(found["type"]), "content": _whole(content)}
+        for fields in map(load_object, file):
+            texts = [block.get("text") for block in _blocks(fields) if block.get("type") == "text"]
+            content = "\n".join(text for text in texts if isinstance(text, str))
+            if content and not content.lstrip().startswith(_ECHOES):
+                yield {"role": str(fields["type"]), "content": _valid(content)}
 
 
-def _is_said(line: Mapping[str, Any]) -> bool:
-    """Return whether a person or the agent wrote a line of a transcript."""
-    return line.get("type") in ("user", "assistant") and not any(line.get(mark) for mark in _UNSAID)
+def _blocks(line: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the blocks of the message in a line, none if neither a person nor the agent wrote it."""
+    if line.get("type") not in ("user", "assistant") or any(line.get(mark) for mark in _PROGRAM_MARKS):
+        return []
+    message = line.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
 
 
-def _turns(message: Mapping[str, Any], role: str, ours: set[str]) -> Iterator[Turn]:
-    """Yield what one message says: its texts, what it asks of tools, and what they answered."""
-    content = message.get("content")
-    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-    for block in blocks if isinstance(blocks, list) else ():
-        if isinstance(block, dict):
-            turn = _turn(block, role, ours)
-            if turn is not None and turn.text:
-                yield turn
+def _turn(block: Mapping[str, Any], role: str, asked_ids: set[str]) -> Turn | None:
+    """Return the turn of a block, None for thoughts, pictures and unknown kinds.
 
-
-def _turn(block: Mapping[str, Any], role: str, ours: set[str]) -> Turn | None:
-    """Return what one block says, None for thoughts, pictures and kinds that are not known."""
+    Args:
+        block: The block.
+        role: Who wrote the message.
+        asked_ids: Ids of the uses of tools that asked for the playbook; one more is added.
+    """
     kind = block.get("type")
     if kind == "text" and isinstance(text := block.get("text"), str):
-        said = unreminded(_whole(text))
+        own = remove_inserted(_valid(text))
         if role != "assistant":
-            return Turn(role, _shown(said, SAID_CHARS))
-        return Turn(role, _shown(said, SAID_CHARS), whole=said, occasion=handler.occasion_of(text))
+            return Turn(role, _mask(own, MESSAGE_CHARS))
+        return Turn(role, _mask(own, MESSAGE_CHARS), whole=own, occasion=handler.occasion_of(text))
     if kind == "tool_use":
-        asked = "\n".join(_texts(block.get("input")))
-        if _OURS.search(asked):
-            ours.add(str(block.get("id")))
-        return Turn("use", _shown(asked, TOOL_CHARS), _whole(str(block.get("name") or "a tool"))[:100], asked)
+        given = "\n".join(_texts(block.get("input")))
+        if _ASKS_FOR_PLAYBOOK.search(given):
+            asked_ids.add(str(block.get("id")))
+        return Turn("use", _mask(given, TOOL_CHARS), _valid(str(block.get("name") or "a tool"))[:100], given)
     if kind == "tool_result":
-        answered = "\n".join(_texts(block.get("content")))
-        is_ours = str(block.get("tool_use_id")) in ours or _SHOWS_OURS.search(answered)
-        shown = _LEFT_OUT if is_ours else _shown(unreminded(answered), TOOL_CHARS)
-        return Turn("error" if block.get("is_error") else "tool", shown)
+        answer = "\n".join(_texts(block.get("content")))
+        is_playbook = str(block.get("tool_use_id")) in asked_ids or _SHOWS_PLAYBOOK.search(answer)
+        text = _LEFT_OUT if is_playbook else _mask(remove_inserted(answer), TOOL_CHARS)
+        return Turn("error" if block.get("is_error") else "tool", text)
     return None
 
 
 def _texts(value: object) -> list[str]:
     """Return the texts in a tool's input or answer, in order; pictures and other data are left out."""
     if isinstance(value, str):
-        return [_whole(value)]
+        return [_valid(value)]
     if isinstance(value, dict):
         if value.get("type") in ("image", "document"):
             return []
@@ -219,32 +199,32 @@ def _texts(value: object) -> list[str]:
     return [text for one in value for text in _texts(one)] if isinstance(value, list) else []
 
 
-def _whole(text: str) -> str:
-    """Return a text as UTF-8 can carry it: agents cut emoji in two."""
+def _valid(text: str) -> str:
+    """Return a text that UTF-8 can encode: agents cut emoji in two."""
     return text.encode("utf-8", "replace").decode()
 
 
-def unreminded(text: str) -> str:
-    """Return a text without what the agent's program put into it: reminders, echoes of commands, and our playbook."""
+def remove_inserted(text: str) -> str:
+    """Return a text without what the agent's program put in: reminders, echoes of commands, lines of the playbook."""
     if text.lstrip().startswith(_ECHOES):
         return ""
-    return _OUR_LINE.sub("", _REMINDER.sub("", text)).strip()
+    return _PLAYBOOK_LINE.sub("", _REMINDER.sub("", text)).strip()
 
 
-def _shown(text: str, most: int) -> str:
-    """Return a text shortened and without secrets: they are masked first, since half of one is not known for one."""
-    return shortened(secrets.mask(shortened(text, _SCREENED * most)).text, most)
+def _mask(text: str, max_chars: int) -> str:
+    """Return a text shortened and without secrets; they are masked first, as half of one is not recognised."""
+    return shorten(secrets.mask(shorten(text, _SCREENED * max_chars)).text, max_chars)
 
 
-def shortened(text: str, most: int) -> str:
+def shorten(text: str, max_chars: int) -> str:
     """Return a text of at most so many characters: three quarters of them from its beginning, the rest from its end."""
-    if len(text) <= most:
+    if len(text) <= max_chars:
         return text
-    room = most - len(CUT)
+    room = max_chars - len(CUT)
     return text[: room - room // 4].rstrip() + CUT + text[len(text) - room // 4 :].lstrip()
 
 
-SAID: Final = {
+SPEAKERS: Final = {
     "user": "User",
     "assistant": "Agent",
     "use": "Agent used {}",
@@ -254,13 +234,14 @@ SAID: Final = {
 """Role of a turn → how its line begins."""
 
 
-def told(turn: Turn, *, subagent: bool = False) -> str:
-    """Return a turn as a model reads it; its further lines are set in, so that none looks like another's turn."""
-    who = SAID[turn.role].format(turn.where)
+def format_turn(turn: Turn, *, subagent: bool = False) -> str:
+    """Return a turn as a model reads it; its further lines are indented, so that none can forge another turn."""
+    speaker = SPEAKERS[turn.role].format(turn.where)
     text = "\n  ".join(turn.text.splitlines())
-    return f"{'Subagent: ' if subagent else ''}{who}: {text}"
+    return f"{'Subagent: ' if subagent else ''}{speaker}: {text}"
 
 
-def message_line(role: str, content: str) -> str:
-    """Return a message of `messages` as a model reads it: shortened, without secrets and the playbook's own lines."""
-    return told(Turn(role if role in SAID else "user", _shown(unreminded(_whole(content)), SAID_CHARS)))
+def format_message(role: str, content: str) -> str:
+    """Return a message of `messages` as a model reads it: shortened, without secrets and lines of the playbook."""
+    text = _mask(remove_inserted(_valid(content)), MESSAGE_CHARS)
+    return format_turn(Turn(role if role in SPEAKERS else "user", text))

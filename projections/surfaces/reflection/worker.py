@@ -1,7 +1,7 @@
-"""The work: every session that is owed a reflection, a piece at a time, under a lock of its own.
+"""The worker: it reflects on every session that awaits it, one piece at a time, under a lock of its own.
 
-Whatever it is broken off at, each evaluation lands once: what a piece came to is one batch with the stretches that it
-was read from, and the next one begins behind them.
+Wherever it is interrupted, each rating counts once: the ratings of a piece are one batch with the reads of its
+transcripts, and the next piece begins after them.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Sessi
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.hooks.worker import SETTLED
-from tallybook.projections.surfaces.reflection import chunks, killed_sessions, raters, transcript
+from tallybook.projections.surfaces.install import places
+from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript
 from tallybook.projections.surfaces.reflection import prompt as prompts
-from tallybook.projections.surfaces.reflection.schedule import Plan, due, is_given_up, kept_by_agent, look, outside
+from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Facts, Request, Update
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
-    from tallybook.ledger.events import Event
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.reflection.chunks import Piece
-    from tallybook.projections.surfaces.reflection.prompt import Judged
+    from tallybook.projections.surfaces.reflection.chunks import Piece, Unread
+    from tallybook.projections.surfaces.reflection.prompt import Answer
     from tallybook.projections.surfaces.reflection.raters import Reply
+    from tallybook.projections.surfaces.reflection.schedule import Plan
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.requests import Action
 
@@ -47,26 +48,26 @@ DONE: Final = "done"
 BUSY: Final = "another process reflects already"
 SPENT: Final = "the day's tokens are spent"
 TOO_FEW: Final = "a day's tokens are too few for a single piece"
-OUTSIDE: Final = "outside"
-"""Cause of a failure: the transcript lies neither where the agent keeps them nor where a person said."""
-REPEATED: Final = "this stretch was recorded before"
-_UUID_CHARS: Final = 100
 HELD: Final = "another process holds the ledger"
+OUTSIDE: Final = "outside"
+"""Cause of a failure: the transcript is neither in the agent's folder nor in one that a person named."""
+_REPEATED: Final = "this part was recorded before"
+_UUID_CHARS: Final = 100
 
 
 @attrs.frozen
-class Came:
-    """What came of one piece.
+class Result:
+    """The result of one piece.
 
     Attributes:
-        session: Whose it is.
-        tokens: What it cost, in and out.
+        session: Its session.
+        tokens: Its cost, input and output.
         added: Names of new entries.
         rated: How many entries were rated.
-        ignored: What of the answer counts nothing, and why.
-        pruned: Names of the entries that its update dropped.
-        quotes: How many quotes were kept.
-        failed: Why nothing came of it, empty where something did.
+        pruned: Names of the entries that its update pruned.
+        quotes: How many quotes were recorded.
+        failed: Why nothing was recorded, empty otherwise.
+        ignored: The parts of the answer that count nothing, and why.
     """
 
     session: str
@@ -80,8 +81,8 @@ class Came:
 
 
 @attrs.frozen
-class _Desk:
-    """What the work is done with: the project, the plan, and what stands in the ledger now."""
+class _State:
+    """The project, the plan, and what the ledger holds now."""
 
     project: Project
     plan: Plan
@@ -90,14 +91,14 @@ class _Desk:
 
 
 class _StopError(Exception):
-    """The work cannot go on; it says why."""
+    """The worker cannot go on; the message says why."""
 
 
-def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: None) -> str:
-    """Reflect on everything that is owed and due.
+def work(project: Project, plan: Plan, report: Callable[[Result], None] = lambda _: None) -> str:
+    """Reflect on everything that is pending and due.
 
     Returns:
-        DONE, or why something is left: BUSY, SPENT, HELD.
+        DONE, or why something is left: BUSY, SPENT, TOO_FEW, HELD.
 
     Raises:
         TallybookError: The ledger is damaged or cannot be written.
@@ -107,88 +108,88 @@ def work(project: Project, plan: Plan, tell: Callable[[Came], None] = lambda _: 
     tried: set[str] = set()
     try:
         while True:
-            with _alone(project) as alone:
-                if not alone:
+            with _lock(project) as is_locked:
+                if not is_locked:
                     return BUSY
-                desk = _desk(project, plan)
-                desk = _with_killed(desk)
-                _check_budget(desk)
-                while (name := next(due(desk.known, plan, tried), None)) is not None:
-                    _take(desk, name, tried, tell)
-                    desk = _desk(project, plan, desk.known)
-                _settle(desk)
-            # What was asked for while this one held the lock found it busy.
-            desk = attrs.evolve(desk, known=look(project, desk.known))
-            if next(due(desk.known, plan, tried), None) is None:
+                state = _request_killed(_load(project, plan))
+                if plan.rater != NO_RATER and overhead(plan.rater, state.playbook) >= plan.tokens:
+                    return TOO_FEW
+                while (name := next(schedule.due(state.known, plan, tried), None)) is not None:
+                    _reflect(state, name, tried, report)
+                    state = _load(project, plan, state.known)
+                _settle(state)
+            # Workers for later requests ended, as this one held the lock.
+            known = schedule.load_reflections(project, state.known)
+            if next(schedule.due(known, plan, tried), None) is None:
                 return DONE
     except _StopError as stop:
         return str(stop)
 
 
 @contextmanager
-def _alone(project: Project) -> Iterator[bool]:
-    """Hold the lock of reflection; False where somebody else does."""
+def _lock(project: Project) -> Iterator[bool]:
+    """Hold the lock of reflection; False where another process has it."""
     disk.make_folder(project.ledger)
     path = project.ledger / LOCK
     fd = disk.open_file(path, write=True, create=True)
     try:
         try:
-            alone = disk.try_lock(fd)
+            is_locked = disk.try_lock(fd)
         except OSError as error:
             raise CannotWriteError(path, disk.reason(error)) from error
-        yield alone
+        yield is_locked
     finally:
         os.close(fd)
 
 
-def _desk(project: Project, plan: Plan, before: Reflections | None = None) -> _Desk:
-    """Return what there is to work with, what waits in the spool taken in."""
+def _load(project: Project, plan: Plan, before: Reflections | None = None) -> _State:
+    """Return what the ledger holds, the spool included."""
     report = record.write(project, [])
     if report.state is None:
         raise _StopError(HELD)
-    return _Desk(project, plan, look(project, before), report.state)
+    return _State(project, plan, schedule.load_reflections(project, before), report.state)
 
 
-def _with_killed(desk: _Desk) -> _Desk:
-    """Record that sessions whose clients were killed are to be reflected on."""
-    requests = list(killed_sessions.requests(desk.known))
-    if not requests:
-        return desk
+def _record(project: Project, requests: Sequence[Request]) -> list[record.Outcome]:
+    """Record requests, or stop while another process holds the ledger."""
     try:
-        record.write(desk.project, requests)
+        return list(record.write(project, requests).outcomes)
     except LockHeldError as error:
         raise _StopError(HELD) from error
-    return attrs.evolve(desk, known=look(desk.project, desk.known))
 
 
-def _check_budget(desk: _Desk) -> None:
-    if desk.plan.rater != NO_RATER and overhead(desk.plan.rater, desk.playbook) >= desk.plan.tokens:
-        raise _StopError(TOO_FEW)
+def _request_killed(state: _State) -> _State:
+    """Record that sessions whose clients were killed await reflection."""
+    requests = list(schedule.killed_requests(state.known))
+    if not requests:
+        return state
+    _record(state.project, requests)
+    return attrs.evolve(state, known=schedule.load_reflections(state.project, state.known))
 
 
-def _settle(desk: _Desk) -> None:
-    """Let the next session's hook know that there is nothing to take up."""
-    rater, sessions = desk.plan.rater, desk.known.sessions.values()
-    pending = any(session.awaits_reflection(rater) and not is_given_up(session, rater) for session in sessions)
-    # A session that goes on may be killed.
-    if not pending and not killed_sessions.unended(desk.known):
+def _settle(state: _State) -> None:
+    """Note for the hook of the next session that nothing is pending."""
+    rater, sessions = state.plan.rater, state.known.sessions.values()
+    pending = any(one.awaits_reflection(rater) and not schedule.is_given_up(one, rater) for one in sessions)
+    # A session that continues may be killed.
+    if not pending and not schedule.open_sessions(state.known):
         with suppress(OSError, CannotWriteError):
-            marker = desk.project.ledger / MARKS / SETTLED
-            disk.make_folder(marker.parent, durable=False)
-            disk.replace_cache_file(marker, rater.encode())
-            _tidy(marker.parent)
+            marks = state.project.ledger / MARKS
+            disk.make_folder(marks, durable=False)
+            disk.replace_cache_file(marks / SETTLED, rater.encode())
+            _remove_old(marks)
 
 
-def _tidy(marks: Path) -> None:
-    """Remove what hooks noted of sessions that nobody goes on with: the ledger knows it as well."""
-    old_ns = (clock.utc_now().unix_us - killed_sessions.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
+def _remove_old(marks: Path) -> None:
+    """Remove the markers of sessions that cannot continue: the ledger also knows that they have the playbook."""
+    oldest_ns = (clock.utc_now().unix_us - schedule.KEPT_DAYS * 24 * 3600 * clock.MICROSECONDS) * 1000
     for path in marks.glob("told-*"):
-        if path.stat().st_mtime_ns < old_ns:
+        if path.stat().st_mtime_ns < oldest_ns:
             path.unlink()
 
 
-def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> chunks.Asked:
-    """Return what of a session is to be read.
+def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook: Playbook) -> Unread:
+    """Return what is left to read of a session.
 
     Raises:
         BadInputError: The prompt's template has no place for it.
@@ -202,7 +203,7 @@ def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook:
         for one, other in known.sessions.items()
         if other.transcript and one != name
     }
-    return chunks.Asked(
+    return chunks.Unread(
         Path(session.transcript or os.devnull),
         plan.rater,
         session.position(plan.rater),
@@ -216,136 +217,143 @@ def asked(known: Reflections, name: str, plan: Plan, session: Session, playbook:
 
 
 def overhead(rater: str, playbook: Playbook) -> int:
-    """Return what a piece costs without its text, in tokens."""
-    return raters.tokens(rater, prompt_for("", playbook))
-
-
-def _take(desk: _Desk, name: str, tried: set[str], tell: Callable[[Came], None]) -> None:
-    """Reflect on the next piece of a session, and record what came of it."""
-    try:
-        came = _piece(desk, name, desk.known.sessions[name])
-    except BadInputError as error:
-        # Whatever is odd in one session, the others have their turn.
-        came = Came(name, failed=str(error))
-    if came is None or came.failed:
-        tried.add(name)
-    if came is not None:
-        tell(came)
-
-
-def _piece(desk: _Desk, name: str, session: Session) -> Came | None:
-    """Return what came of a session's next piece, None where there is none."""
-    path = Path(session.transcript or os.devnull)
-    try:
-        if not path.is_file():
-            raise FileNotFoundError(path)
-        if not kept_by_agent(path, desk.plan):
-            return _fail(desk, name, raters.RaterError(OUTSIDE, outside(path)))
-        piece = chunks.next_piece(asked(desk.known, name, desk.plan, session, desk.playbook))
-    except OSError as error:
-        gone = isinstance(error, FileNotFoundError)
-        why = "the transcript is gone" if gone else f"the transcript cannot be read: {disk.reason(error)}"
-        return _fail(desk, name, raters.RaterError(GONE if gone else raters.UNAVAILABLE, why))
-    if not piece.stretches:
-        return None
-    _cite(desk, name, piece)
-    return _judge(desk, name, piece) if piece.text else _keep(desk, name, piece)
-
-
-def _keep(desk: _Desk, name: str, piece: Piece) -> Came:
-    """Record what was read without asking anybody."""
-    outcome = _write(desk, name, Facts((*piece.quotes, *piece.stretches)), piece)
-    return Came(name, quotes=len(piece.quotes), failed=REPEATED if outcome.repeated else "")
+    """Return the cost of a piece without its text, in tokens."""
+    return raters.estimate_tokens(rater, prompt_for("", playbook))
 
 
 def prompt_for(text: str, playbook: Playbook) -> str:
-    """Return what a model is asked about what was said.
+    """Return the prompt for a piece.
 
     Raises:
         BadInputError: The prompt's template has no place for it.
     """
-    return prompts.ask(load_template(prompts.TEMPLATE), _entries(playbook), _gone(playbook), text)
+    return prompts.render_prompt(load_template(prompts.TEMPLATE), _entries(playbook), _pruned_texts(playbook), text)
 
 
 def _entries(playbook: Playbook) -> list[dict[str, Any]]:
     return [entry(point) for point in playbook.points.values()]
 
 
-def _gone(playbook: Playbook) -> list[str]:
+def _pruned_texts(playbook: Playbook) -> list[str]:
     return [point.text for point in playbook.gone.values()]
 
 
-def _judge(desk: _Desk, name: str, piece: Piece) -> Came:
-    """Ask about a piece, and record what the answer says."""
-    plan, prompt = desk.plan, prompt_for(piece.text, desk.playbook)
-    expected = raters.tokens(plan.rater, prompt)
-    if desk.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
+def _reflect(state: _State, name: str, tried: set[str], report: Callable[[Result], None]) -> None:
+    """Reflect on the next piece of a session, and record the result."""
+    try:
+        result = _reflect_on_piece(state, name, state.known.sessions[name])
+    except BadInputError as error:
+        # One odd session must not stop the others.
+        result = Result(name, failed=str(error))
+    if result is None or result.failed:
+        tried.add(name)
+    if result is not None:
+        report(result)
+
+
+def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | None:
+    """Return the result of a session's next piece, None where there is none."""
+    try:
+        piece = _next_piece(state, name, session)
+        if not piece.reads:
+            return None
+        _record_citations(state, name, piece)
+        if piece.text:
+            return _ask(state, name, piece)
+    except RaterError as error:
+        return _fail(state, name, error)
+    outcome = _write(state, name, Facts((*piece.quotes, *piece.reads)), piece)
+    return Result(name, quotes=len(piece.quotes), failed=_REPEATED if outcome.repeated else "")
+
+
+def _next_piece(state: _State, name: str, session: Session) -> Piece:
+    """Return the next piece of a session.
+
+    Raises:
+        RaterError: Its transcript is missing, or may not or cannot be read.
+    """
+    path = Path(session.transcript or os.devnull)
+    cause, reason = GONE, "the transcript is gone"
+    try:
+        if path.is_file():
+            if schedule.may_be_read(path, state.plan):
+                return chunks.next_piece(unread(state.known, name, state.plan, session, state.playbook))
+            folder = places.users_folder() / "projects"
+            hint = "`tallybook reflect --from` takes it from elsewhere"
+            cause, reason = OUTSIDE, f"the transcript, {path}, lies outside {folder}; {hint}"
+    except FileNotFoundError:
+        # Deleted since; the reason stands.
+        pass
+    except OSError as error:
+        cause, reason = raters.UNAVAILABLE, f"the transcript cannot be read: {disk.reason(error)}"
+    raise RaterError(cause, reason)
+
+
+def _ask(state: _State, name: str, piece: Piece) -> Result:
+    """Ask the rater about a piece, and record what the answer says."""
+    plan, prompt = state.plan, prompt_for(piece.text, state.playbook)
+    expected = raters.estimate_tokens(plan.rater, prompt)
+    if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
-    # What cannot be noted is not begun: nothing may cost tokens again and again and leave no trace.
-    _write(desk, name, Facts((ReflectionStarted(plan.rater, expected),)))
-    try:
-        reply, judged = raters.judge(plan.rater, plan.model, prompt)
-        return _took_in(desk, name, piece, reply, prompts.without(judged, _gone(desk.playbook)))
-    except raters.RaterError as error:
-        return _fail(desk, name, error)
+    # Recorded first: an attempt that leaves no trace could cost tokens again and again.
+    _write(state, name, Facts((ReflectionStarted(plan.rater, expected),)))
+    reply, answer = raters.ask_rater(plan.rater, plan.model, prompt)
+    return _record_answer(state, name, piece, reply, answer)
 
 
-def _took_in(desk: _Desk, name: str, piece: Piece, reply: Reply, judged: Judged) -> Came:
-    """Record what an answer says, with the stretches that it was read from."""
-    spent = (reply.input_tokens, reply.output_tokens)
-    done = ReflectionCompleted(desk.plan.rater, *spent)
-    shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(desk.playbook))
-    judged = prompts.of_names(judged, shown)
-    beside: tuple[Event, ...] = (*piece.quotes, *judged.notes, *piece.stretches, done)
+def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer: Answer) -> Result:
+    """Record what an answer says, with the reads of its piece."""
+    cost = (reply.input_tokens, reply.output_tokens)
+    shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook))
+    answer = answer.without_texts(_pruned_texts(state.playbook)).about(shown)
+    facts = (*piece.quotes, *answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
     try:
-        outcome = _write(desk, name, Update(judged.payload, facts=beside), piece, reply.model)
+        outcome = _write(state, name, Update(answer.payload, facts=facts), piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
-        raise raters.RaterError(raters.UNUSABLE, what, *spent, model=reply.model) from error
-    rated = len(judged.payload["evaluations"])
-    failed = REPEATED if outcome.repeated else ""
-    return Came(name, sum(spent), outcome.added, rated, outcome.pruned, len(piece.quotes), failed, judged.ignored)
+        raise RaterError(raters.UNUSABLE, what, *cost, model=reply.model) from error
+    return Result(
+        name,
+        sum(cost),
+        outcome.added,
+        len(answer.payload["evaluations"]),
+        outcome.pruned,
+        len(piece.quotes),
+        _REPEATED if outcome.repeated else "",
+        answer.ignored,
+    )
 
 
-def _fail(desk: _Desk, name: str, error: raters.RaterError) -> Came:
-    spent = (error.input_tokens, error.output_tokens)
-    failed = ReflectionFailed(desk.plan.rater, error.cause, *spent, error.reason)
-    _write(desk, name, Facts((failed,)), model=error.model)
-    return Came(name, sum(spent), failed=error.reason)
+def _fail(state: _State, name: str, error: RaterError) -> Result:
+    cost = (error.input_tokens, error.output_tokens)
+    failed = ReflectionFailed(state.plan.rater, error.cause, *cost, error.reason)
+    _write(state, name, Facts((failed,)), model=error.model)
+    return Result(name, sum(cost), failed=error.reason)
 
 
-def _write(desk: _Desk, name: str, action: Action, piece: Piece | None = None, model: str = "") -> record.Outcome:
-    """Record something about a session; a piece once, however often it comes."""
+def _write(state: _State, name: str, action: Action, piece: Piece | None = None, model: str = "") -> record.Outcome:
+    """Record something about a session; a piece counts once, however often it comes."""
     by = {"rater": "reflector", "session": name} | ({"model": model[:MAX_PROVENANCE_CHARS]} if model else {})
     key = None
     if piece is not None:
-        first = piece.stretches[0]
+        first = piece.reads[0]
         place = f"{first.file or 'transcript'}:{first.begin}-{first.end}"
         by["place"] = place
-        # The last line tells a file from another of its name.
-        what_for = "heard" if desk.plan.rater == NO_RATER else "reflected"
-        key = f"{what_for}:{name}:{place}:{first.last[:_UUID_CHARS]}"
-    try:
-        (outcome,) = record.write(desk.project, [Request(action, by, key, piece.at if piece else None)]).outcomes
-    except LockHeldError as error:
-        raise _StopError(HELD) from error
+        # The last line tells a file from another of the same name.
+        done = "heard" if state.plan.rater == NO_RATER else "reflected"
+        key = f"{done}:{name}:{place}:{first.last[:_UUID_CHARS]}"
+    (outcome,) = _record(state.project, [Request(action, by, key, piece.at if piece else None)])
     if outcome.spooled:
         raise _StopError(HELD)
     return outcome
 
 
-def _cite(desk: _Desk, name: str, piece: Piece) -> None:
-    """Record the entries that messages name, each message once, whether or not a hook saw it."""
-    if not piece.citations:
-        return
+def _record_citations(state: _State, name: str, piece: Piece) -> None:
+    """Record the entries that messages name, each message once, whether or not a hook did."""
     requests = []
     for cited in piece.citations:
         by = {"rater": "tallybook", "session": name} | ({"agent": cited.subagent} if cited.subagent else {})
-        events = tuple(PointCited(point, transcript.MESSAGE) for point in cited.names)
-        requests.append(
-            Request(Facts(events), by, handler.citation_key(name, cited.subagent, cited.occasion), cited.at)
-        )
-    try:
-        record.write(desk.project, requests)
-    except LockHeldError as error:
-        raise _StopError(HELD) from error
+        facts = Facts(tuple(PointCited(point, transcript.MESSAGE) for point in cited.names))
+        requests.append(Request(facts, by, handler.citation_key(name, cited.subagent, cited.occasion), cited.at))
+    if requests:
+        _record(state.project, requests)
