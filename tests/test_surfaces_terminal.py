@@ -46,7 +46,6 @@ CHANGES = [
     ("", f"Write tests… {'x' * 90}"),
 ]
 
-STORY_EXTRAS = {"lineage": [RELATIVE], "notes": [NOTE]}
 SCREENS: dict[str, Callable[[Console], None]] = {
     "playbook": lambda console: terminal.print_playbook(console, POINTS, AT),
     "story": lambda console: entry_story.print_story(

@@ -26,7 +26,7 @@ from tallybook.projections.surfaces.console.options import (
 from tallybook.projections.surfaces.console.output import answer, note, say
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing.record import Outcome
@@ -87,11 +87,9 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """
     from tallybook.projections.surfaces.writing.requests import Rating
 
-    given = Rating(options["names"], options["rating"], options["reason"])
-    outcome = commands.rate_all(project, given, provenance_of(options), options["key"])
-    _print_outcome(outcome, as_json=as_json)
-    if not as_json:
-        say(*(f"{one.name}  +{one.helpful} -{one.harmful}  {_cut(one.text)}" for one in outcome.rated))
+    rating = Rating(options["names"], options["rating"], options["reason"])
+    outcome = commands.rate_all(project, rating, provenance_of(options), options["key"])
+    _print_outcome(outcome, as_json=as_json, with_counts=True)
 
 
 @click.command(
@@ -112,39 +110,45 @@ def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **
     _print_outcome(commands.record(project, payload, author, key), as_json=as_json)
 
 
-def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:
-    """Print the outcome of a request, and its notes on standard error."""
+def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False) -> None:
+    """Print the outcome of a request, and its notes on standard error.
+
+    Args:
+        outcome: The outcome.
+        as_json: Whether to print JSON.
+        with_counts: Whether to print each rated entry with its new counts; JSON always has them.
+    """
     note(*outcome.notes)
     if as_json:
         fields = {field: getattr(outcome, field) for field in ("seq_from", "seq_to", "added", "pruned")}
         ignored, rated = ([attrs.asdict(one) for one in group] for group in (outcome.ignored, outcome.rated))
         answer(fields | {"ignored": ignored, "spooled": outcome.spooled, "rated": rated})
         return
-    say(*(f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}" for one in outcome.ignored))
+    lines = [f"ignored {one.item}{f' ({one.name})' if one.name else ''}: {one.reason}" for one in outcome.ignored]
     if outcome.spooled:
-        say("another process holds the ledger; spooled, the next command that writes records it")
+        lines.append("another process holds the ledger; spooled, the next command that writes records it")
     elif outcome.repeated:
-        say("already recorded under this key; nothing was added")
+        lines.append("already recorded under this key; nothing was added")
     else:
         first, last = outcome.seq_from, outcome.seq_to
         parts = [f"recorded as event {first}" if first == last else f"recorded as events {first} to {last}"]
         parts += [f"added {', '.join(outcome.added)}"] if outcome.added else []
         parts += [f"pruned {', '.join(outcome.pruned)}"] if outcome.pruned else []
-        say("; ".join(parts))
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _TEXT_CHARS else f"{text[: _TEXT_CHARS - 1]}…"
+        lines.append("; ".join(parts))
+    for one in outcome.rated if with_counts else ():
+        text = one.text if len(one.text) <= _TEXT_CHARS else f"{one.text[: _TEXT_CHARS - 1]}…"
+        lines.append(f"{one.name}  +{one.helpful} -{one.harmful}  {text}")
+    say(*lines)
 
 
 @click.command(epilog="Example: tallybook why kpt_003 --chart; tallybook why type hints")
 @click.argument("words", metavar="NAME|WORDS", nargs=-1, required=True)
 @at_when
-@click.option("--chart", "charted", is_flag=True, help="Draw the helpful and harmful counts over time.")
+@click.option("--chart", is_flag=True, help="Draw the helpful and harmful counts over time.")
 @click.option("--trail", is_flag=True, help="List every event that concerns the entry.")
 @as_json
 @click.pass_obj
-def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_json: bool, **shown: bool) -> int:
+def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_json: bool, **parts: bool) -> int:
     """Explain an entry: its origin, its ratings and its fate.
 
     Give its name or words of its text. Entries that left the playbook are included.
@@ -154,7 +158,7 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
     from tallybook.projections.surfaces.history import entry_story
 
     name = " ".join(words)
-    if as_json and any(shown.values()):
+    if as_json and any(parts.values()):
         raise BadInputError("--json", "excludes --chart and --trail", "leave them out; it has every event and count")
     moment = notices.find_moment(project, when)
     try:
@@ -168,16 +172,15 @@ def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_jso
         answer(explained | extras)
     else:
         notices.note_moment(moment, standing)
-        _print_story(explained, extras, as_of=when is not None, **shown)
+        _print_story(explained, extras, as_of=when is not None, **parts)
     if explained["status"] != "unknown":
         return 0
-    if hint := _score_hint(project, name):
-        note(hint)
+    note(*_score_hint(project, name))
     return EXIT_NO
 
 
-def _score_hint(project: Project, name: str) -> str:
-    """Return the command that explains the score of a name, empty where there is no such score."""
+def _score_hint(project: Project, name: str) -> Iterator[str]:
+    """Yield the command that explains the score of a name, if there is such a score."""
     # Imported here because the configuration of the scores is YAML, which is slow to load.
     from tallybook.projections.scores.configuration.model import score_id
     from tallybook.projections.surfaces.scores import configuration
@@ -185,11 +188,12 @@ def _score_hint(project: Project, name: str) -> str:
     try:
         config = configuration.load(project)
     except BadInputError:
-        return ""
-    wanted = score_id(name)
-    if wanted in config.components:
-        return f"{wanted} is a component of the scores; run: tallybook score --component {wanted} --detail"
-    return f"{wanted} is a score; run: tallybook score --session --detail" if wanted in config.score_ids else ""
+        return
+    score = score_id(name)
+    if score in config.components:
+        yield f"{score} is a component of the scores; run: tallybook score --component {score} --detail"
+    elif score in config.score_ids:
+        yield f"{score} is a score; run: tallybook score --session --detail"
 
 
 def _print_matches(matches: Sequence[Mapping[str, Any]], *, as_json: bool) -> None:
@@ -203,16 +207,15 @@ def _print_matches(matches: Sequence[Mapping[str, Any]], *, as_json: bool) -> No
     sys.stdout.flush()
 
 
-def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, charted: bool, trail: bool, as_of: bool) -> None:
-    from tallybook.projections.surfaces.console import entry_story as stories
-    from tallybook.projections.surfaces.console import terminal
+def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bool, trail: bool, as_of: bool) -> None:
+    from tallybook.projections.surfaces.console import entry_story, terminal
 
     console = terminal.console_for(sys.stdout)
-    stories.print_story(console, explained, extras, trail=trail, as_of=as_of)
-    if charted:
-        from tallybook.projections.surfaces.console import chart
+    entry_story.print_story(console, explained, extras, trail=trail, as_of=as_of)
+    if chart:
+        from tallybook.projections.surfaces.console.chart import print_chart
 
-        chart.print_chart(console, explained)
+        print_chart(console, explained)
 
 
 @click.command("needs-ratings", epilog="Example: tallybook needs-ratings --limit 5")

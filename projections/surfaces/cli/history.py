@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,20 +15,21 @@ from tallybook.projections.surfaces.console.output import answer, note
 from tallybook.projections.surfaces.history.as_of import UNTAKEN, numbered
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-def _rows(
-    project: Project, when: str | None, rows_of: Callable[[EntryStatuses], list[dict[str, Any]]]
-) -> tuple[list[dict[str, Any]], str | None]:
-    """Return rows about entries and the moment they describe, None for now; print notes about the moment."""
-    found = commands.standing(project, when)
-    rows = numbered(found, rows_of(found.state))
-    note(*found.notes, *([f"this is {UNTAKEN}"] if found.is_untaken else []), *commands.spool_notes(project))
-    return rows, when and found.told
+def _print_entries(project: Project, verb: str, when: str | None, *, as_json: bool) -> None:
+    """Print the rows of `blame` or `graveyard`, and notes about their moment."""
+    then = commands.standing(project, when)
+    rows = numbered(then, (status.blame if verb == "blame" else status.graveyard)(then.state))
+    note(*then.notes, *([f"this is {UNTAKEN}"] if then.is_untaken else []), *commands.spool_notes(project))
+    if as_json:
+        answer(rows)
+        return
+    from tallybook.projections.surfaces.console import tables, terminal
+
+    print_rows = tables.print_blame if verb == "blame" else tables.print_graveyard
+    print_rows(terminal.console_for(sys.stdout), rows, when and then.told)
 
 
 @click.command(epilog="Example: tallybook blame --at 2d")
@@ -40,13 +41,7 @@ def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
 
     A change is one of its counts, its text or its status.
     """
-    rows, moment = _rows(project, when, status.blame)
-    if as_json:
-        answer(rows)
-        return
-    from tallybook.projections.surfaces.console import tables, terminal
-
-    tables.print_blame(terminal.console_for(sys.stdout), rows, moment)
+    _print_entries(project, "blame", when, as_json=as_json)
 
 
 @click.command(epilog="Example: tallybook graveyard --at 2026-11-01")
@@ -58,13 +53,7 @@ def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
 
     They were pruned, retired, removed, merged or undone; the latest comes last.
     """
-    rows, moment = _rows(project, when, status.graveyard)
-    if as_json:
-        answer(rows)
-        return
-    from tallybook.projections.surfaces.console import tables, terminal
-
-    tables.print_graveyard(terminal.console_for(sys.stdout), rows, moment)
+    _print_entries(project, "graveyard", when, as_json=as_json)
 
 
 @click.command(epilog="Example: tallybook sql 'SELECT session, count(*) FROM ratings GROUP BY session'")
@@ -82,11 +71,11 @@ def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> 
     from tallybook.projections.surfaces.console import tables, terminal
     from tallybook.projections.surfaces.history import sql as engine
 
-    found = engine.query(project, read_text(query, "a query"), find_moment(project, when))
+    result = engine.query(project, read_text(query, "a query"), find_moment(project, when))
     note(*commands.spool_notes(project))
     if as_json:
-        for row in found.rows:
-            answer(dict(zip(found.columns, row, strict=True)))
+        for row in result.rows:
+            answer(dict(zip(result.columns, row, strict=True)))
         return
-    if tables.print_rows(terminal.console_for(sys.stdout), found.columns, found.rows):
+    if tables.print_rows(terminal.console_for(sys.stdout), result.columns, result.rows):
         note(f"only {tables.MAX_ROWS:,} rows are shown; use --json for all rows")

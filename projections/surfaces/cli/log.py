@@ -39,37 +39,43 @@ FOLLOW_S: Final = 0.5
 """Seconds between two looks at a ledger that is followed."""
 
 
-def wanted_of(project: Project, options: Mapping[str, Any]) -> EventFilter:
-    """Return what the options of the command ask for.
+def _parse_filter(project: Project, options: Mapping[str, Any]) -> EventFilter:
+    """Return the events that the options of the command select; print notes about options that select none.
 
     Raises:
-        BadInputError: One of them names no moment or session of this ledger.
+        BadInputError: An option names no moment or session of this ledger.
     """
-    session = options["session"]
+    log, session, rater = open_log(project), options["session"], options["rater"]
+    # A session that is followed need not have begun.
     if session is not None and not options["follow"]:
-        session = moments.session_of(open_log(project), session, f"--session {session}").session
+        session = moments.session_of(log, session, f"--session {session}").session
     since = find_seq(project, options["since"], "--since")
     until = find_seq(project, options["until"], "--until")
     if since is not None and until is not None and since >= until:
         note(f"--until {options['until']} is not after --since {options['since']}: no event is between them")
-    return EventFilter(options["name"], session, options["rater"], options["kinds"], since or 0, until)
+    for kind in options["kinds"]:
+        if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
+            note(f"--kind {kind}: not a kind of this Tallybook; a kind is point.rated, a family is point.*")
+    if rater is not None and not comes_from(log, rater):
+        names = ", ".join(raters(log)) or "none yet"
+        note(f"--rater {rater}: no event comes from this rater; the raters in this ledger: {names}")
+    return EventFilter(options["name"], session, rater, options["kinds"], since or 0, until)
 
 
 def wait_for_more() -> bool:
-    """Wait a little, with all shown that there is; say whether anybody still reads standard output."""
+    """Flush standard output and wait for FOLLOW_S; return whether its reader is still there."""
     sys.stdout.flush()
-    if not hasattr(select, "poll"):  # Windows
-        time.sleep(FOLLOW_S)
-        return True
-    watch = select.poll()
-    # Asked for nothing, it tells alone of an end: the reader of a pipe that is gone, a terminal that hung up.
-    watch.register(sys.stdout.fileno(), 0)
-    told = watch.poll(FOLLOW_S * 1000)
-    if any(event & (select.POLLERR | select.POLLHUP) for _, event in told):
-        return False
-    if told:
-        # What cannot be watched is told of at once.
-        time.sleep(FOLLOW_S)
+    if hasattr(select, "poll"):  # Windows has none.
+        poll = select.poll()
+        # With no event asked for, poll reports only an end: a closed pipe, a terminal that hung up.
+        poll.register(sys.stdout.fileno(), 0)
+        reported = poll.poll(FOLLOW_S * 1000)
+        if not reported:
+            return True
+        if any(event & (select.POLLERR | select.POLLHUP) for _, event in reported):
+            return False
+    # Poll returns at once for a stream that it cannot watch.
+    time.sleep(FOLLOW_S)
     return True
 
 
@@ -77,11 +83,7 @@ def wait_for_more() -> bool:
 @click.argument("name", required=False)
 @click.option("--since", metavar="WHEN", help="List only events after this moment.")
 @click.option("--until", metavar="WHEN", help="List only events up to this moment.")
-@click.option(
-    "--session",
-    metavar="ID",
-    help="List only events of this session; a prefix will do.",
-)
+@click.option("--session", metavar="ID", help="List only events of this session; a prefix will do.")
 @click.option("--rater", metavar="R", help="List only events of this rater: human, reflector, …")
 @click.option(
     "--kind", "kinds", metavar="K", multiple=True, help="List only this kind, or a family (point.*); repeatable."
@@ -97,35 +99,30 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     WHEN is as for `show --at`; --since A --until B lists the events between the playbooks of `diff A B`.
     --follow --since '~0' lists new events only. --follow takes the whole id of a --session.
     """
-    ledger, wanted = open_log(project), wanted_of(project, options | {"follow": follow})
-    for kind in wanted.kinds:
-        if not any(is_of_kind(known, kind) for known in (*EVENT_TYPES, CONTINUED)):
-            note(f"--kind {kind}: not a kind of this Tallybook; a kind is point.rated, a family is point.*")
-    if wanted.rater is not None and not comes_from(ledger, wanted.rater):
-        names = ", ".join(raters(ledger)) or "none yet"
-        note(f"--rater {wanted.rater}: no event comes from this rater; the raters in this ledger: {names}")
+    ledger, selection = open_log(project), _parse_filter(project, options | {"follow": follow})
     limit = options["limit"]
-    if limit is not None and wanted == EventFilter(since=wanted.since):
-        wanted = attrs.evolve(wanted, since=max(wanted.since, ledger.head().seq - limit))
+    if limit is not None and selection == EventFilter(since=selection.since):
+        # Every event counts, so the last of them are those before the head.
+        selection = attrs.evolve(selection, since=max(selection.since, ledger.head().seq - limit))
     paged = sys.stdout.isatty() and not (follow or as_json)
-    # There is no other end to following than this.
+    # Ctrl-C is the regular end of following.
     with suppress(*[KeyboardInterrupt] if follow else []):
-        for mark, records in stretches(ledger, wanted, wait_for_more if follow else None):
+        for mark, records in stretches(ledger, selection, wait_for_more if follow else None):
             last = records if limit is None else iter(deque(records, limit))
             limit = None
-            _tell(ledger, mark, _quietly(last), as_json=as_json, paged=paged)
+            _print_events(ledger, mark, _without_progress(last), as_json=as_json, paged=paged)
 
 
-def _quietly(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
-    """Yield records; from the first one on, they alone show on a terminal how far the reading is."""
+def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
+    """Yield records; on a terminal, the first of them ends the display of progress."""
     for record in records:
         if sys.stdout.isatty():
             METER.disable()
         yield record
 
 
-def _tell(ledger: Log, mark: Position, records: Iterator[EventRecord], *, as_json: bool, paged: bool) -> None:
-    """Print a stretch of the ledger's events, each as it comes."""
+def _print_events(ledger: Log, mark: Position, records: Iterator[EventRecord], *, as_json: bool, paged: bool) -> None:
+    """Print events, each as soon as it is read."""
     marked = undone(ledger, mark)
     if as_json:
         for record in records:
@@ -141,10 +138,7 @@ def _tell(ledger: Log, mark: Position, records: Iterator[EventRecord], *, as_jso
 
 
 def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
-    """Show events in the user's pager; what goes wrong meanwhile is raised once that is closed.
-
-    Without PAGER that is ``less``, which leaves what fits on one screen as it is.
-    """
+    """Show events in the user's pager; an error while reading is raised after the pager is closed."""
     from tallybook.projections.surfaces.console import terminal
 
     first = next(briefs, None)
@@ -161,6 +155,7 @@ def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:
         except TallybookError as error:
             errors.append(error)
 
+    # Click's default pager is less: it exits if all fits on one screen, keeps colours, and leaves the screen as it is.
     os.environ.setdefault("LESS", "-FRX")
     click.echo_via_pager(lines())
     if errors:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 import os
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,7 +48,9 @@ class Verbs(click.Group):
         del ctx
         if cmd_name not in VERBS:
             return None
-        command = VERBS[cmd_name].load()
+        module = import_module(f"tallybook.projections.surfaces.{VERBS[cmd_name].module}")
+        commands = (value for value in vars(module).values() if isinstance(value, click.Command))
+        command = next(command for command in commands if command.name == cmd_name)
         if _PROJECT not in command.params:
             command.params.append(_PROJECT)
         return command

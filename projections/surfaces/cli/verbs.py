@@ -5,10 +5,7 @@ The help screen and shell completion read this table alone, so that neither impo
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Final, NamedTuple
-
-import click
 
 
 class Verb(NamedTuple):
@@ -23,12 +20,6 @@ class Verb(NamedTuple):
     name: str
     module: str
     summary: str
-
-    def load(self) -> click.Command:
-        """Import the module and return its command of this name."""
-        module = import_module(f"tallybook.projections.surfaces.{self.module}")
-        commands = [one for one in vars(module).values() if isinstance(one, click.Command)]
-        return next(one for one in commands if one.name == self.name)
 
 
 GROUPS: Final = {

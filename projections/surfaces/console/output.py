@@ -120,7 +120,7 @@ def escape(text: object) -> str:
 
 def say(*lines: object) -> None:
     """Print lines to standard output; texts in them are other people's, so they are escaped."""
-    write("".join(f"{escape(line)}\n" for line in lines))
+    write("\n".join([*map(escape, lines), ""]))
 
 
 def write(text: str) -> None:
@@ -138,7 +138,8 @@ def answer(value: Any) -> None:
 def note(*lines: str) -> None:
     """Print notes for people on standard error, a line each."""
     METER.clear()
-    sys.stderr.writelines(f"note: {escape(line)}\n" for line in lines)
+    for line in lines:
+        sys.stderr.write(f"note: {escape(line)}\n")
 
 
 def complain(message: str, code: int) -> int:
