@@ -22,9 +22,16 @@ from tallybook.ledger.storage import caches
 from tallybook.projections.fold import fold
 from tallybook.projections.scores.playbook_health import ADVICE, is_measured
 from tallybook.projections.scores.view import scores_view
+from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.cache.sessions import DamagedCacheError
 from tallybook.projections.undo import fold_history
+
+try:
+    from tallybook.projections.surfaces.scores.cache import store
+except ImportError:
+    # Some Pythons are built without SQLite.
+    store = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -49,35 +56,42 @@ class _Reading:
         config: The configuration of its scores.
         log: The ledger.
         moment: The moment that is asked for; None for the end.
-        before: The position before the batch that was read last.
-        last: The position after it.
+        begin: The position where reading began.
+        before: The batch before the one that was read last; None where there is none.
+        last: The batch that was read last; None before the first.
     """
 
     project: Project
     config: Config
     log: Log
     moment: Moment | None
-    before: Position = START
-    last: Position = START
+    begin: Position = START
+    before: Batch | None = None
+    last: Batch | None = None
 
     @property
     def until(self) -> int | None:
         """Return the last event that is asked for, None for all of them."""
         return None if self.moment is None else self.moment.seq
 
+    @property
+    def position(self) -> Position:
+        """Return the position before the batch that was read last."""
+        batch = self.before
+        return self.begin if batch is None else Position(batch.last, batch.chain, batch.end)
+
     def all_batches(self) -> Iterator[Batch]:
         """Yield the batches from the beginning."""
-        self.before = self.last = START
-        return decode(self._noted(self.log.read() if self.moment is None else self.moment.read()))
+        return self._read(self.log.read() if self.moment is None else self.moment.read(), START)
 
     def batches_after(self, position: Position) -> Iterator[Batch]:
         """Yield the batches after a position."""
-        self.before = self.last = position
-        return decode(self._noted(self.log.read(position)))
+        return self._read(self.log.read(position), position)
 
-    def _noted(self, batches: Iterable[RawBatch]) -> Iterator[RawBatch]:
-        for batch in batches:
-            self.before, self.last = self.last, Position(batch.last, batch.chain, batch.end)
+    def _read(self, batches: Iterable[RawBatch], begin: Position) -> Iterator[Batch]:
+        self.begin, self.before, self.last = begin, None, None
+        for batch in decode(batches):
+            self.before, self.last = self.last, batch
             yield batch
 
     def cache_folder(self) -> Path:
@@ -103,14 +117,7 @@ def state_of(project: Project, config: Config, when: str | Moment | None = None)
     Raises:
         TallybookError: The ledger is damaged or cannot be read, or there is no such moment.
     """
-    from tallybook.projections.surfaces.history import moments
-
     reading = _Reading(project, config, open_log(project), moments.meant(project, when))
-    try:
-        from tallybook.projections.surfaces.scores.cache import store
-    except ImportError:
-        # Some Pythons are built without SQLite.
-        return _in_memory(reading, reading.until)
     for way in _ways(reading):
         with suppress(*store.FAULTS):
             return way(reading)
@@ -119,6 +126,8 @@ def state_of(project: Project, config: Config, when: str | Moment | None = None)
 
 def _ways(reading: _Reading) -> tuple[Callable[[_Reading], Scores], ...]:
     """Return the ways to the scores, the fastest first; where one fails, the next is tried."""
+    if store is None:
+        return ()
     if not reading.log.exists() or (reading.moment is not None and reading.moment.commit):
         return (_without_cache,)
     # The cache holds the end of the ledger. A moment may lie after it, but is not worth storing.
@@ -131,8 +140,6 @@ def _in_memory(reading: _Reading, until: int | None) -> Scores:
 
 def _without_cache(reading: _Reading) -> Scores:
     """Fold all of history into a temporary database, so that many sessions take little memory."""
-    from tallybook.projections.surfaces.scores.cache import store
-
     database = store.create_temporary()
     return _guarded(reading, database, lambda: _fold_all(reading, database))
 
@@ -143,16 +150,12 @@ def _from_cache(reading: _Reading) -> Scores:
     Raises:
         DamagedCacheError: It is missing or damaged, is not of this ledger, or lies after the moment.
     """
-    from tallybook.projections.surfaces.scores.cache import store
-
     database = store.connect(reading.cache_folder(), writable=False)
     return _guarded(reading, database, lambda: _catch_up(reading, database, writable=False))
 
 
 def _stored(reading: _Reading) -> Scores:
     """Go on from the cache, or from the beginning, and store the result."""
-    from tallybook.projections.surfaces.scores.cache import store
-
     folder = reading.cache_folder()
     caches.make_folder(folder, reading.project.ledger)
     with store.lock(folder):
@@ -174,14 +177,11 @@ def _guarded(reading: _Reading, database: Connection, folded: Callable[[], Score
         database.close()
         raise
     weakref.finalize(state.sessions, database.close)
-    seq = state.seq
-    state.sessions = _GuardedSessions(state.sessions, lambda: _sessions_anew(reading, seq))
+    state.sessions = _GuardedSessions(state.sessions, reading, state.seq)
     return state
 
 
 def _fold_all(reading: _Reading, database: Connection) -> Scores:
-    from tallybook.projections.surfaces.scores.cache import store
-
     view = scores_view(reading.config, partial(store.start, database, reading.config))
     return fold_history(view, reading.all_batches, reading.until).count()
 
@@ -192,8 +192,6 @@ def _catch_up(reading: _Reading, database: Connection, *, writable: bool) -> Sco
     Raises:
         DamagedCacheError: It is damaged, or this ledger does not go on from it.
     """
-    from tallybook.projections.surfaces.scores.cache import store
-
     state, before = store.load(database, reading.config, writable=writable)
     seq, rewrites = state.seq, state.rewrites
     if reading.until is not None and seq > reading.until:
@@ -227,40 +225,33 @@ def _with_playbook(reading: _Reading, state: Scores, batches: Iterator[Batch]) -
 
 def _save(reading: _Reading, database: Connection, state: Scores) -> Scores:
     """Store a state, unless its end is not acknowledged yet, or more was read than is in it."""
-    from tallybook.projections.surfaces.scores.cache import store
-
     last = reading.last
-    if state.seq and (last.seq, last.chain) == (state.seq, state.chain) and reading.log.head().seq >= state.seq:
-        store.save(database, state, reading.before)
+    if last is not None and (last.last, last.chain) == (state.seq, state.chain) and reading.log.head().seq >= state.seq:
+        store.save(database, state, reading.position)
     return state
-
-
-def _sessions_anew(reading: _Reading, seq: int) -> Shelf:
-    """Delete a damaged cache and return the sessions folded from the ledger."""
-    from tallybook.projections.surfaces.scores.cache import store
-
-    with suppress(CannotWriteError):
-        store.discard(reading.cache_folder())
-    sessions: Shelf = _in_memory(reading, seq).sessions
-    return sessions
 
 
 class _GuardedSessions:
     """Stored sessions; once one turns out to be damaged, the sessions folded from the ledger."""
 
-    def __init__(self, stored: Shelf, anew: Callable[[], Shelf]) -> None:
-        """Take the stored sessions, and the function that folds them from the ledger."""
+    def __init__(self, stored: Shelf, reading: _Reading, seq: int) -> None:
+        """Take the stored sessions as of an event, and the reading that they come from."""
         self._sessions = stored
-        self._anew = anew
+        self._reading = reading
+        self._seq = seq
+
+    def _fold_again(self) -> None:
+        """Delete a damaged cache, and go on with sessions in memory."""
+        with suppress(CannotWriteError):
+            store.discard(self._reading.cache_folder())
+        self._sessions = _in_memory(self._reading, self._seq).sessions
 
     def get(self, id_: str, /) -> Session | None:
         """Return a session, None where there is none of this id."""
-        from tallybook.projections.surfaces.scores.cache import store
-
         try:
             return self._sessions.get(id_)
         except store.FAULTS:
-            self._sessions = self._anew()
+            self._fold_again()
             return self._sessions.get(id_)
 
     def __setitem__(self, id_: str, session: Session, /) -> None:
@@ -269,13 +260,11 @@ class _GuardedSessions:
 
     def latest(self) -> Iterator[Session]:
         """Yield the sessions, the latest first."""
-        from tallybook.projections.surfaces.scores.cache import store
-
-        yielded = 0
+        count = 0
         try:
             for session in self._sessions.latest():
                 yield session
-                yielded += 1
+                count += 1
         except store.FAULTS:
-            self._sessions = self._anew()
-            yield from islice(self._sessions.latest(), yielded, None)
+            self._fold_again()
+            yield from islice(self._sessions.latest(), count, None)

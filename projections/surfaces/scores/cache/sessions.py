@@ -117,7 +117,10 @@ class SessionTable:
         if row.id == key:
             self._count(row.at, -1)
         else:
-            self._write(row._replace(next=key))
+            # Not written anew: an update leaves the row's data and the index by time as they are.
+            before = row._replace(next=key)
+            update = "UPDATE sessions SET next = ?, sum = ? WHERE id = ?"
+            self._database.execute(update, (before.next, before.checksum, before.id))
         self._write(_Row(key, row.next, session.at, _encode(session)))
         self._count(session.at, 1)
 

@@ -8,11 +8,10 @@ that they belong to, under a lock of their own, so that a reader never sees half
 from __future__ import annotations
 
 from contextlib import contextmanager, suppress
-from datetime import date
 import os
 import sqlite3
 import stat
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import attrs
 import msgspec
@@ -74,12 +73,12 @@ class _Saved:
     Attributes:
         made_by: Digests of the configuration and of the code.
         before: The position before the last batch in it.
-        seq: Number of the last event in it.
-        chain: Chain value there.
         counts: As in ``SessionTable``.
-        days: As in ``Scores``, like all that follow.
+        seq: As in ``Scores``, like all that follow: the number of the last event.
+        chain: Chain value there.
+        days: Day → scores.
         versions: Version → scores.
-        baselines: Score → value, event number and day.
+        baselines: Score → baseline.
         last_at: When the last of all this happened.
         unscored: Reason → number of events.
         rewrites: How often earlier events were redacted or undone.
@@ -87,15 +86,19 @@ class _Saved:
 
     made_by: str
     before: tuple[int, str, int]
+    counts: dict[str, int]
     seq: int
     chain: str
-    counts: dict[str, int]
     days: dict[str, Tally]
     versions: dict[str, Tally]
-    baselines: dict[str, Any]
+    baselines: dict[str, Baseline]
     last_at: str
     unscored: dict[str, int]
     rewrites: int
+
+
+_FIELDS: Final = ("seq", "chain", "days", "versions", "baselines", "last_at", "unscored", "rewrites")
+"""The fields that `_Saved` shares with ``Scores``."""
 
 
 def _made_by(config: Config) -> str:
@@ -220,21 +223,8 @@ def load(database: sqlite3.Connection, config: Config, *, writable: bool) -> tup
         raise DamagedCacheError from error
     if saved.made_by != _made_by(config):
         raise DamagedCacheError
-    state = Scores(
-        saved.seq,
-        saved.chain,
-        config=config,
-        sessions=SessionTable(database, saved.counts, writable=writable),
-        days=saved.days,
-        versions=saved.versions,
-        baselines={
-            name: Baseline(one["value"], one["seq"], date.fromisoformat(one["day"]))
-            for name, one in saved.baselines.items()
-        },
-        last_at=saved.last_at,
-        unscored=saved.unscored,
-        rewrites=saved.rewrites,
-    )
+    fields = {name: getattr(saved, name) for name in _FIELDS}
+    state = Scores(config=config, sessions=SessionTable(database, saved.counts, writable=writable), **fields)
     return state, Position(*saved.before)
 
 
@@ -249,19 +239,8 @@ def save(database: sqlite3.Connection, state: Scores, before: Position) -> None:
     Raises:
         sqlite3.Error: The disk refuses, or others read for too long; what was stored before stays.
     """
-    saved = _Saved(
-        _made_by(state.config),
-        before[:3],
-        state.seq,
-        state.chain,
-        state.sessions.counts,
-        dict(state.days),
-        dict(state.versions),
-        state.baselines,
-        state.last_at,
-        state.unscored,
-        state.rewrites,
-    )
+    fields = {name: getattr(state, name) for name in _FIELDS}
+    saved = _Saved(_made_by(state.config), before[:3], state.sessions.counts, **fields)
     data = msgspec.json.encode(saved)
     database.execute("INSERT OR REPLACE INTO state VALUES (1, ?, ?)", (data, checksum(data)))
     database.execute("COMMIT")
