@@ -8,11 +8,12 @@ from shlex import join
 import sys
 import tomllib
 from typing import Any, Final
+from urllib.parse import parse_qsl
 
 NAME: Final = "tallybook"
 _PIPX_FILE: Final = "pipx_metadata.json"
 _UV_FILE: Final = "uv-receipt.toml"
-_SOURCES: Final = ("directory", "editable", "path", "url")
+_PATHS: Final = ("directory", "editable", "path")
 
 
 def install_command(package: str) -> str:
@@ -45,8 +46,16 @@ def _uv_words(receipt: Path, package: str) -> list[str]:
 
 
 def _source(name: str, requirement: dict[str, Any]) -> str:
-    """Return what uv is given for one of its requirements."""
+    """Return what uv is given for one of its requirements, with its extras: uv removes the packages of the others."""
+    extras = f"[{','.join(named)}]" if (named := requirement.get("extras")) else ""
     if isinstance(git := requirement.get("git"), str):
-        return f"{name} @ git+{git}"
-    found = (requirement.get(key) for key in _SOURCES)
-    return next((value for value in found if isinstance(value, str)), f"{name}{requirement.get('specifier') or ''}")
+        # uv keeps the revision and the folder in the address's query, and takes them in the places that pip has.
+        address, _, query = git.partition("?")
+        fields = dict(parse_qsl(query))
+        revision = f"@{fields['rev']}" if "rev" in fields else ""
+        folder = f"#subdirectory={fields['subdirectory']}" if "subdirectory" in fields else ""
+        return f"{name}{extras} @ git+{address}{revision}{folder}"
+    if isinstance(url := requirement.get("url"), str):
+        return f"{name}{extras} @ {url}" if extras else url
+    paths = (value for key in _PATHS if isinstance(value := requirement.get(key), str))
+    return next((f"{path}{extras}" for path in paths), f"{name}{extras}{requirement.get('specifier') or ''}")
