@@ -267,7 +267,7 @@ def test_no_environment_changes_the_bytes(begun: Project, odd: dict[str, str]) -
     recorded = python(COMMAND, "--project", place, "record", env=os.environ | odd, given=payload)
     assert (0, "") == (recorded.returncode, recorded.stderr)
     here = begun.playbook.read_bytes()
-    assert here == commands.replay_bytes(begun, None)
+    assert here == commands.replay_bytes(begun)
     there = python(COMMAND, "--project", place, "replay", "--output", str(begun.root / "out"), env=os.environ | odd)
     assert (0, "") == (there.returncode, there.stderr)
     assert here == (begun.root / "out").read_bytes()

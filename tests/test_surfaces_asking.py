@@ -11,6 +11,7 @@ from helpers.reference_model import extraction
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
+from tallybook.projections.surfaces.history.as_of import WITH_EDIT
 from tallybook.projections.surfaces.history.entry_story import SeveralPointsError
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation
@@ -147,7 +148,7 @@ def test_a_hands_change_that_no_command_has_taken_in_is_told(here: Project, caps
     assert 0 == main.run(["blame"])
     printed = capsys.readouterr()
     assert printed.out.startswith("kpt_009  +2 -0          -  ")
-    told = "this is now, with what was changed in playbook.json and no command has taken in yet"
+    told = f"this is {WITH_EDIT}"
     assert f"note: {told}\n" == printed.err
     assert "kpt_003  retired  +0 -0  in playbook.json, " in asked(capsys, "graveyard")
     assert "kpt_009" not in asked(capsys, "blame", "--at", "~0")

@@ -30,7 +30,7 @@ from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import cache_files, reading
-from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
+from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
 from tallybook.projections.undo import fold_history
@@ -212,7 +212,7 @@ def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest
     [
         ("tallybook.projections.playbook.checkpoint", PLAYBOOK_FORM),
         ("tallybook.projections.comparison.diff", DEPARTURES_FORM),
-        ("tallybook.projections.surfaces.history.checkpoint_standing", STANDING_FORM),
+        ("tallybook.projections.surfaces.history.entry_story", STATUS_FORM),
     ],
     ids=lambda one: getattr(one, "name", ""),
 )
@@ -240,7 +240,7 @@ def whole(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:
     return plainly(form.pack(fold_history(form.view, lambda: decode(log.read()), until)))
 
 
-@pytest.mark.parametrize("form", [DEPARTURES_FORM, STANDING_FORM], ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [DEPARTURES_FORM, STATUS_FORM], ids=lambda form: form.name)
 def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form[Any]) -> None:
     """Its state is the one of the whole of history, at the end as it grows and at each moment."""
     for more in (0, 1, 12, 1):
@@ -256,10 +256,10 @@ def test_what_last_changed_an_entry_is_told_as_it_was_recorded(log: JsonlLog) ->
     """Blame and graveyard say the same of a state that was kept."""
     expected = fold_history(STATUS_VIEW, lambda: decode(log.read()))
     for _ in range(2):
-        state = reading.fold_view(STANDING_FORM, log)
+        state = reading.fold_view(STATUS_FORM, log)
         assert (blame(expected), graveyard(expected)) == (blame(state), graveyard(state))
     grow(log, 1)
-    assert len(blame(reading.fold_view(STANDING_FORM, log))) >= len(expected.book.points)
+    assert len(blame(reading.fold_view(STATUS_FORM, log))) >= len(expected.book.points)
 
 
 # Redactions

@@ -9,6 +9,7 @@ import pytest
 
 from helpers.reference_model import book, extraction, point
 from tallybook.ledger.errors import BadInputError, UnknownEntryError
+from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run
 from tallybook.projections.surfaces.commands import DriftError
@@ -91,8 +92,8 @@ def test_replay_bytes_are_those_of_the_file(here: Project) -> None:
     """A replay gives the very bytes of playbook.json, and at a moment those that it had then."""
     now = here.playbook.read_bytes()
     commands.add(here, "later", HUMAN)
-    assert now == commands.replay_bytes(here, "8")
-    assert here.playbook.read_bytes() == commands.replay_bytes(here, None)
+    assert now == playbook_bytes(commands.playbook(here, "8").state)
+    assert here.playbook.read_bytes() == commands.replay_bytes(here)
 
 
 def test_a_replay_goes_to_any_file_but_the_projects_own(here: Project, tmp_path: Path) -> None:
@@ -101,10 +102,10 @@ def test_a_replay_goes_to_any_file_but_the_projects_own(here: Project, tmp_path:
     (tmp_path / "link.json").symlink_to(here.playbook)
     for way in (here.playbook, here.claude / ".." / ".claude" / "playbook.json", tmp_path / "link.json"):
         with pytest.raises(BadInputError, match="is the project's own playbook"):
-            commands.write_replay(here, "1", way)
+            commands.write_copy(here, way, bytes)
         assert before == here.playbook.read_bytes()
-    commands.write_replay(here, "1", tmp_path / "other.json")
-    assert commands.replay_bytes(here, "1") == (tmp_path / "other.json").read_bytes()
+    commands.write_copy(here, tmp_path / "other.json", lambda: b"{}")
+    assert b"{}" == (tmp_path / "other.json").read_bytes()
     assert before == here.playbook.read_bytes()
 
 

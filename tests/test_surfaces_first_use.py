@@ -54,8 +54,8 @@ def test_many_may_begin_at_once(project: Path, key_points: list[Any]) -> None:
     said = [writer.communicate()[0] for writer in writers]
     assert [0] * 8 == [writer.returncode for writer in writers]
     commands.replay(here)
-    assert 8 == commands.now(here).points["kpt_001"].helpful, said
-    assert len(key_points) == len(commands.now(here).points)
+    assert 8 == commands.playbook(here).state.points["kpt_001"].helpful, said
+    assert len(key_points) == len(commands.playbook(here).state.points)
     assert [] == edits(here)
 
 
@@ -67,7 +67,7 @@ def test_a_first_command_killed_before_it_renders_costs_nothing(project: Path, k
     assert 9 == killed.returncode
     assert 1 == commands.show(here)["key_points"][0]["helpful"]
     commands.rate(here, "kpt_001", "helpful", HUMAN)
-    assert 2 == commands.now(here).points["kpt_001"].helpful
+    assert 2 == commands.playbook(here).state.points["kpt_001"].helpful
     assert [] == edits(here)
 
 
@@ -78,20 +78,20 @@ def test_a_rendering_between_two_looks_is_no_hand(
     """The first command renders while the second looks at the old file, which is no change of anybody's."""
     here = legacy(project, key_points)
     subprocess.run([sys.executable, "-c", DIE + RATE, str(project)], check=False, capture_output=True)
-    first, old = commands.now(here), here.playbook.read_bytes()
+    first, old = commands.playbook(here).state, here.playbook.read_bytes()
     read = playbook_file.read_bytes
 
     def looked(path: Path) -> bytes | None:
         data = read(path)
         if data == old:
             monkeypatch.setattr(playbook_file, "read_bytes", read)
-            found = playbook_file.Found(sha256=sha256(old).hexdigest())
+            found = playbook_file.ExaminedFile(sha256=sha256(old).hexdigest())
             assert playbook_file.render(here, first, found, "", lambda state: state)
         return data
 
     monkeypatch.setattr(playbook_file, "read_bytes", looked)
     commands.record(here, {"evaluations": [{"name": "kpt_001", "rating": "helpful"}]}, HUMAN)
-    assert 2 == commands.now(here).points["kpt_001"].helpful
+    assert 2 == commands.playbook(here).state.points["kpt_001"].helpful
     assert [] == edits(here)
 
 
@@ -101,7 +101,7 @@ def test_an_old_file_put_back_renames_nothing(project: Path) -> None:
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     legacy(project, UNNAMED)
     commands.add(here, "d", HUMAN)
-    points = commands.now(here).points
+    points = commands.playbook(here).state.points
     assert [("kpt_001", "a", 1), ("kpt_002", "b", 0), ("kpt_003", "c", 2), ("kpt_004", "d", 0)] == [
         (point.name, point.text, point.helpful) for point in points.values()
     ]
@@ -129,7 +129,7 @@ def test_a_file_mended_meanwhile_is_not_set_aside(project: Path, monkeypatch: py
     examine = playbook_file.examine
     mended = iter([good])
 
-    def examine_then_mend(*arguments: Any) -> playbook_file.Found:
+    def examine_then_mend(*arguments: Any) -> playbook_file.ExaminedFile:
         found = examine(*arguments)
         for data in mended:
             here.playbook.write_bytes(data)
@@ -138,7 +138,7 @@ def test_a_file_mended_meanwhile_is_not_set_aside(project: Path, monkeypatch: py
     monkeypatch.setattr(playbook_file, "examine", examine_then_mend)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert [] == list(here.claude.glob("playbook.json.unreadable*"))
-    assert 2 == commands.now(here).points["kpt_001"].helpful
+    assert 2 == commands.playbook(here).state.points["kpt_001"].helpful
 
 
 def test_what_is_set_aside_never_takes_anothers_place(project: Path) -> None:

@@ -47,7 +47,7 @@ def here(project: Path) -> Project:
     commands.add(made, 'Say "no" to quotes\nin ids', HUMAN)
     for number in range(30):
         commands.record(made, {"new_key_points": [f"guidance {number} " * 200], "evaluations": []}, HUMAN)
-    commands.now(made)
+    commands.playbook(made)
     return made
 
 

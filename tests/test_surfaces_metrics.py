@@ -274,7 +274,7 @@ def test_a_playbook_is_taken_in_as_if_nothing_had_been_measured(
     old = path.read_bytes()
     run(stdin=json.dumps(TELEMETRY[0]))
     assert old == path.read_bytes()
-    assert ["Use type hints"] == [point.text for point in commands.now(here).points.values()]
+    assert ["Use type hints"] == [point.text for point in commands.playbook(here).state.points.values()]
     commands.replay(here)
     rendered = path.read_bytes()
     run(stdin=json.dumps(TELEMETRY[1]))

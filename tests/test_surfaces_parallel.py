@@ -114,7 +114,7 @@ def assert_sound(project: Project) -> None:
     assert () == verdict.problems
     added = [row["body"]["name"] for row in rows_of(project, "point.added")]
     assert len(added) == len({*added, *NAMES}) - len(NAMES)
-    assert commands.replay_bytes(project, None) == project.playbook.read_bytes()
+    assert commands.replay_bytes(project) == project.playbook.read_bytes()
 
 
 def test_sixteen_processes_lose_no_rating(started: Project) -> None:
@@ -122,7 +122,7 @@ def test_sixteen_processes_lose_no_rating(started: Project) -> None:
     finished = run_together(started, [(RATINGS_EACH, 0)] * PROCESSES)
     assert [0] * PROCESSES == [code for code, _ in finished]
     # What is not in the log yet waits in the spool, because the lock was held for too long; the file shows the rest.
-    assert commands.replay_bytes(started, None) == started.playbook.read_bytes()
+    assert commands.replay_bytes(started) == started.playbook.read_bytes()
     assert_sound(started)
     everything = {f"{worker}-{number}": 1 for worker in range(PROCESSES) for number in range(RATINGS_EACH)}
     assert everything == rated_sessions(started)
@@ -138,7 +138,7 @@ def test_ratings_in_parallel_count_as_one_after_the_other(started: Project) -> N
         for worker in range(4)
         for number in range(10)
     )
-    points = commands.now(started).points
+    points = commands.playbook(started).state.points
     expected = {name: (100 + sent[name, "helpful"], sent[name, "harmful"]) for name in NAMES}
     assert expected == {name: (points[name].helpful, points[name].harmful) for name in NAMES}
 

@@ -313,7 +313,7 @@ def test_a_file_changed_while_a_command_runs_is_not_overwritten(here: Project, m
     doc["key_points"][0]["text"] = "changed meanwhile"
     examine = playbook_file.examine
 
-    def examine_then_change(*arguments: Any) -> playbook_file.Found:
+    def examine_then_change(*arguments: Any) -> playbook_file.ExaminedFile:
         found = examine(*arguments)
         write(here, doc)
         return found

@@ -177,7 +177,7 @@ def test_a_rendering_never_goes_back(here: Project) -> None:
     slow = reading.current(log)
     write(here, extraction(new=["b"]))
     late = here.playbook.read_bytes()
-    assert playbook_file.render(here, slow, playbook_file.Found(), log.now().at, lambda _: reading.current(log))
+    assert playbook_file.render(here, slow, playbook_file.ExaminedFile(), log.now().at, lambda _: reading.current(log))
     assert late == here.playbook.read_bytes()
 
 

@@ -168,7 +168,7 @@ def test_junk_in_the_spool_stays_and_is_named(here: Project, content: bytes, say
         assert note.endswith("; it stays there")
         assert says in note
         assert content == waiting.read_bytes()
-        assert {"kpt_001": Entry("kpt_001", "use types", helpful)} == commands.now(here).points
+        assert {"kpt_001": Entry("kpt_001", "use types", helpful)} == commands.playbook(here).state.points
     assert () == commands.verify(here).problems
 
 
@@ -240,7 +240,7 @@ def test_what_comes_from_outside_is_an_extraction_result_alone(
         commands.record(here, payload, HUMAN)
     kinds = [row["kind"] for row in commands.log(here)][3:]
     assert ["point.added", "point.rated", "playbook.updated"] == kinds
-    state = commands.now(here)
+    state = commands.playbook(here).state
     assert [Entry("kpt_001", "use types", 0, 1), Entry("kpt_002", "mine")] == list(state.points.values())
     assert {"version": "1.0"} == state.top
 

@@ -111,7 +111,7 @@ def test_a_dict_whose_save_was_spooled_goes_on_rating_its_own(begun: Project) ->
         tx.append([encode(PointAdded("kpt_002", "Theirs"))], HUMAN)
     compat.update_playbook_data(ours, {"evaluations": [{"name": "kpt_002", "rating": "helpful"}]})
     compat.save_playbook(ours)
-    counts = {point.text: (name, point.helpful) for name, point in commands.now(begun).points.items()}
+    counts = {point.text: (name, point.helpful) for name, point in commands.playbook(begun).state.points.items()}
     assert {"Use type hints": ("kpt_001", 0), "Theirs": ("kpt_002", 0), "Ours": ("kpt_003", 1)} == counts
     assert ["kpt_001", "kpt_003"] == [entry["name"] for entry in ours["key_points"]]
 

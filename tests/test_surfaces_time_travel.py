@@ -133,7 +133,7 @@ def test_every_number_shows_what_the_first_events_give(project: Path) -> None:
     place.ledger.mkdir()
     (place.ledger / "events.jsonl").write_bytes(b"".join(raw.raw for raw in log.read()))
     for seq in (*range(0, lasts[-1], 499), *lasts[-3:]):
-        assert wanted[seq] == shown(commands.at(place, str(seq)).playbook)
+        assert wanted[seq] == shown(commands.playbook(place, str(seq)).state)
 
 
 # What was undone or redacted
@@ -181,7 +181,7 @@ def test_what_was_redacted_since_is_in_no_moment(here: Project, run: Run) -> Non
 
 def test_show_says_which_moment_it_shows(here: Project, run: Run) -> None:
     """Number and time of the last event stand below the entries; what is odd about a WHEN is a note beside them."""
-    at = commands.at(here, "3").playbook.last_updated
+    at = commands.playbook(here, "3").state.last_updated
     told = " ".join(run("show", "--at", "session:s1").out.split())
     assert told.endswith(f"as of event 3, {at[:16].replace('T', ' ')} UTC, before session s1 began")
     answer = run("show", "--at", "1d")
@@ -193,7 +193,7 @@ def test_show_says_which_moment_it_shows(here: Project, run: Run) -> None:
 def test_replay_to_a_file_says_which_moment_it_wrote(here: Project, run: Run, tmp_path: Path) -> None:
     """The file's name is told with the moment, in words; in JSON the answer stays as it is."""
     words = ("replay", "--at", "3", "--output", str(tmp_path / "then.json"))
-    at = commands.at(here, "3").playbook.last_updated
+    at = commands.playbook(here, "3").state.last_updated
     assert f"then.json written, as of event 3, {at[:16].replace('T', ' ')} UTC\n" in run(*words).out
     assert {"path": str(tmp_path / "then.json"), "result": "written"} == json.loads(run(*words, "--json").out)
 
@@ -227,9 +227,9 @@ def test_diff_without_a_second_moment_is_up_to_now(here: Project, run: Run) -> N
     changed["key_points"] = []
     here.playbook.write_text(json.dumps(changed), encoding="utf-8")
     answer = run("diff", "9")
-    assert "now, with what was changed in playbook.json" in " ".join(answer.out.split())
+    assert "now, with a manual edit of playbook.json" in " ".join(answer.out.split())
     assert "- kpt_002  removed in playbook.json, with 0 helpful and 0 harmful\n" in answer.out
-    assert commands.at(here, "~0").playbook.seq == 9
+    assert commands.playbook(here, "~0").state.seq == 9
 
 
 def test_what_no_command_has_taken_in_has_no_number(here: Project, run: Run) -> None:

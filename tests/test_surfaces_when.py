@@ -15,7 +15,8 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventsVoided
 from tallybook.ledger.line import Draft
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history.moments import Moment, _find, _Question, as_of, resolve
+from tallybook.projections.surfaces.history.as_of import describe
+from tallybook.projections.surfaces.history.moments import Moment, _find, _Question, resolve
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
@@ -287,11 +288,11 @@ def test_what_an_event_says_of_a_session_is_not_its_own() -> None:
 def test_an_answer_says_which_moment_it_shows(when: str, told: str) -> None:
     """Number and time of the last event that it takes in, also where another was named."""
     found = of(LOG, when)
-    assert told == as_of(found, fold_history(PLAYBOOK, found.history, found.seq))
+    assert told == describe(fold_history(PLAYBOOK, found.history, found.seq), found.seq, found.named)
 
 
 def test_an_answer_says_which_session_was_meant() -> None:
     """The whole id stands there, however little of it was typed."""
     found = of(BUSY, "session:abc")
     state = fold_history(PLAYBOOK, found.history, found.seq)
-    assert "event 1, 2026-11-20 00:10 UTC, before session abc-1 began" == as_of(found, state)
+    assert "event 1, 2026-11-20 00:10 UTC, before session abc-1 began" == describe(state, found.seq, found.named)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from helpers.command_line import Run
+    from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.history.as_of import AsOf
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -64,9 +66,9 @@ def tracked(here: Project) -> Project:
     return here
 
 
-def texts(then: commands.Then) -> list[str]:
+def texts(then: AsOf[Playbook]) -> list[str]:
     """Return the texts of a playbook's entries."""
-    return [point["text"] for point in playbook_dict(then.playbook)["key_points"]]
+    return [point["text"] for point in playbook_dict(then.state)["key_points"]]
 
 
 def keep(here: Project) -> Callable[[], None]:
@@ -92,11 +94,11 @@ def test_a_commit_is_the_last_event_before_it(here: Project) -> None:
     early = commit(here, GIT_COMMITTER_DATE="2001-01-01T12:00:00+0900")
     late = commit(here, GIT_COMMITTER_DATE="2099-01-01T00:00:00+0000")
     commands.add(here, "two", HUMAN)
-    then = commands.at(here, f"git:{early}")
+    then = commands.playbook(here, f"git:{early}")
     assert [] == texts(then)
     assert (f"git:{early} is before the ledger's first event, {at[:16].replace('T', ' ')} UTC",) == then.notes
-    assert ["one", "two"] == texts(commands.at(here, "git:HEAD"))
-    assert f"the last before commit {late[:12]} of 2099-01-01 00:00 UTC" in commands.at(here, "git:HEAD").told
+    assert ["one", "two"] == texts(commands.playbook(here, "git:HEAD"))
+    assert f"the last before commit {late[:12]} of 2099-01-01 00:00 UTC" in commands.playbook(here, "git:HEAD").moment
 
 
 def test_every_name_that_git_knows_will_do(here: Project) -> None:
@@ -154,9 +156,9 @@ def test_a_commit_that_has_the_ledger_is_its_end(tracked: Project) -> None:
     """What was appended since does not belong to it, however little later it came."""
     name = commit(tracked)
     commands.add(tracked, "two", HUMAN)
-    then = commands.at(tracked, "git:HEAD")
+    then = commands.playbook(tracked, "git:HEAD")
     assert ["one"] == texts(then)
-    assert then.told.endswith(f", the end of the ledger in commit {name[:12]}")
+    assert then.moment.endswith(f", the end of the ledger in commit {name[:12]}")
     assert ["kpt_002"] == [row["body"]["name"] for row in since(tracked, "git:HEAD") if row["kind"] == "point.added"]
 
 
@@ -174,10 +176,10 @@ def test_a_commit_of_another_history_is_folded_by_itself(tracked: Project) -> No
     name = commit(tracked)
     put_back()
     commands.add(tracked, "our second", HUMAN)
-    then = commands.at(tracked, "git:HEAD")
+    then = commands.playbook(tracked, "git:HEAD")
     assert ["one", "their second"] == texts(then)
-    assert f"event 7, {then.playbook.last_updated[:16].replace('T', ' ')} UTC" == then.told.partition(", the")[0]
-    assert then.told.endswith(f"the end of the ledger in commit {name[:12]}, which has another history than this one")
+    assert f"event 7, {then.state.last_updated[:16].replace('T', ' ')} UTC" == then.moment.partition(", the")[0]
+    assert then.moment.endswith(f"the end of the ledger in commit {name[:12]}, which has another history than this one")
     story, _ = commands.why(tracked, "kpt_001", "git:HEAD")
     assert (1, 0) == (story["helpful"], story["harmful"])
     assert ["one", "our second"] == [point["text"] for point in commands.show(tracked)["key_points"]]
@@ -191,10 +193,10 @@ def test_a_commit_may_go_on_where_the_projects_ledger_ends(tracked: Project) -> 
     commands.add(tracked, "two", HUMAN)
     name = commit(tracked)
     put_back()
-    then = commands.at(tracked, "git:HEAD")
+    then = commands.playbook(tracked, "git:HEAD")
     assert ["one", "two"] == texts(then)
     told = f"the end of the ledger in commit {name[:12]}, which goes on where this one ends"
-    assert then.told.endswith(told)
+    assert then.moment.endswith(told)
     with pytest.raises(BadInputError, match=f"--until git:HEAD: is {told}; give the commit's date and time"):
         moments.find_here(tracked, "git:HEAD", "--until")
 
@@ -206,7 +208,7 @@ def test_what_was_redacted_since_is_gone_from_a_commits_ledger(tracked: Project)
     commit(tracked)
     put_back()
     redact.redact(tracked, redact.Target("2", None), "private", HUMAN)
-    assert [REDACTED, "two"] == texts(commands.at(tracked, "git:HEAD"))
+    assert [REDACTED, "two"] == texts(commands.playbook(tracked, "git:HEAD"))
 
 
 def test_an_empty_ledger_in_a_commit_is_the_beginning(tracked: Project) -> None:
@@ -215,13 +217,13 @@ def test_an_empty_ledger_in_a_commit_is_the_beginning(tracked: Project) -> None:
     (tracked.ledger / "events.jsonl").write_bytes(b"")
     commit(tracked)
     put_back()
-    assert [] == texts(commands.at(tracked, "git:HEAD"))
+    assert [] == texts(commands.playbook(tracked, "git:HEAD"))
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"version https://git-lfs.example/v1\n", "is none that Tallybook wrote"),
+        (b"version https://git-lfs.example/v1\n", "was not written by Tallybook"),
         (b"<<<<<<< ours\n", "is damaged: events.jsonl:1"),
     ],
 )
@@ -244,7 +246,7 @@ def test_a_torn_end_in_a_commit_is_left_out(tracked: Project) -> None:
         file.write(b'{"crc":"0000')
     commit(tracked)
     put_back()
-    assert ["one"] == texts(commands.at(tracked, "git:HEAD"))
+    assert ["one"] == texts(commands.playbook(tracked, "git:HEAD"))
 
 
 def test_a_subfolders_ledger_is_found_in_the_commit(project: Path) -> None:
@@ -256,7 +258,7 @@ def test_a_subfolders_ledger_is_found_in_the_commit(project: Path) -> None:
     (own.ledger / ".gitignore").unlink()
     commit(own)
     commands.add(own, "two", HUMAN)
-    assert "the end of the ledger in commit" in commands.at(own, "git:HEAD").told
+    assert "the end of the ledger in commit" in commands.playbook(own, "git:HEAD").moment
 
 
 def test_a_linked_worktree_asks_its_own_branch(tracked: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -266,8 +268,8 @@ def test_a_linked_worktree_asks_its_own_branch(tracked: Project, tmp_path_factor
     git(tracked.root, "worktree", "add", "--quiet", "--detach", str(linked))
     commands.add(tracked, "two", HUMAN)
     commit(tracked)
-    assert ["one"] == texts(commands.at(Project(tracked.root, linked), "git:HEAD"))
-    assert ["one", "two"] == texts(commands.at(tracked, "git:HEAD"))
+    assert ["one"] == texts(commands.playbook(Project(tracked.root, linked), "git:HEAD"))
+    assert ["one", "two"] == texts(commands.playbook(tracked, "git:HEAD"))
 
 
 # A repository whose configuration somebody else wrote

@@ -1,12 +1,12 @@
 """One function per verb: takes values, returns a value, prints nothing.
 
-What only some of them need is loaded by those: a command is a process, and most of its life is what it loads.
+Modules that only some verbs need are loaded by those: most of a command's time goes into loading modules.
 """
 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -23,7 +23,7 @@ from tallybook.ledger.storage import disk, spool
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history import playbook_file, reading
+from tallybook.projections.surfaces.history import reading
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from tallybook.ledger.verification import Verdict
     from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.playbook.view import Playbook
-    from tallybook.projections.surfaces.history import as_of as standings
-    from tallybook.projections.surfaces.history.as_of import Stood
+    from tallybook.projections.surfaces.history import as_of as history
+    from tallybook.projections.surfaces.history import playbook_file
+    from tallybook.projections.surfaces.history.as_of import AsOf
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import record as recording
@@ -53,7 +54,8 @@ else:
     redactions = import_lazily("tallybook.ledger.storage.redacted_digests")
     recording = import_lazily("tallybook.projections.surfaces.writing.record")
     requests = import_lazily("tallybook.projections.surfaces.writing.requests")
-    standings = import_lazily("tallybook.projections.surfaces.history.as_of")
+    history = import_lazily("tallybook.projections.surfaces.history.as_of")
+    playbook_file = import_lazily("tallybook.projections.surfaces.history.playbook_file")
 
 
 class DriftError(TallybookError):
@@ -61,19 +63,22 @@ class DriftError(TallybookError):
 
     exit_code = EXIT_NO
 
-    def __init__(self, path: Path, what: str) -> None:
-        """Say how it differs."""
-        super().__init__(f"{path}: {what}; run `tallybook replay`, which keeps manual edits")
+    def __init__(self, path: Path, what: str, keeps: str = "") -> None:
+        """Say how it differs, and what ``replay`` keeps of it."""
+        super().__init__(f"{path}: {what}; run `tallybook replay`{keeps and f', which keeps {keeps}'}")
+
+
+_EDITS: Final = "manual edits"
 
 
 class Imported(NamedTuple):
-    """What became of a legacy file.
+    """The result of importing a legacy file.
 
     Attributes:
         imported: How many entries became seed events.
-        skipped: How many items did not: their text stands already, or they hold no key point.
-        problems: What was odd, as (source, message).
-        repeated: Whether this very file had been imported before.
+        skipped: How many items did not: their text is in the playbook already, or they hold no entry.
+        problems: The odd items, as source and message.
+        repeated: Whether this very file was imported before.
     """
 
     imported: int
@@ -83,27 +88,28 @@ class Imported(NamedTuple):
 
 
 def import_file(project: Project, data: bytes, source: str) -> Imported:
-    """Take a legacy playbook into the ledger as seed events; the same file twice adds nothing."""
+    """Import a legacy playbook as seed events; the same file twice adds nothing."""
     from tallybook.ledger.decisions.legacy_import import read_legacy
 
     legacy = read_legacy(data, source)
     report = recording.write(project, [requests.Request(requests.Import(data, source), {"rater": "import"})])
     (outcome,) = report.outcomes
-    odd = [(one.source, one.message) for one in legacy.problems]
-    odd += [(f"{source}: {one.item}", one.reason) for one in outcome.ignored]
-    problems = tuple({"source": source, "message": message} for source, message in odd)
+    problems = (
+        *({"source": problem.source, "message": problem.message} for problem in legacy.problems),
+        *({"source": f"{source}: {part.item}", "message": part.reason} for part in outcome.ignored),
+    )
     skipped = len(legacy.items) + len(legacy.skipped) - len(outcome.added)
     return Imported(len(outcome.added), skipped, problems, outcome.repeated)
 
 
 def add(project: Project, text: str, by: Mapping[str, str], key: str | None = None, *, again: bool = False) -> Outcome:
-    """Add a new key point.
+    """Add an entry.
 
     Args:
-        project: Whose ledger.
-        text: The key point.
-        by: Who says so.
-        key: What names this delivery for ever.
+        project: The project.
+        text: Its text.
+        by: Who records it.
+        key: The idempotency key.
         again: Whether a text that was redacted is accepted from now on, from every source.
 
     Raises:
@@ -166,41 +172,23 @@ def _one(report: Report) -> Outcome:
     return attrs.evolve(report.outcomes[0], notes=tuple(notes))
 
 
-def now(project: Project) -> Playbook:
-    """Return the playbook as it stands, with what a hand changed in the file and no command has taken in yet."""
-    log = reading.open_log(project)
-    state = reading.current(log)
-    found = playbook_file.examine(project, state, log.read)
-    return playbook_file.with_found(state, found, log.now().at)
+def playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
+    """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one."""
+    return history.as_of(project, PLAYBOOK_FORM, when)
 
 
-class Then(NamedTuple):
-    """The playbook as it stood at a moment.
-
-    Attributes:
-        playbook: What stood.
-        told: Which moment that is, for people: "event 812, 2026-11-21 20:17 UTC".
-        notes: What they should hear beside it, a line each.
-    """
-
-    playbook: Playbook
-    told: str
-    notes: tuple[str, ...]
-
-
-def at(project: Project, when: str) -> Then:
-    """Return the playbook as it stood at a moment."""
-    found = standings.stood(project, PLAYBOOK_FORM, when)
-    return Then(found.state, found.told, found.notes)
+def unverified_playbook(project: Project, when: str | None = None) -> AsOf[Playbook]:
+    """Return the recorded playbook, now or as of a moment, without comparing any chain value."""
+    return history.unverified(project, when)
 
 
 def show(project: Project, when: str | None = None) -> dict[str, Any]:
-    """Return the playbook in the specification's format, now or at a moment."""
-    return playbook_dict(now(project) if when is None else at(project, when).playbook)
+    """Return the playbook in the specification's format, as ``playbook``."""
+    return playbook_dict(playbook(project, when).state)
 
 
 def replay(project: Project) -> Playbook:
-    """Take in what waits and what a hand changed, and write ``playbook.json`` anew from the ledger."""
+    """Record the spool and a manual edit of ``playbook.json``, and write that anew from the ledger."""
     report = recording.write(project, [], cold=True)
     if report.state is None:
         raise LockHeldError(project.ledger, disk.LOCK_WAIT_MS)
@@ -212,23 +200,16 @@ def replay(project: Project) -> Playbook:
     return report.state
 
 
-def replay_bytes(project: Project, when: str | Then | None) -> bytes:
-    """Return the bytes that ``playbook.json`` has at a moment, writing nothing."""
-    if when is None:
-        return playbook_bytes(reading.current(reading.open_log(project), cold=True))
-    return playbook_bytes((at(project, when) if isinstance(when, str) else when).playbook)
+def replay_bytes(project: Project) -> bytes:
+    """Return the bytes that ``playbook.json`` has by the ledger, without any cache and writing nothing."""
+    return playbook_bytes(reading.current(reading.open_log(project), cold=True))
 
 
-def write_replay(project: Project, when: str | Then | None, output: Path) -> None:
-    """Write the playbook of a moment to another file than the project's own."""
-    write_beside(project, output, lambda: replay_bytes(project, when))
-
-
-def write_beside(project: Project, output: Path, data: Callable[[], bytes]) -> None:
+def write_copy(project: Project, output: Path, data: Callable[[], bytes]) -> None:
     """Write a playbook to a file that is neither the project's own nor one of the ledger's.
 
     Raises:
-        BadInputError: It is one of these, and nothing was asked or written.
+        BadInputError: It is one of these; ``data`` was not called.
     """
     place = output.resolve()
     if place == project.playbook.resolve():
@@ -248,17 +229,17 @@ def check(project: Project) -> None:
     state = reading.current(log, cold=True)
     data = playbook_file.read_bytes(project.playbook)
     if data is None:
-        # What is measured begins a ledger, too, and says nothing of a playbook.
+        # A ledger may hold nothing but measurements, and then has no playbook.
         if state.stamp[0]:
-            raise DriftError(project.playbook, "is missing")
+            raise DriftError(project.playbook, "is missing", _EDITS)
         return
-    found = playbook_file.examine(project, state, log.read)
-    if found.unreadable:
-        raise DriftError(project.playbook, "is not a playbook")
-    if found.events:
-        raise DriftError(project.playbook, "has a manual edit that is not recorded yet")
+    file = playbook_file.examine(project, state, log.read)
+    if file.unreadable:
+        raise DriftError(project.playbook, "is not a playbook", _EDITS)
+    if file.events:
+        raise DriftError(project.playbook, "has a manual edit that is not recorded yet", _EDITS)
     if data != playbook_bytes(state):
-        raise DriftError(project.playbook, "is older than the ledger")
+        raise DriftError(project.playbook, "is older than the ledger", _EDITS)
 
 
 def drift(project: Project) -> str | None:
@@ -271,7 +252,7 @@ def drift(project: Project) -> str | None:
 
 
 def why(project: Project, words: str, when: str | Moment | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the stable answer to `why`, and what is told beside it; as ``telling.story_of``."""
+    """Return the stable answer to `why`, and the extra parts of the story, as ``entry_story.story_of`` finds it."""
     from tallybook.projections.entry_history.audit import explain
     from tallybook.projections.surfaces.history.entry_story import story_of
 
@@ -279,18 +260,20 @@ def why(project: Project, words: str, when: str | Moment | None = None) -> tuple
 
 
 def up_to(project: Project, when: str | Moment | None) -> tuple[Callable[[], Iterator[Batch]], int | None]:
-    """Return what reads history, and up to which event; the whole of the ledger without a moment."""
+    """Return a reader of history, and the event number up to which it counts, None for the whole ledger."""
+    if when is None:
+        return (lambda: reading.batches(project)), None
     from tallybook.projections.surfaces.history import moments
 
-    moment = moments.meant(project, when)
-    return ((lambda: reading.batches(project)), None) if moment is None else (moment.history, moment.seq)
+    moment = moments.find(project, when) if isinstance(when, str) else when
+    return moment.history, moment.seq
 
 
-def standing(project: Project, when: str | None = None) -> Stood[EntryStatuses]:
-    """Return how every name stands at a moment; now, with what a hand changed in the file, without one."""
-    from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
+def statuses(project: Project, when: str | None = None) -> AsOf[EntryStatuses]:
+    """Return the status of every name as of a moment; now, with a manual edit not recorded yet, without one."""
+    from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 
-    return standings.stands(project, STANDING_FORM) if when is None else standings.stood(project, STANDING_FORM, when)
+    return history.as_of(project, STATUS_FORM, when)
 
 
 def log(project: Project, name: str | None = None) -> Iterator[dict[str, Any]]:
@@ -309,10 +292,8 @@ def spool_notes(project: Project) -> tuple[str, ...]:
     """Return a note about the payloads in the spool, none where the spool is empty."""
     payloads, problems = spool.read_files(project.ledger)
     number = len(payloads) + len(problems)
-    if not number:
-        return ()
-    files = "1 payload is" if number == 1 else f"{number} payloads are"
-    return (f"{files} in the spool; the next command that writes records {'it' if number == 1 else 'them'}",)
+    files, them = ("1 payload is", "it") if number == 1 else (f"{number} payloads are", "them")
+    return (f"{files} in the spool; the next command that writes records {them}",) if number else ()
 
 
 def verify(
@@ -323,7 +304,7 @@ def verify(
     """Verify the ledger from its first byte to its last, and against a ``SEQ:CHAIN`` that was noted elsewhere.
 
     Raises:
-        BadInputError: What is expected is no ``SEQ:CHAIN``.
+        BadInputError: ``expect`` is not a ``SEQ:CHAIN``.
     """
     from tallybook.ledger.verification import verify as verify_log
 

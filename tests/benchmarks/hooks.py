@@ -116,7 +116,7 @@ def _row(setting: Setting, project: Project, what: str, how: str, rival: tuple[s
     theirs = _process(rival[1], project, lambda: b"{}")
     taken = alternate(ours, theirs, setting.pairs(PAIRS))
     # A few events more each time; the row is the same.
-    entries, seq = len(commands.show(project)["key_points"]), commands.now(project).seq
+    entries, seq = len(commands.show(project)["key_points"]), commands.playbook(project).state.seq
     events = f"about {round(seq, -3):,}" if seq > 1_000 else "under 1,000"
     told = f"{what}, {how}, about {round(entries, -2):,} entries and {events} events"
     return Row("hook", told, rival[0], faster(taken), *medians(taken, MILLISECONDS), "ms", "each started by a shell")

@@ -41,7 +41,7 @@ def project_of(setting: Setting, kind: str, events: int) -> Project:
     """Return a project with a ledger of so many events and its checkpoints."""
     project = Project(setting.folder / f"lengths-{kind}-{events}")
     once("build", project.ledger, kind, events)
-    commands.now(project)
+    commands.playbook(project)
     return project
 
 

@@ -61,7 +61,7 @@ def _append(project: Project, _events: int) -> None:
 
 def _show(project: Project, events: int) -> None:
     data.build(project.ledger, "wide", events)
-    commands.now(project)
+    commands.playbook(project)
     log = JsonlLog(project.ledger)
     _profiled(lambda: [reading.current(log, events * part // 10) for part in range(1, 10)])
 

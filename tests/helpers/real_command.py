@@ -36,7 +36,7 @@ def run(project: Project, *arguments: str, before: Callable[[], None] | None = N
 
 def texts(project: Project) -> list[str]:
     """Return the texts that stand by the ledger alone, whatever playbook.json says."""
-    return [kp["text"] for kp in json.loads(commands.replay_bytes(project, None))["key_points"]]
+    return [kp["text"] for kp in json.loads(commands.replay_bytes(project))["key_points"]]
 
 
 def assert_refused(answer: Answer, code: int, says: str) -> None:

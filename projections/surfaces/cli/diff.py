@@ -13,7 +13,7 @@ from tallybook.projections.comparison.diff import diff as differing
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, format_counts, note
-from tallybook.projections.surfaces.history.as_of import Stood, stands, stood
+from tallybook.projections.surfaces.history.as_of import AsOf, as_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,14 +22,12 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-def _playbook_at(project: Project, when: str | None) -> Stood[Departures]:
-    """Return the playbook as of a moment; without a WHEN now, with the manual edits of the file."""
-    if when is not None:
-        return stood(project, DEPARTURES_FORM, when, "diff")
-    now = stands(project, DEPARTURES_FORM)
-    left = now.state.left
-    now.state.left = {name: attrs.evolve(one, seq=one.seq and now.number(one.seq)) for name, one in left.items()}
-    return now
+def _playbook_at(project: Project, when: str | None) -> AsOf[Departures]:
+    """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one."""
+    side = as_of(project, DEPARTURES_FORM, when, "diff")
+    left = side.state.left
+    side.state.left = {name: attrs.evolve(one, seq=one.seq and side.number(one.seq)) for name, one in left.items()}
+    return side
 
 
 def _diff_json(difference: Diff) -> dict[str, Any]:
@@ -52,7 +50,7 @@ def _diff_json(difference: Diff) -> dict[str, Any]:
     }
 
 
-def _lines(difference: Diff, before: Stood[Departures], after: Stood[Departures]) -> Iterator[tuple[str, str]]:
+def _lines(difference: Diff, before: AsOf[Departures], after: AsOf[Departures]) -> Iterator[tuple[str, str]]:
     """Yield a difference for people: lines with their sign, ``+``, ``-``, ``~``, or empty below such a line."""
     for addition in difference.added:
         was = f", back: it was {addition.was.how} at event {addition.was.seq}" if addition.was else ""
@@ -79,7 +77,7 @@ def _counts(point: Any) -> str:
     return format_counts(attrs.asdict(point))
 
 
-def _fate(left: Departure | None, before: Stood[Departures], after: Stood[Departures]) -> str:
+def _fate(left: Departure | None, before: AsOf[Departures], after: AsOf[Departures]) -> str:
     """Return how an entry left the playbook, empty where no event removed it."""
     if left is None:
         return ""
@@ -90,14 +88,14 @@ def _fate(left: Departure | None, before: Stood[Departures], after: Stood[Depart
     return f"{left.how}{f' into {left.into}' if left.into else ''} {place}, with {_counts(left)}"
 
 
-def _cause(before: Stood[Departures], after: Stood[Departures]) -> str:
+def _cause(before: AsOf[Departures], after: AsOf[Departures]) -> str:
     """Return why an entry of the first playbook is missing in the second although no event removed it."""
     if before.commit != after.commit:
         return "not in that history"
     return "not there yet" if after.state.seq < before.state.seq else "what brought it was undone"
 
 
-def _side_json(side: Stood[Departures]) -> dict[str, Any]:
+def _side_json(side: AsOf[Departures]) -> dict[str, Any]:
     batch = side.state.latest_batch
     at = None if batch is None else batch.at
     return {"seq": side.number(side.state.seq), "at": at, "commit": side.commit or None}
@@ -129,4 +127,4 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
 
     console = terminal.console_for(sys.stdout)
     lines = _lines(difference, before, after)
-    terminal.print_changes(console, f"From {before.told}", f"to {after.told}", lines, _total(difference))
+    terminal.print_changes(console, f"From {before.moment}", f"to {after.moment}", lines, _total(difference))

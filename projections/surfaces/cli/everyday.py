@@ -44,15 +44,16 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
     WHEN is an event number, ~N (N events before the last), a date or time, an age such as 2d, session:ID (before that
     session), session:ID+ (after it) or git:REV (the playbook of a commit).
     """
-    then = None if when is None else commands.at(project, when)
-    playbook = playbook_dict(commands.now(project) if then is None else then.playbook)
-    note(*(() if then is None else then.notes), *commands.spool_notes(project))
+    shown = commands.playbook(project, when)
+    playbook = playbook_dict(shown.state)
+    note(*shown.notes, *commands.spool_notes(project))
     if as_json:
         answer(playbook)
     else:
         from tallybook.projections.surfaces.console import terminal
 
-        console, moment = terminal.console_for(sys.stdout), None if then is None else then.told
+        moment = None if when is None else shown.moment
+        console = terminal.console_for(sys.stdout)
         terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment)
 
 
@@ -229,7 +230,7 @@ def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
     """
     from tallybook.projections.playbook.render import needs_ratings as rank
 
-    rows = rank(commands.now(project))[:limit]
+    rows = rank(commands.playbook(project).state)[:limit]
     note(*commands.spool_notes(project))
     if as_json:
         answer(rows)

@@ -12,7 +12,7 @@ from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import as_json, at_when, read_text
 from tallybook.projections.surfaces.console.output import answer, note
-from tallybook.projections.surfaces.history.as_of import UNTAKEN, numbered
+from tallybook.projections.surfaces.history.as_of import WITH_EDIT
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 
 def _print_entries(project: Project, verb: str, when: str | None, *, as_json: bool) -> None:
     """Print the rows of `blame` or `graveyard`, and notes about their moment."""
-    then = commands.standing(project, when)
-    rows = numbered(then, (status.blame if verb == "blame" else status.graveyard)(then.state))
-    note(*then.notes, *([f"this is {UNTAKEN}"] if then.is_untaken else []), *commands.spool_notes(project))
+    shown = commands.statuses(project, when)
+    rows = shown.without_numbers((status.blame if verb == "blame" else status.graveyard)(shown.state))
+    note(*shown.notes, *([f"this is {WITH_EDIT}"] if shown.has_edit else []), *commands.spool_notes(project))
     if as_json:
         answer(rows)
         return
     from tallybook.projections.surfaces.console import tables, terminal
 
     print_rows = tables.print_blame if verb == "blame" else tables.print_graveyard
-    print_rows(terminal.console_for(sys.stdout), rows, when and then.told)
+    print_rows(terminal.console_for(sys.stdout), rows, when and shown.moment)
 
 
 @click.command(epilog="Example: tallybook blame --at 2d")

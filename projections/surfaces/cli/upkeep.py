@@ -12,6 +12,7 @@ import click
 from tallybook.ledger.errors import EXIT_DAMAGED, EXIT_NO, BadInputError, CannotWriteError
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.event_rows import by_json
+from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import as_json, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
@@ -124,24 +125,25 @@ def replay(project: Project, /, *, when: str | None, output: str | None, as_json
             raise BadInputError("--check", "verifies the ledger first", "leave out --no-verify")
         _check(project, as_json=as_json)
         return
-    then = None
+    moment = None
     if unverified:
-        from tallybook.projections.surfaces.history.as_of import unproven
-
-        folded = unproven(project, when)
-        then = commands.Then(folded.state, folded.told, folded.notes)
+        moment = commands.unverified_playbook(project, when)
     elif when is not None:
-        then = commands.at(project, when)
-    note(*(() if then is None else then.notes))
-    if output == "-" or (then is not None and output is None):
-        sys.stdout.buffer.write(commands.replay_bytes(project, then))
+        moment = commands.playbook(project, when)
+    note(*(() if moment is None else moment.notes))
+
+    def data() -> bytes:
+        return commands.replay_bytes(project) if moment is None else playbook_bytes(moment.state)
+
+    if output == "-" or (moment is not None and output is None):
+        sys.stdout.buffer.write(data())
     elif output is not None:
-        commands.write_replay(project, then, Path(output))
+        commands.write_copy(project, Path(output), data)
         if as_json:
             answer({"path": output, "result": "written"} | ({"verified": False} if unverified else {}))
         else:
-            moment = "" if then is None else f", as of {then.told}"
-            say(f"{output} written{moment}{', not verified' if unverified else ''}")
+            as_of = "" if moment is None else f", as of {moment.moment}"
+            say(f"{output} written{as_of}{', not verified' if unverified else ''}")
     else:
         _rebuild(project, as_json=as_json)
 

@@ -164,7 +164,7 @@ def what_if(project: Project, /, **options: Any) -> None:
         sys.stdout.buffer.write(playbook_bytes(alternative.other))
         return
     if output is not None:
-        commands.write_beside(project, Path(output), lambda: playbook_bytes(alternative.other))
+        commands.write_copy(project, Path(output), lambda: playbook_bytes(alternative.other))
         note(f"{output} written")
     premise = {"policy": policy.name, "rule": _describe_rule(policy, half_life), "without": alternative.left_out}
     result = premise | difference_json(alternative)

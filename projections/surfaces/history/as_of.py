@@ -1,4 +1,4 @@
-"""What a view came to at a moment, or to now with what a hand changed in the file, and which moment that is."""
+"""The state of a view as of a moment, or now with a manual edit of ``playbook.json``, and which moment that is."""
 
 from __future__ import annotations
 
@@ -8,110 +8,133 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 import attrs
 
 from tallybook.ledger.encoding.codec import decode
-from tallybook.ledger.errors import DamagedLedgerError, Problem
+from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.projections.fold import State, fold
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.surfaces.history import moments, playbook_file, reading
-from tallybook.projections.surfaces.history.reading import open_log
+from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.history.reading import fold_view, open_log
 from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.checkpoint import Form
     from tallybook.projections.playbook.view import Playbook
+    from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
 S = TypeVar("S", bound=State)
-UNTAKEN: Final = "now, with what was changed in playbook.json and no command has taken in yet"
-UNPROVEN: Final = (
-    "the chain was not verified, so what was changed in the ledger is believed; `tallybook verify` finds it"
+WITH_EDIT: Final = "now, with a manual edit of playbook.json that is not recorded yet"
+_CHAIN_FITS: Final = "its chain fits, but "
+UNVERIFIED: Final = (
+    "the chain was not verified, so a changed ledger is shown as it is; `tallybook verify` finds changes"
 )
 
 
 @attrs.frozen
-class Stood(Generic[S]):
-    """What a view came to.
+class AsOf(Generic[S]):
+    """The state of a view as of a moment.
 
     Attributes:
         state: The view's state.
-        told: Which moment that is, for people.
-        end: Sequence number of the last event that it takes in. What the state numbers behind that was found in
-            ``playbook.json``: it is no event yet, and has no number to be told by.
-        notes: What people should hear beside it, a line each.
+        moment: Which moment that is, for people: "event 812, 2026-11-21 20:17 UTC".
+        end: Number of the last event in it. Later numbers in the state are those of a manual edit of
+            ``playbook.json``, which is no event yet.
+        notes: Notes for a person, a line each.
         commit: The commit whose own history it is of; empty for the project's.
     """
 
     state: S
-    told: str
+    moment: str
     end: int
     notes: tuple[str, ...] = ()
     commit: str = ""
 
     @property
-    def is_untaken(self) -> bool:
-        """Say whether something in it was found in ``playbook.json``."""
+    def has_edit(self) -> bool:
+        """Return whether a manual edit that is not recorded yet is in it."""
         return self.state.seq > self.end
 
     def number(self, seq: int) -> int | None:
-        """Return the number of an event that the state tells of, None where it is none yet."""
+        """Return the number of an event in the state, None for one that is not recorded yet."""
         return seq if seq <= self.end else None
 
+    def without_numbers(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Return rows that name an event each, with neither number nor id where it is not recorded yet."""
+        unrecorded = {"seq": None, "id": None}
+        return [row if row["event"]["seq"] <= self.end else row | {"event": row["event"] | unrecorded} for row in rows]
 
-def stood(project: Project, form: Form[S], when: str, option: str = "--at") -> Stood[S]:
-    """Return what a view came to at a moment.
+
+def describe(state: State, seq: int, named: str = "") -> str:
+    """Return which moment an answer shows: "event 812, 2026-11-21 20:17 UTC".
+
+    Args:
+        state: What was folded up to the moment.
+        seq: The event number that was asked for.
+        named: What else the moment is called.
+    """
+    if state.latest_batch is None:
+        moment = "the beginning, before any event"
+    else:
+        moment = f"event {state.seq}, {format_time(state.latest_batch.at)}"
+    if seq > state.seq:
+        moment += f" (event {seq} is inside a batch, which counts as a whole)"
+    return f"{moment}, {named}" if named else moment
+
+
+def as_of(project: Project, form: Form[S], when: str | None = None, option: str = "--at") -> AsOf[S]:
+    """Return the state of a view as of a moment; now, with a manual edit that is not recorded yet, without one.
 
     Raises:
         BadInputError: There is no such moment; the error begins with ``option``.
     """
-    moment = moments.find(project, when, option)
-    if moment.commit:
-        # Its history may be another than the project's own.
-        state = fold_history(form.view, moment.history, moment.seq)
-    else:
-        state = reading.fold_view(form, open_log(project), moment.seq)
-    return Stood(state, moments.as_of(moment, state), state.seq, moment.notes, moment.commit)
+    if when is None:
+        return _now(project, form)
+    from tallybook.projections.surfaces.history import moments
 
-
-def stands(project: Project, form: Form[S]) -> Stood[S]:
-    """Return what a view comes to now, with what a hand changed in the file and no command has taken in yet."""
     log = open_log(project)
-    state = reading.fold_view(form, log)
+    moment = moments.find(project, when, option, log)
+    # A commit's history may be another than the project's own.
+    from_start = bool(moment.commit)
+    state = fold_history(form.view, moment.history, moment.seq) if from_start else fold_view(form, log, moment.seq)
+    return AsOf(state, describe(state, moment.seq, moment.named), state.seq, moment.notes, moment.commit)
+
+
+def _now(project: Project, form: Form[S]) -> AsOf[S]:
+    from tallybook.projections.surfaces.history import playbook_file
+
+    log = open_log(project)
+    state = fold_view(form, log)
     end = state.seq
-    found = playbook_file.examine(project, form.book(state), log.read)
-    if not found.events:
-        return Stood(state, moments.as_of(moments.Moment(end, log.read), state), end)
-    return Stood(fold(form.view, [playbook_file.batch_of_found(state, found, log.now().at)], state), UNTAKEN, end)
+    file = playbook_file.examine(project, form.book(state), log.read)
+    if not file.events:
+        return AsOf(state, describe(state, end), end)
+    return AsOf(fold(form.view, [playbook_file.edit_batch(state, file, log.now().at)], state), WITH_EDIT, end)
 
 
-def unproven(project: Project, when: str | None) -> Stood[Playbook]:
-    """Return the playbook now, or at a moment, by what the ledger's lines say of themselves: no chain is compared.
+def unverified(project: Project, when: str | None) -> AsOf[Playbook]:
+    """Return the playbook now or as of a moment without comparing any chain value.
 
-    So nothing of it is kept as a checkpoint, from which others would go on, and what a hand changed in
-    ``playbook.json`` is no part of it. A moment other than a number is looked up as ever.
+    It is not stored as a checkpoint, from which others would go on, and has no manual edit of ``playbook.json``.
 
     Raises:
         BadInputError: There is no such moment, or it is one of a commit's own history.
         DamagedLedgerError: Lines are missing, or cannot be read at all.
     """
     log = open_log(project)
-    found = None if when is None else moments.find_here(project, when, "--at")
+    moment: Moment | None = None
+    if when is not None:
+        from tallybook.projections.surfaces.history import moments
+
+        # Moments other than numbers are looked up with proof, as ever.
+        moment = moments.find_here(project, when, "--at")
     read = partial(log.read, verify=False)
     try:
-        state = fold_history(PLAYBOOK, lambda: decode(read()), None if found is None else found.seq)
-        moment = moments.Moment(state.seq, read) if found is None else found
-        told = moments.as_of(moment, state)
-        # It stands in the head of a batch, and those are read when they are asked for.
+        state = fold_history(PLAYBOOK, lambda: decode(read()), None if moment is None else moment.seq)
+        end = state.seq if moment is None else moment.seq
+        described = describe(state, end, "" if moment is None else moment.named)
+        # It is in the head of a batch, and heads are decoded when they are asked for.
         str(state.last_updated)
     except DamagedLedgerError as error:
-        raise DamagedLedgerError([_plainly(problem) for problem in error.problems]) from error
-    return Stood(state, told, state.seq, (*moment.notes, UNPROVEN))
-
-
-def _plainly(problem: Problem) -> Problem:
-    """Return a problem without what is said of a chain that nobody has looked at."""
-    return problem._replace(message=problem.message.removeprefix("its chain fits, but "))
-
-
-def numbered(answer: Stood[Any], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return rows that name an event each, with neither number nor id where it is none yet."""
-    untaken = {"seq": None, "id": None}
-    return [row if row["event"]["seq"] <= answer.end else row | {"event": row["event"] | untaken} for row in rows]
+        # The decoder says that the chain fits, which nobody has looked at.
+        unproven = [problem._replace(message=problem.message.removeprefix(_CHAIN_FITS)) for problem in error.problems]
+        raise DamagedLedgerError(unproven) from error
+    return AsOf(state, described, state.seq, (*(() if moment is None else moment.notes), UNVERIFIED))

@@ -1,27 +1,35 @@
-"""Telling the story of an entry: which one is meant, how every name stood, and what its story is told from."""
+"""The story of an entry: which entry is meant, the status of every name, and the batches that the story needs.
+
+The status of every entry is saved in checkpoints, with the events that last changed it, each as it was recorded.
+"""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+import attrs
+
+from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.encoding.event_json import structure
 from tallybook.ledger.errors import EXIT_NO, DamagedLedgerError, TallybookError
+from tallybook.ledger.events import EVENT_TYPES, KIND_OF
 from tallybook.ledger.names import find_name
+from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.lineage import entry_rows, find_by_words
-from tallybook.projections.entry_history.status import STATUS_VIEW
-from tallybook.projections.surfaces.history import moments, reading
-from tallybook.projections.surfaces.history.checkpoint_standing import STANDING_FORM
+from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses
+from tallybook.projections.playbook.checkpoint import Form, pack, unpack_playbook
 from tallybook.projections.surfaces.history.index import index_of
-from tallybook.projections.surfaces.history.reading import batches, open_log
-from tallybook.projections.undo import fold_history
+from tallybook.projections.surfaces.history.reading import fold_view, open_log
+from tallybook.projections.undo import UndoneEvent, fold_history
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from tallybook.ledger.records import Batch
     from tallybook.projections.entry_history.audit import Story
-    from tallybook.projections.entry_history.status import EntryStatuses
+    from tallybook.projections.entry_history.status import EventReference
     from tallybook.projections.surfaces.history.index import Index
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
@@ -44,45 +52,141 @@ def story_of(
     """Return the story of the entry of a name, or of the only one that had a text with these words.
 
     Returns:
-        The story, that of an unknown entry where nothing fits; how every name stood at its moment; and what tells the
-        story up to another moment.
+        The story, that of an unknown entry where nothing fits; the status of every name at its moment; and a function
+        that returns the story as of an earlier event number.
 
     Raises:
         SeveralPointsError: The words fit several.
     """
-    moment = moments.meant(project, when)
-    state, index = _standing_at(project, moment)
-    history = moment.history if moment is not None else lambda: batches(project)
-    tell = _teller(history, words, index)
-    story = tell(state.seq)
+    log = open_log(project)
+    if isinstance(when, str):
+        from tallybook.projections.surfaces.history import moments
+
+        when = moments.find(project, when, log=log)
+    moment: Moment | None = when
+    index = None
+    if moment is not None and moment.commit:
+        state, history = fold_history(STATUS_VIEW, moment.history, moment.seq), moment.history
+    else:
+        state = fold_view(STATUS_FORM, log, None if moment is None else moment.seq)
+        index, history = index_of(log), lambda: decode(log.read())
+    story_as_of = _teller(history, words, index)
+    story = story_as_of(state.seq)
     if not (story.trail or story.ignored):
         matching_name = find_name(words, state.book.used)
         names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
             raise SeveralPointsError(words, entry_rows(state, names))
         if names:
-            tell = _teller(history, names[0], index)
-            story = tell(state.seq)
-    return story, state, tell
-
-
-def _standing_at(project: Project, moment: Moment | None) -> tuple[EntryStatuses, Index | None]:
-    """Return the status of every name as of a moment, and the index of that history where there is one."""
-    if moment is not None and moment.commit:
-        return fold_history(STATUS_VIEW, moment.history, moment.seq), None
-    log = open_log(project)
-    return reading.fold_view(STANDING_FORM, log, None if moment is None else moment.seq), index_of(log)
+            story_as_of = _teller(history, names[0], index)
+            story = story_as_of(state.seq)
+    return story, state, story_as_of
 
 
 def _teller(history: Callable[[], Iterator[Batch]], name: str, index: Index | None) -> Callable[[int], Story]:
-    """Return what tells the story of an entry up to a moment, from what speaks of it where that is known."""
+    """Return a function that returns the story of an entry as of an event number, read by the index if possible."""
     view = audit_view(name)
 
-    def tell(until: int) -> Story:
+    def story_as_of(until: int) -> Story:
         if index is not None:
-            # What is not as it was is told by whoever reads everything.
+            # Reading the whole ledger explains damage better.
             with suppress(DamagedLedgerError):
                 return fold_history(view, lambda: index.about({name}), until)
         return fold_history(view, history, until)
 
-    return tell
+    return story_as_of
+
+
+# Checkpoints
+
+
+_PLAIN: Final = ("seq", "at", "id", "key", "when", "part")
+
+
+@attrs.frozen(eq=False)
+class StoredEvent:
+    """An event as a checkpoint has it; it is decoded when it is asked for, and most never are.
+
+    Attributes:
+        values: The event as JSON values.
+    """
+
+    values: Any
+
+    @property
+    def record(self) -> EventRecord:
+        """Return the event with who and when."""
+        return _decode(self.values)
+
+
+def _encode(record: EventRecord) -> Any:
+    """Return an event as JSON values."""
+    event, undoing = record.event, None
+    if isinstance(event, UndoneEvent):
+        event, undoing = event.event, _encode(event.by)
+    body = (KIND_OF[type(event)], attrs.asdict(event, recurse=False))
+    return [[getattr(record, name) for name in _PLAIN], attrs.astuple(record.by), body, undoing]
+
+
+def _decode(values: Any) -> EventRecord:
+    """Return the event of JSON values."""
+    (seq, at, id_, key, when, part), author, (kind, fields), undoing = values
+    event: Any = structure(kind, EVENT_TYPES[kind][1], fields)
+    if undoing is not None:
+        event = UndoneEvent(event, _decode(undoing))
+    return EventRecord(seq, at, event, id_, Author(*author), key, when, (part[0], part[1]))
+
+
+def _values_of(reference: EventReference) -> Any:
+    return reference.values if isinstance(reference, StoredEvent) else _encode(reference.record)
+
+
+def _pack_uses(*by_name: Mapping[str, Uses]) -> Any:
+    """Return the events of uses, each once, because one may be the last use of many entries; and each entry's count."""
+    places = dict.fromkeys(use.last for uses in by_name for use in uses.values() if use.last is not None)
+    numbers = {place: number for number, place in enumerate(places)}
+    rows = [{name: (use.count, numbers[use.last]) for name, use in uses.items() if use.last} for uses in by_name]
+    return [_values_of(place) for place in places], *rows
+
+
+def _unpack_uses(places: Any, *rows: Mapping[str, Any]) -> list[dict[str, Uses]]:
+    events = [StoredEvent(one) for one in places]
+    return [{name: Uses(count, events[number]) for name, (count, number) in uses.items()} for uses in rows]
+
+
+def _pack(state: EntryStatuses) -> dict[str, Any]:
+    return {
+        "place": (state.seq, state.chain),
+        "book": pack(state.book),
+        "changed": {name: _values_of(place) for name, place in state.last_changes.items()},
+        "texts": {name: list(texts) for name, texts in state.texts.items()},
+        "undone": {name: (text, _encode(by)) for name, (text, by) in state.undone.items()},
+        "uses": _pack_uses(state.injections, state.citations),
+    }
+
+
+def _unpack(values: Mapping[str, Any]) -> EntryStatuses:
+    seq, chain = values["place"]
+    injections, citations = _unpack_uses(*values["uses"])
+    return EntryStatuses(
+        seq,
+        chain,
+        book=unpack_playbook(values["book"]),
+        last_changes={name: StoredEvent(one) for name, one in values["changed"].items()},
+        texts={name: dict.fromkeys(texts) for name, texts in values["texts"].items()},
+        undone={name: (text, _decode(by)) for name, (text, by) in values["undone"].items()},
+        injections=injections,
+        citations=citations,
+    )
+
+
+STATUS_FORM: Final[Form[EntryStatuses]] = Form(
+    "standing",
+    STATUS_VIEW,
+    _pack,
+    _unpack,
+    lambda state: state.book,
+    ("tallybook.projections.surfaces.history.entry_story",),
+    # With its events it is large, and few questions are about its past.
+    spacing=8,
+)

@@ -1,7 +1,7 @@
-"""WHEN on the command line: which moment of history somebody means, and what to say of how it was found.
+"""WHEN on the command line: the moment of history that it names, with notes on how it was found.
 
-A moment is a sequence number: what stood behind that event. What else names one (a time, an age, a session, a commit)
-is looked up in the index of a long log, or in its bytes; nothing is decoded that does not decide.
+A moment is an event number: the state after that event. What else names one (a time, an age, a session, a commit) is
+looked up in the index of a long log, or in its bytes; only events that decide the moment are decoded.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, split_lines
 from tallybook.ledger.storage import redaction
-from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from tallybook.ledger.backends.jsonl import JsonlLog
     from tallybook.ledger.line import RawBatch
     from tallybook.ledger.log import Log
     from tallybook.ledger.records import Batch
-    from tallybook.projections.fold import State
     from tallybook.projections.surfaces.workspace.git import Commit, Copy
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -50,12 +50,12 @@ class Moment:
     """A place in a history.
 
     Attributes:
-        seq: The last event it takes in, 0 for none. One inside a batch shows what stood before that batch, as ``fold``
-            does with ``until``.
-        read: Gives that history from its beginning: the project's ledger, or the one that a commit has.
-        named: What it was found by, where that tells more than its number and time: "before session s1 began".
-        notes: What a person should hear beside the answer, a line each.
-        commit: The commit whose own history it is a place of; empty for the project's.
+        seq: The last event in it, 0 for none. One inside a batch shows the state before that batch, as ``fold`` does
+            with ``until``.
+        read: Reads that history from its beginning: the project's ledger, or the one in a commit.
+        named: What it was found by, where that says more than its number and time: "before session s1 began".
+        notes: Notes for a person, a line each.
+        commit: The commit whose own history it is a moment of; empty for the project's.
     """
 
     seq: int
@@ -65,18 +65,18 @@ class Moment:
     commit: str = ""
 
     def history(self) -> Iterator[Batch]:
-        """Yield its history, from the beginning and past the moment: what every fold wants."""
+        """Yield its history, from the beginning and past the moment, as folds take it."""
         return decode(self.read())
 
 
 @attrs.frozen
 class Span:
-    """What a session's events span.
+    """The range of a session's events.
 
     Attributes:
         session: Its whole id.
-        first: Sequence number of its first event.
-        last: Sequence number of the last event of its last batch.
+        first: Number of its first event.
+        last: Number of the last event of its last batch.
         own: How many events in between, both included, are its own.
     """
 
@@ -88,13 +88,13 @@ class Span:
 
 @attrs.frozen
 class _Question:
-    """A WHEN, and whom to ask.
+    """A WHEN, and where to look it up.
 
     Attributes:
         log: The ledger.
         when: What was typed.
-        now: What an age is counted back from.
-        project: Where git is asked; None where nobody can be.
+        now: The time from which an age is counted back.
+        project: The project in whose repository commits are looked up; None without one.
         option: What an error calls it.
     """
 
@@ -109,26 +109,22 @@ class _Question:
         return BadInputError(f"{self.option} {self.when}", what, hint)
 
 
-def meant(project: Project, when: str | Moment | None) -> Moment | None:
-    """Return the moment that is meant, None for now; raises as ``find`` does."""
-    return find(project, when) if isinstance(when, str) else when
-
-
-def find(project: Project, when: str, option: str = "--at") -> Moment:
+def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None = None) -> Moment:
     """Return the moment of a project's history that a WHEN names.
 
     Args:
         project: Whose history.
         when: ``812``; ``~3``, so many events back from the end; ``2026-11-21`` (its first moment) or
             ``2026-11-21T20:17``, UTC without a zone; an age such as ``2d``; ``session:ID``, before its first event, or
-            ``session:ID+``, behind its last, the id or the beginning of it; ``git:REV``. As-of a time is the largest
-            sequence number recorded at or before it.
+            ``session:ID+``, after its last, the id or the beginning of it; ``git:REV``. As of a time is the largest
+            event number recorded at or before it.
         option: What an error calls it.
+        log: The project's ledger where it is open already.
 
     Raises:
         BadInputError: It is none of these, it is ambiguous, or there is no such event, session or commit.
     """
-    log = open_log(project)
+    log = log or open_log(project)
     return _find(_Question(log, when, log.now(), project, option))
 
 
@@ -136,7 +132,7 @@ def find_here(project: Project, when: str, option: str) -> Moment:
     """Return the moment of the project's own ledger that a WHEN names, as ``find``.
 
     Raises:
-        BadInputError: As ``find``; or it is a commit's, and no moment of this ledger.
+        BadInputError: As ``find``; or it is a moment of a commit's own ledger.
     """
     moment = find(project, when, option)
     if moment.commit:
@@ -145,19 +141,8 @@ def find_here(project: Project, when: str, option: str) -> Moment:
 
 
 def resolve(log: Log, when: str, now: clock.Now) -> int:
-    """Return the sequence number that a WHEN names, as ``find``, where there is no project to ask git in."""
+    """Return the event number that a WHEN names, as ``find``, where there is no repository."""
     return _find(_Question(log, when, now, None, "--at")).seq
-
-
-def as_of(moment: Moment, state: State) -> str:
-    """Say what an answer shows, the state being what was folded up to a moment: "event 812, 2026-11-21 20:17 UTC"."""
-    if state.latest_batch is None:
-        told = "the beginning, before any event"
-    else:
-        told = f"event {state.seq}, {format_time(state.latest_batch.at)}"
-    if moment.seq > state.seq:
-        told += f" (event {moment.seq} is inside a batch, which counts as a whole)"
-    return f"{told}, {moment.named}" if moment.named else told
 
 
 def _find(question: _Question) -> Moment:
@@ -174,7 +159,7 @@ def _find(question: _Question) -> Moment:
 
 
 def _end(log: Log) -> int:
-    """Return the last sequence number. The head may lag behind the log, or be missing."""
+    """Return the last event number; the head of the log may be late, or missing."""
     head = log.head()
     return max([head.seq, *(batch.last for batch in log.read(head))])
 
@@ -204,7 +189,7 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
     from tallybook.projections.surfaces.history import index
 
     at = clock.moment(unix_us).at
-    found = later = within = last = 0
+    seq = later = within = last = 0
     first_at = last_at = ""
     for passage in index.passages(question.log, at):
         last, last_at = passage.last, passage.last_at
@@ -212,16 +197,16 @@ def _as_of_time(question: _Question, unix_us: int, named: str = "") -> Moment:
         if passage.is_later:
             later += passage.events
         else:
-            found, within = last, later
+            seq, within = last, later
     notes = []
-    if last and not found:
+    if last and not seq:
         notes.append(f"{question.when} is before the ledger's first event, {format_time(first_at)}")
     if last and unix_us > question.now.unix_us:
         notes.append(f"{question.when} has not come yet; the ledger's last event is {last}, {format_time(last_at)}")
     if within:
-        which = f"{_events(within)} up to event {found} have a later time than {format_time(at)}"
+        which = f"{format_count(within, 'event')} up to event {seq} have a later time than {format_time(at)}"
         notes.append(f"the clock ran back: {which}")
-    return Moment(found, question.log.read, named, tuple(notes))
+    return Moment(seq, question.log.read, named, tuple(notes))
 
 
 def _unix_us(question: _Question) -> int:
@@ -238,13 +223,9 @@ def _unix_us(question: _Question) -> int:
 
 
 def age_us(text: str) -> int | None:
-    """Return the microseconds of an age such as ``90d`` (s, m, h, d or w), None where a text is none."""
+    """Return the microseconds of an age such as ``90d`` (s, m, h, d or w), None for any other text."""
     age = _AGE.fullmatch(text)
     return None if age is None else int(age[1]) * _UNITS_S[age[2]] * clock.MICROSECONDS
-
-
-def _events(number: int) -> str:
-    return "1 event" if number == 1 else f"{number} events"
 
 
 # Sessions
@@ -255,13 +236,13 @@ def _around_session(question: _Question) -> Moment:
     span = session_of(question.log, wanted.removesuffix("+"), f"{question.option} {question.when}")
     if wanted.endswith("+"):
         others = span.last - span.first + 1 - span.own
-        told = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
-        return Moment(span.last, question.log.read, f"after session {span.session}", (told,) if others else ())
+        note = f"of events {span.first} to {span.last}, {others} did not come from session {span.session}"
+        return Moment(span.last, question.log.read, f"after session {span.session}", (note,) if others else ())
     return Moment(span.first - 1, question.log.read, f"before session {span.session} began")
 
 
 def session_of(log: Log, beginning: str, where: str) -> Span:
-    """Return the session with an id, or else the only one whose id begins so.
+    """Return the session with an id, or else the only one whose id begins with it.
 
     Args:
         log: The ledger.
@@ -301,17 +282,17 @@ def _spans_of(log: Log, beginning: str) -> dict[str, Span]:
     from tallybook.projections.surfaces.history.index import index_of
     from tallybook.projections.surfaces.history.index_segment import session_prefix
 
-    found = index_of(log)
-    if found is not None:
-        # What is not as it was is told by whoever reads everything.
+    index = index_of(log)
+    if index is not None:
+        # Reading the whole log explains damage better.
         with suppress(DamagedLedgerError):
-            return _spans(found.with_prefix(session_prefix(beginning)), beginning)
+            return _spans(index.with_prefix(session_prefix(beginning)), beginning)
     return _spans(log.read(), beginning)
 
 
 def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
     """Return the sessions whose id begins with something, by their whole id, in the order they began."""
-    # As every writer writes it, so that most batches need no second look.
+    # Every writer writes it so: batches without these bytes need not be parsed.
     needle = b'"session":' + dumps(beginning).encode("utf-8", "replace")[:-1]
     spans: dict[str, Span] = {}
     for batch in batches:
@@ -331,7 +312,7 @@ def _spans(batches: Iterable[RawBatch], beginning: str) -> dict[str, Span]:
 
 
 def _committed(question: _Question) -> Moment:
-    """Return the end of the ledger that a commit has, or else the moment at which it was committed."""
+    """Return the end of the ledger in a commit, or without one the moment of the commit."""
     project = question.project
     if project is None:
         raise question.refusal("there is no repository to look in", _HINT)
@@ -349,9 +330,9 @@ def _committed(question: _Question) -> Moment:
 
 
 def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
-    """Return the end of a commit's own ledger: a moment of the project's where that went on from it.
+    """Return the end of a commit's own ledger: a moment of the project's ledger where that continues it.
 
-    What was redacted since is gone from the one that git keeps, too, as far as anybody is shown it here.
+    Texts that were redacted since are left out of the copy in git as well.
     """
     try:
         end = next(iter(deque(copy.read(), 1)), None)
@@ -361,13 +342,13 @@ def _in_copy(question: _Question, copy: Copy, commit: Commit) -> Moment:
     named = f"the end of the ledger in commit {commit.name}"
     if end is None:
         return Moment(0, question.log.read, named)
-    gone, ours = set(copy.owed), (0, "")
+    redacted, ours = set(copy.pending_ids), (0, "")
     for batch in question.log.read():
         ours = (batch.last, batch.chain)
         if ours == (end.last, end.chain):
             return Moment(end.last, question.log.read, named)
-        gone.update(redaction.redacted_ids(batch))
-    kept = list(copy.read(gone))
-    further = not ours[0] or any((batch.last, batch.chain) == ours for batch in kept)
-    whose = "goes on where this one ends" if further else "has another history than this one"
-    return Moment(end.last, lambda: kept, f"{named}, which {whose}", commit=commit.name)
+        redacted.update(redaction.redacted_ids(batch))
+    batches = list(copy.read(redacted))
+    continues = not ours[0] or any((batch.last, batch.chain) == ours for batch in batches)
+    relation = "goes on where this one ends" if continues else "has another history than this one"
+    return Moment(end.last, lambda: batches, f"{named}, which {relation}", commit=commit.name)

@@ -1,4 +1,4 @@
-"""``playbook.json`` on disk: what a hand changed in it, and how a rendering takes its place."""
+"""``playbook.json`` on disk: finding manual edits in it, and replacing it with a new rendering."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     Read = Callable[[], Iterator[RawBatch]]
 else:
-    # Mostly the file is the ledger's own rendering.
+    # Needed only if the file is not the ledger's own rendering, which is rare.
     decide, seeds = (
         import_lazily("tallybook.ledger.decisions.update"),
         import_lazily("tallybook.ledger.decisions.legacy_import"),
@@ -57,11 +57,11 @@ _RENDER_ROUNDS = 20
 
 
 class Rendered(NamedTuple):
-    """What was last written to ``playbook.json``.
+    """The last rendering of ``playbook.json``.
 
     Attributes:
-        seq: The moment it shows.
-        sha256: Of its bytes, in hex.
+        seq: The event number that it shows.
+        sha256: SHA-256 of its bytes, in hex.
     """
 
     seq: int
@@ -69,16 +69,16 @@ class Rendered(NamedTuple):
 
 
 @attrs.frozen
-class Found:
-    """What stands in ``playbook.json`` and is not the ledger's own rendering.
+class ExaminedFile:
+    """``playbook.json`` as compared with the ledger.
 
     Attributes:
-        events: What it says on top of the ledger; empty where it is merely stale or cannot be read.
-        sha256: Of its bytes; None where there is no file.
-        key: Names this very change, so that it is taken in once.
+        events: The manual edit as events; empty where there is none, or the file cannot be read.
+        sha256: SHA-256 of its bytes; None where there is no file.
+        key: The idempotency key of this very edit.
         problems: What was odd in it.
         legacy: The file as it was read, None where it was not.
-        unreadable: Whether it is there and no playbook.
+        unreadable: Whether it is there and is not a playbook.
     """
 
     events: tuple[Event, ...] = ()
@@ -90,15 +90,15 @@ class Found:
 
     @property
     def adopted(self) -> bool:
-        """Say whether it begins the ledger's playbook."""
+        """Return whether its entries begin the ledger's playbook."""
         return bool(self.events) and isinstance(self.events[0], PlaybookAdopted)
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """Return a file's bytes, None where there is none; no bytes where a link, a pipe or a folder stands in its place.
+    """Return a file's bytes, None where there is none; no bytes where a link, a pipe or a folder is in its place.
 
     Raises:
-        CannotWriteError: It cannot be read now: nobody knows what it says, so nothing may take its place.
+        CannotWriteError: It cannot be read now, so it may hold a manual edit and must not be replaced.
     """
     try:
         return disk.read_file(path)
@@ -112,64 +112,64 @@ def read_bytes(path: Path) -> bytes | None:
 
 
 def last_rendered(project: Project) -> Rendered | None:
-    """Return what was last written to ``playbook.json``, None where nobody noted it."""
-    fields: list[str] = []
-    with contextlib.suppress(CannotWriteError):
-        # No more than a note that saves comparing.
-        fields = (read_bytes(project.ledger / "rendered") or b"").decode("ascii", "replace").split()
-    return Rendered(int(fields[0]), fields[1]) if len(fields) == 2 and fields[0].isdigit() else None  # noqa: PLR2004
+    """Return the last rendering of ``playbook.json``, None where the note of it is missing or damaged."""
+    # The note only saves comparing, so no error of it counts.
+    with contextlib.suppress(CannotWriteError, ValueError):
+        seq, sha256 = (read_bytes(project.ledger / "rendered") or b"").decode("ascii").split()
+        return Rendered(int(seq), sha256)
+    return None
 
 
 def adoption_key(data: bytes) -> str:
-    """Return what turns away the second import of a file."""
+    """Return the idempotency key of importing a file."""
     return f"adopt:{sha256(data).hexdigest()}"
 
 
-def examine(project: Project, state: Playbook, read: Read) -> Found:
+def examine(project: Project, state: Playbook, read: Read) -> ExaminedFile:
     """Compare ``playbook.json`` with the ledger, writing nothing.
 
     Args:
-        project: Whose file it is.
+        project: The project.
         state: The playbook at the head of the ledger.
-        read: Gives the ledger's batches from the beginning, for a base that lies in the past.
+        read: Reads the ledger from its beginning, for an edit of an earlier rendering.
     """
-    # The note comes first: what is rendered while this looks is newer than the note, and is told by its own stamp.
+    # The note comes first: a later rendering is recognised by its own stamp.
     rendered = last_rendered(project)
     data = read_bytes(project.playbook)
     if data is None:
-        return Found()
+        return ExaminedFile()
     digest = sha256(data).hexdigest()
     if digest == (rendered.sha256 if rendered is not None else state.source):
         # The ledger's own rendering; or the adopted file, before anything was rendered over it.
-        return Found(sha256=digest)
+        return ExaminedFile(sha256=digest)
     try:
-        # A name that is generated for an entry without one must not be a name that ever stood.
+        # An entry without a name gets one that was never used.
         legacy = seeds.read_legacy(data, project.playbook.name, state.used)
     except BadInputError:
-        odd = Problem(project.playbook.name, "is not a playbook, and is set aside")
-        return Found(sha256=digest, unreadable=True, problems=(odd,))
+        problem = Problem(project.playbook.name, "is not a playbook, and is set aside")
+        return ExaminedFile(sha256=digest, unreadable=True, problems=(problem,))
     redacted = redactions.load(project.ledger)
     if state.stamp == (0, ""):
         legacy, refused = redacted.filter_legacy(legacy)
         problems = (*legacy.problems, *_problems(project, refused))
-        return Found(seeds.seed_events(legacy), digest, adoption_key(data), problems, legacy)
+        return ExaminedFile(seeds.seed_events(legacy), digest, adoption_key(data), problems, legacy)
     base = _base(project, legacy, state, rendered)
     events, refused = _edit_events(legacy, state, base, read, redacted)
     # The same bytes may be put back after another rendering; the last one makes that another change.
     since = rendered.seq if rendered is not None else ""
     problems = (*legacy.problems, *_problems(project, refused))
-    return Found(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
+    return ExaminedFile(events, digest, f"edit:{legacy.stamp}:{since}:{digest}", problems, legacy)
 
 
 def _problems(project: Project, refused: Sequence[decide.RefusedText]) -> tuple[Problem, ...]:
-    """Return what a person should hear of redacted texts in the file."""
+    """Return a problem for each redacted text in the file."""
     return tuple(Problem(f"{project.playbook.name}: {one.name or one.item}", one.reason) for one in refused)
 
 
 def _base(project: Project, legacy: LegacyFile, state: Playbook, rendered: Rendered | None) -> Playbook:
     """Return the playbook that was changed: the one at the file's stamp, else the last rendering, else the head."""
     stamp = read_stamp(legacy.stamp)
-    # A file without a stamp was changed where the last rendering stood, or else where the adopted file did.
+    # A file without a stamp is an edit of the last rendering, or else of the adopted file.
     seq = stamp[0] if stamp is not None else rendered.seq if rendered is not None else state.adoption
     if seq >= state.stamp[0]:
         return state
@@ -180,57 +180,56 @@ def _base(project: Project, legacy: LegacyFile, state: Playbook, rendered: Rende
 def _edit_events(
     legacy: LegacyFile, state: Playbook, base: Playbook, read: Read, redacted: Redactions
 ) -> tuple[tuple[Event, ...], tuple[decide.RefusedText, ...]]:
-    """Return what a changed file says on top of the ledger, nothing where it says nothing new; and what is refused."""
-    found = _recognised(legacy, base)
+    """Return the manual edit in a file as events, none where nothing was changed; and the refused texts."""
+    entries = _named_entries(legacy, base)
     if base.rewrites < state.rewrites:
-        found = tuple(_without_what_is_gone(point, base) for point in found)
+        entries = tuple(_without_redacted(entry, base) for entry in entries)
     before = playbook_dict(base)
     del before["key_points"], before["last_updated"]
     renamed = {
-        item.point.name: point.name
-        for item, point in zip(legacy.items, found, strict=True)
-        if item.point.name != point.name
+        item.point.name: entry.name
+        for item, entry in zip(legacy.items, entries, strict=True)
+        if item.point.name != entry.name
     }
     changed = decide.rename_in_top(legacy.top, renamed) if rename_in_sections(_top(legacy), renamed) != before else ""
     if redacted.refusal_in_json(changed) is not None:
         changed = ""
     odd = tuple(item for item in _evidence(legacy) if redacted.refusal_in_json(item.original or "") is None)
     points = tuple(base.points.values())
-    if found == points and not changed and not odd:
+    if entries == points and not changed and not odd:
         return (), ()
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
-    edit = decide.Edit(points, found, changed, moment, legacy.sha256)
+    edit = decide.Edit(points, entries, changed, moment, legacy.sha256)
     known = decide.PlaybookFacts(state.points, state.high_water, state.used, refusal=redacted.refusal)
     decision = decide.decide_edit(edit, known, drift)
     refused = tuple(one for one in decision.ignored if isinstance(one, decide.RefusedText))
-    says_nothing = bool(refused) and len(decision.events) == 1 and not changed and not odd
-    return () if says_nothing else (*odd, *decision.events), refused
+    is_empty = bool(refused) and len(decision.events) == 1 and not changed and not odd
+    return () if is_empty else (*odd, *decision.events), refused
 
 
-def _without_what_is_gone(point: Entry, base: Playbook) -> Entry:
-    """Return an entry of a file that is older than a redaction; a text that is gone is not brought back by it."""
-    before = base.points.get(point.name)
-    gone = before is not None and before.text == REDACTED
-    return attrs.evolve(point, text=REDACTED) if gone else point
+def _without_redacted(entry: Entry, base: Playbook) -> Entry:
+    """Return an entry of a file that is older than a redaction, without a text that was redacted since."""
+    before = base.points.get(entry.name)
+    return attrs.evolve(entry, text=REDACTED) if before is not None and before.text == REDACTED else entry
 
 
-def _recognised(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
-    """Return a file's entries; one that carries no name is the one whose text it has, and keeps that one's name.
+def _named_entries(legacy: LegacyFile, base: Playbook) -> tuple[Entry, ...]:
+    """Return a file's entries; one without a name gets the name of the entry whose text it has.
 
-    So an old file that is put back changes what it says, and renames nothing.
+    So restoring an old file changes only what it says otherwise, and renames nothing.
     """
-    standing = {point.text: point for point in base.points.values()}
-    carried = {item.point.name for item in legacy.items if not _is_unnamed(item)}
-    points = []
+    by_text = {entry.text: entry for entry in base.points.values()}
+    taken = {item.point.name for item in legacy.items if not _is_unnamed(item)}
+    entries = []
     for item in legacy.items:
-        point = item.point
-        known = standing.get(point.text) if _is_unnamed(item) else None
-        if known is not None and known.name not in carried:
-            carried.add(known.name)
-            point = known if item.migrated in _WITHOUT_COUNTS else attrs.evolve(point, name=known.name)
-        points.append(point)
-    return tuple(points)
+        entry = item.point
+        same = by_text.get(entry.text) if _is_unnamed(item) else None
+        if same is not None and same.name not in taken:
+            taken.add(same.name)
+            entry = same if item.migrated in _WITHOUT_COUNTS else attrs.evolve(entry, name=same.name)
+        entries.append(entry)
+    return tuple(entries)
 
 
 def _is_unnamed(item: LegacyItem) -> bool:
@@ -241,24 +240,24 @@ def _is_unnamed(item: LegacyItem) -> bool:
 
 
 def _evidence(legacy: LegacyFile) -> tuple[ItemSkipped, ...]:
-    """Return what the file holds beside its entries: it leaves the file when that is rendered, and stays here."""
-    read = (
+    """Return the parts of the file that are no entries as events: a rendering drops them, the ledger keeps them."""
+    migrated = (
         ItemSkipped(item.index, f"{item.point.name} was read from it", item.original)
         for item in legacy.items
         if item.original
     )
-    return (*legacy.skipped, *read)
+    return (*legacy.skipped, *migrated)
 
 
 def _top(legacy: LegacyFile) -> dict[str, Any]:
-    # A file that an older program wrote may lack the version; that is no change by anybody.
+    # A file that an older program wrote may lack the version; that is not an edit.
     top = {"version": VERSION} | legacy.top_keys
     top.pop("last_updated", None)
     return top
 
 
 def _ratings_since(base: Playbook, read: Read) -> Mapping[str, tuple[int, int]]:
-    """Count the ratings that counted behind a moment, by name: (helpful, harmful). ``base`` is folded on."""
+    """Count the ratings since a state, by name: (helpful, harmful). ``base`` is folded further."""
     counts: dict[str, tuple[int, int]] = {}
     for batch in history(lambda: decode(read())):
         if batch.last <= base.seq:
@@ -272,7 +271,7 @@ def _ratings_since(base: Playbook, read: Read) -> Mapping[str, tuple[int, int]]:
 
 
 def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
-    """Yield what an event adds to the counts of entries that stand: (name, helpful, harmful)."""
+    """Yield what an event adds to the counts of entries in the playbook: (name, helpful, harmful)."""
     if isinstance(event, PointRated):
         name = event.name if event.name in base.points else base.merged.get(event.name)
         if name is not None and name in base.points:
@@ -282,46 +281,46 @@ def _counted(event: Event, base: Playbook) -> Iterator[tuple[str, int, int]]:
         yield from ((event.name, point.helpful, point.harmful) for point in merged)
 
 
-def with_found(state: Playbook, found: Found, at: str) -> Playbook:
-    """Return the playbook as it would stand if what was found were taken in; ``state`` is changed."""
-    return fold(PLAYBOOK, [batch_of_found(state, found, at)], state) if found.events else state
+def edit_batch(state: State, file: ExaminedFile, at: str) -> Batch:
+    """Return the manual edit in a file, of which there must be one, as the batch after a state."""
+    by = Author("import" if file.adopted else "human")
+    return make_batch(*(EventRecord(state.seq + index, at, event, by=by) for index, event in enumerate(file.events, 1)))
 
 
-def batch_of_found(state: State, found: Found, at: str) -> Batch:
-    """Return what was found as the batch that it would be, were it taken in behind a state; there must be something."""
-    by = Author("import" if found.adopted else "human")
-    return make_batch(
-        *(EventRecord(state.seq + index, at, event, by=by) for index, event in enumerate(found.events, 1))
-    )
+def with_edit(state: Playbook, file: ExaminedFile, at: str) -> Playbook:
+    """Return the playbook with the manual edit in a file; ``state`` is changed."""
+    return fold(PLAYBOOK, [edit_batch(state, file, at)], state) if file.events else state
 
 
-def render(project: Project, state: Playbook, found: Found, at: str, catch_up: Callable[[Playbook], Playbook]) -> bool:
+def render(
+    project: Project, state: Playbook, file: ExaminedFile, at: str, catch_up: Callable[[Playbook], Playbook]
+) -> bool:
     """Write ``playbook.json`` unless it shows a later moment of this ledger already.
 
     Args:
-        project: Whose file it is.
+        project: The project.
         state: The playbook to write.
-        found: The file as it was examined; one that cannot be read is set aside first.
-        at: The present moment, for the name of what is set aside.
-        catch_up: Folds on what was appended since, so that writers who could not wait are not left out.
+        file: The file as it was examined; one that cannot be read is set aside first.
+        at: The present moment, for the name of a file that is set aside.
+        catch_up: Folds what was appended since, for writers who did not wait for this one.
 
     Returns:
-        False where somebody changed the file since it was examined: it must be examined again.
+        False where the file was changed since it was examined: it must be examined again.
 
     Raises:
-        CannotWriteError: The file stands as it was.
-        OutcomeUnknownError: The disk would not confirm the new one.
+        CannotWriteError: The file is as it was.
+        OutcomeUnknownError: The disk did not confirm the new one.
     """
     fd = disk.open_file(project.ledger / "render.lock", write=True, create=True)
     try:
         try:
             disk.lock(fd, project.ledger / "render.lock", RENDER_WAIT_MS)
         except LockHeldError:
-            # Whoever holds it looks at the head once more before it lets go.
+            # The process that holds it looks at the head once more before it lets go.
             return True
+        state = catch_up(state)
         for _ in range(_RENDER_ROUNDS):
-            state = catch_up(state)
-            if not _replace(project, state, found, at):
+            if not _replace(project, state, file, at):
                 return False
             before = state.stamp
             state = catch_up(state)
@@ -332,26 +331,26 @@ def render(project: Project, state: Playbook, found: Found, at: str, catch_up: C
         os.close(fd)
 
 
-def _replace(project: Project, state: Playbook, found: Found, at: str) -> bool:
+def _replace(project: Project, state: Playbook, file: ExaminedFile, at: str) -> bool:
     """Put the rendering in place of the file that was examined, or of an earlier rendering; False for any other."""
-    rendered = last_rendered(project)
-    ours = None if rendered is None else rendered.sha256
 
     def is_replaceable() -> bool:
-        return _digest(project) in {None, ours, found.sha256}
+        # A person may change the file until the very moment of the rename.
+        digest = _digest(project)
+        if digest in {None, file.sha256}:
+            return True
+        rendered = last_rendered(project)
+        return rendered is not None and digest == rendered.sha256
 
-    if not is_replaceable():
-        return False
-    if found.unreadable and _digest(project) == found.sha256:
+    if file.unreadable and _digest(project) == file.sha256:
         set_aside(project, at)
-    fresh = playbook_bytes(state)
-    current = read_bytes(project.playbook) == fresh
-    # A hand may change the file until the very moment of the rename.
-    if not current and not disk.replace_file(project.playbook, fresh, may_replace=is_replaceable):
+    data = playbook_bytes(state)
+    digest = sha256(data).hexdigest()
+    # What was read when the file was examined need not be read again: a later edit is found by the next command.
+    if digest != file.sha256 and not disk.replace_file(project.playbook, data, may_replace=is_replaceable):
         return False
-    note = f"{state.stamp[0]} {sha256(fresh).hexdigest()}\n".encode()
-    # No more than a note that saves comparing: without it the file's own stamp tells what it shows.
-    disk.replace_cache_file(project.ledger / "rendered", note)
+    # The note only saves comparing: without it the file's own stamp tells what it shows.
+    disk.replace_cache_file(project.ledger / "rendered", f"{state.stamp[0]} {digest}\n".encode())
     return True
 
 
@@ -360,27 +359,22 @@ def _digest(project: Project) -> str | None:
     return None if data is None else sha256(data).hexdigest()
 
 
-def _is_linked(project: Project) -> bool:
-    """Say whether a link stands in place of the file."""
-    return project.playbook != project.claude / PLAYBOOK_NAME
-
-
 def set_aside(project: Project, at: str) -> Path:
-    """Keep an unreadable ``playbook.json``, byte for byte, under a dated name beside it.
+    """Keep an unreadable ``playbook.json``, byte for byte, under a dated name in its folder.
 
     It is the same file under another name, with the mode that its owner gave it.
 
     Raises:
-        CannotWriteError: It cannot be kept, or is another file of the project, so nothing takes its place.
+        CannotWriteError: It cannot be kept, or a link leads to it, so it must not be replaced.
     """
-    if _is_linked(project):
+    if project.playbook != project.claude / PLAYBOOK_NAME:
         hint = "the file is unchanged; remove the link"
         raise CannotWriteError(project.playbook, "is not a playbook, and a link leads to it", hint)
     name = f"{project.playbook.name}.unreadable-{at[:19].replace(':', '').replace('-', '')}"
     aside = project.playbook.with_name(name)
     for number in count(2):
         try:
-            # A link never takes the place of what another process set aside; the file stands until it is replaced.
+            # A hard link never replaces what another process set aside, and the file stays until it is replaced.
             os.link(project.playbook, aside)
         except FileExistsError:
             aside = project.playbook.with_name(f"{name}-{number}")

@@ -119,8 +119,7 @@ class Ledger:
         Raises:
             BadInputError: There is no such moment.
         """
-        playbook = commands.now(self.project) if at is None else commands.at(self.project, str(at)).playbook
-        return tuple(playbook.points.values())
+        return tuple(commands.playbook(self.project, None if at is None else str(at)).state.points.values())
 
     def events(
         self,

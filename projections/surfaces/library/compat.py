@@ -124,16 +124,16 @@ def load_playbook() -> dict[str, Any]:
     project = Project(get_project_dir())
     log = reading.open_log(project)
     state = reading.current(log)
-    found = playbook_file.examine(project, state, log.read)
-    if found.legacy is not None and found.legacy.migrated and is_diagnostic_mode():
-        migrated = found.legacy.migrated
+    file = playbook_file.examine(project, state, log.read)
+    if file.legacy is not None and file.legacy.migrated and is_diagnostic_mode():
+        migrated = file.legacy.migrated
         summary = json.dumps(migrated, indent=2)
         # OBS-SCORE-001
         save_diagnostic(f"Migrated {len(migrated)} playbook entries:\n{summary}", "playbook_migration")
-    state = playbook_file.with_found(state, found, clock.utc_now().at)
+    state = playbook_file.with_edit(state, file, clock.utc_now().at)
     document = render.playbook_dict(state)
-    if found.legacy is not None and found.events:
-        document["last_updated"] = found.legacy.top_keys.get("last_updated")
+    if file.legacy is not None and file.events:
+        document["last_updated"] = file.legacy.top_keys.get("last_updated")
     return LoadedPlaybook(document, state)
 
 

@@ -208,7 +208,7 @@ def _prompts(project: Project, sessions: Mapping[str, Session], known: Reflectio
 
     The results of earlier pieces change the playbook in the prompts of later ones, so the texts are approximate.
     """
-    playbook = commands.now(project)
+    playbook = commands.playbook(project).state
     for name, session in sessions.items():
         if not session.transcript or not Path(session.transcript).is_file():
             continue

@@ -117,7 +117,8 @@ def state_of(project: Project, config: Config, when: str | Moment | None = None)
     Raises:
         TallybookError: The ledger is damaged or cannot be read, or there is no such moment.
     """
-    reading = _Reading(project, config, open_log(project), moments.meant(project, when))
+    moment = moments.find(project, when) if isinstance(when, str) else when
+    reading = _Reading(project, config, open_log(project), moment)
     for way in _ways(reading):
         with suppress(*store.FAULTS):
             return way(reading)

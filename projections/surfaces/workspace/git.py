@@ -1,4 +1,4 @@
-"""Questions to git: a commit's time, and the ledger in a commit. Git changes and fetches nothing for them."""
+"""Questions to git: a commit's time, and the ledger in a commit. Git neither changes nor fetches anything for them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RefusedError = subprocess.CalledProcessError
 _TIMEOUT_S = 5
 _COPY_TIMEOUT_S = 60
 _SHORT_CHARS = 12
-# A repository's configuration may be somebody else's: it names commands for these occasions.
+# A repository's configuration may come from someone else: it names commands for these occasions.
 _OPTIONS: Final = ("--no-pager", "-c", "core.fsmonitor=", "-c", f"core.hooksPath={os.devnull}")
 # A question changes no index and fetches nothing. The list of allowed protocols is empty: unlike `protocol.allow`, it
 # also counts where the repository allows one of them by name, and unlike GIT_NO_LAZY_FETCH, older versions have it.
@@ -118,9 +118,9 @@ def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:
     Raises:
         OSError, SubprocessError: There is none, or git cannot be asked.
     """
-    found = ask(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
-    seconds = ask(folder, "rev-list", "--max-count=1", "--timestamp", found).split()[0]
-    return Commit(found, int(seconds) * MICROSECONDS)
+    id_ = ask(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
+    seconds = ask(folder, "rev-list", "--max-count=1", "--timestamp", id_).split()[0]
+    return Commit(id_, int(seconds) * MICROSECONDS)
 
 
 @contextmanager
@@ -160,22 +160,22 @@ class Copy:
     Attributes:
         fd: The file.
         size: Bytes in it.
-        owed: Events whose text the project is about to lose.
+        pending_ids: Events whose redaction in the project is not finished.
     """
 
     fd: int
     size: int
-    owed: Collection[str] = ()
+    pending_ids: Collection[str] = ()
 
-    def read(self, gone: Collection[str] = ()) -> Iterator[RawBatch]:
-        """Yield its batches, the texts of the events ``gone`` left out.
+    def read(self, redacted: Collection[str] = ()) -> Iterator[RawBatch]:
+        """Yield its batches without the texts of these events.
 
         Raises:
             ValueError: It is damaged, or no ledger at all.
         """
-        scan = Scan(self.fd, START, self.size, LOG_NAME, gone)
+        scan = Scan(self.fd, START, self.size, LOG_NAME, redacted)
         yield from scan
         if scan.stop is not None and not recovery.is_unclean(self.fd, scan.stop, None, self.size):
             raise ValueError(f"is damaged: {scan.stop.problem}")
         if self.size and not scan.position.seq:
-            raise ValueError("is none that Tallybook wrote")
+            raise ValueError("was not written by Tallybook")

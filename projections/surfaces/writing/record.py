@@ -24,7 +24,7 @@ from tallybook.projections.surfaces.history import cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import catch_up, current, open_for_append
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
-    Delivery,
+    Facts,
     Import,
     Rating,
     Request,
@@ -45,9 +45,8 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Entry, Event
     from tallybook.ledger.log import Transaction
     from tallybook.ledger.storage.redacted_digests import Redactions
-    from tallybook.projections.surfaces.history.playbook_file import Found
+    from tallybook.projections.surfaces.history.playbook_file import ExaminedFile
     from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.requests import Action
 
 # Another program may change playbook.json again while this one takes in its last change.
 _RENDER_ATTEMPTS = 5
@@ -91,14 +90,14 @@ class Report:
     Attributes:
         outcomes: One for each request.
         state: The playbook afterwards; None if all requests were spooled.
-        found: The manual edit of ``playbook.json`` that was recorded first.
+        file: ``playbook.json`` as it was before; a manual edit of it was recorded first.
         problems: Items with masked secrets, unusable items of the file, spooled payloads that cannot be read.
         unrendered: Why ``playbook.json`` could not be written; None if it was, or if another writer writes it.
     """
 
     outcomes: tuple[Outcome, ...]
     state: Playbook | None
-    found: Found
+    file: ExaminedFile
     problems: tuple[Problem, ...] = ()
     unrendered: Exception | None = None
 
@@ -123,7 +122,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
     requests, masked = _mask_secrets(requests)
     with closing(open_for_append(project)) as log:
         if not begin and not log.exists() and _has_nothing_to_record(project, log, requests):
-            return Report((), current(log), playbook_file.Found(), masked)
+            return Report((), current(log), playbook_file.ExaminedFile(), masked)
         if redaction.read_pending(log.folder) is not None:
             from tallybook.projections.surfaces.writing import redaction_finish
 
@@ -132,18 +131,17 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
                 redaction_finish.finish(project, log)
         state = current(log, cold=cold)
         try:
-            report, waiting = _append(project, log, state, requests)
+            report, recorded = _append(project, log, state, requests)
             if any(isinstance(request.action, Undo) for request in requests):
                 report = attrs.evolve(report, state=current(log))
         except LockHeldError:
             if not all(isinstance(request.action, Update | Rating) for request in requests):
                 raise
-            return Report(
-                _spool(project, log, requests, state) if requests else (), None, playbook_file.Found(), masked
-            )
-        spool.remove_files(waiting)
+            spooled = _spool(project, log, requests, state) if requests else ()
+            return Report(spooled, None, playbook_file.ExaminedFile(), masked)
+        spool.remove_files(recorded)
         try:
-            _render(project, log, report.state or state, report.found)
+            _render(project, log, report.state or state, report.file)
         except (TallybookError, OSError) as error:
             # The events are durable; the file can be rendered again at any time.
             report = attrs.evolve(report, unrendered=error)
@@ -154,21 +152,21 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
 
 
 def _has_nothing_to_record(project: Project, log: JsonlLog, requests: Sequence[Request]) -> bool:
-    """Say whether neither requests, spool nor ``playbook.json`` give a project its first events.
+    """Return whether neither requests, spool nor ``playbook.json`` give a project its first events.
 
     Raises:
         TallybookError: A request about an entry is refused: the refusal that the transaction would bring, raised here
             because a transaction creates the ledger.
     """
-    decided = [request.action for request in requests if isinstance(request.action, Curation | Rating)]
-    if (requests and not decided) or spool.read_files(project.ledger) != ([], []):
+    actions = [request.action for request in requests if isinstance(request.action, Curation | Rating)]
+    if (requests and not actions) or spool.read_files(project.ledger) != ([], []):
         return False
     state = current(log)
-    found = playbook_file.examine(project, state, log.read)
+    file = playbook_file.examine(project, state, log.read)
     if not requests:
-        return found.sha256 is None
-    state = playbook_file.with_found(state, found, log.now().at)
-    for action in decided:
+        return file.sha256 is None
+    state = playbook_file.with_edit(state, file, log.now().at)
+    for action in actions:
         decide(action, state)
     return False
 
@@ -184,7 +182,7 @@ def _mask_secrets(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tup
 
 
 def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: Playbook) -> tuple[Outcome, ...]:
-    """Put requests into the spool, so that nobody waits for a held lock; the next writer records them.
+    """Put requests into the spool, in place of waiting for the lock; the next writer records them.
 
     They stay together in one file, because a later one may name an entry that an earlier one adds. A request that the
     ledger could never record is refused here as well.
@@ -213,84 +211,71 @@ def _append(
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = catch_up(tx.read, state)
         redacted = redacted_digests.load(log.folder)
-        found = playbook_file.examine(project, state, tx.read)
-        if found.events:
-            by = {"rater": "import" if found.adopted else "human"}
-            _record(tx, state, Decision(found.events), Delivery(by, found.key))
-        taken, problems = _take_in_spool(project, tx, state, redacted)
-        outcomes = record_all(tx, state, requests, found, redacted)
-    return Report(outcomes, state, found, (*found.problems, *problems)), taken
+        file = playbook_file.examine(project, state, tx.read)
+        if file.events:
+            by = {"rater": "import" if file.adopted else "human"}
+            _record(tx, state, Decision(file.events), Request(Facts(file.events), by, file.key))
+        recorded, problems = _record_spool(project, tx, state, redacted)
+        outcomes = record_all(tx, state, requests, file, redacted)
+    return Report(outcomes, state, file, (*file.problems, *problems)), recorded
 
 
-def _take_in_spool(
+def _record_spool(
     project: Project, tx: Transaction, state: Playbook, redacted: Redactions
 ) -> tuple[list[spool.SpoolFile], list[Problem]]:
     """Record the spool, each payload under its own key, so that it counts once even if its file survives a crash."""
-    waiting, problems = spool.read_files(project.ledger)
-    taken: list[spool.SpoolFile] = []
-    for one in waiting:
+    files, problems = spool.read_files(project.ledger)
+    recorded: list[spool.SpoolFile] = []
+    for file in files:
         try:
             # Another version may have spooled it without masking.
-            requests, masked = _mask_secrets(requests_from_json(one.requests, f"spool:{one.id}", one.at))
+            requests, masked = _mask_secrets(requests_from_json(file.requests, f"spool:{file.id}", file.at))
             tx.look_up(request.key for request in requests if request.key is not None)
             outcomes = record_all(tx, state, requests, redacted=redacted)
         except BadInputError as error:
-            problems.append(Problem(f"spool/{one.name}", f"{error}; it stays there"))
+            problems.append(Problem(f"spool/{file.name}", f"{error}; it stays there"))
         else:
             problems += masked
             refused = [part for outcome in outcomes for part in outcome.ignored if isinstance(part, RefusedText)]
-            problems += [Problem(f"spool/{one.name}: {part.item}", part.reason) for part in refused]
-            taken.append(one)
-    return taken, problems
+            problems += [Problem(f"spool/{file.name}: {part.item}", part.reason) for part in refused]
+            recorded.append(file)
+    return recorded, problems
 
 
 def record_all(
     tx: Transaction,
     state: Playbook,
     requests: Sequence[Request],
-    found: Found | None = None,
+    file: ExaminedFile | None = None,
     redacted: Redactions = redacted_digests.NO_REDACTIONS,
 ) -> tuple[Outcome, ...]:
     """Record the requests of one sender in order; later ones may use a name that an earlier one had to change."""
     outcomes = []
     renamed: dict[str, str] = {}
     for request in requests:
-        if (done := _outcome_of_adoption(request, state, found)) is None:
-            decision = decide(request.action, state, renamed, redacted)
-            done = _record_decision(tx, state, request, decision)
-        outcomes.append(done)
-        renamed |= outcomes[-1].renamed
+        action, keyed = request.action, request
+        if isinstance(action, Import):
+            keyed = attrs.evolve(request, key=playbook_file.adoption_key(action.data))
+            if file is not None and file.adopted and file.key == keyed.key:
+                # The project's own playbook.json, which this transaction has just adopted.
+                outcomes.append(Outcome(1, state.seq, tuple(state.points)))
+                continue
+        outcome = _record(tx, state, decide(action, state, renamed, redacted), keyed)
+        if outcome.repeated and isinstance(action, Update):
+            outcome = attrs.evolve(outcome, renamed=_names_in_ledger(action, state))
+        outcomes.append(outcome)
+        renamed |= outcome.renamed
     return tuple(outcomes)
 
 
-def _given_before(action: Action, state: Playbook) -> dict[str, str]:
+def _names_in_ledger(action: Update, state: Playbook) -> dict[str, str]:
     """Return the names that the texts of a repeated update have in the ledger, where its program gave them others."""
-    if not isinstance(action, Update):
-        return {}
     by_text = {point.text: name for points in (state.gone, state.points) for name, point in points.items()}
     return {wish: by_text[text] for text, wish in action.names.items() if by_text.get(text, wish) != wish}
 
 
-def _key_of(request: Request) -> str | None:
-    """Return the idempotency key: for an import, one of the file's bytes."""
-    return playbook_file.adoption_key(request.action.data) if isinstance(request.action, Import) else request.key
-
-
-def _outcome_of_adoption(request: Request, state: Playbook, found: Found | None) -> Outcome | None:
-    """Return the outcome of importing the project's own ``playbook.json``, if this transaction has just adopted it."""
-    if isinstance(request.action, Import) and found is not None and found.adopted and found.key == _key_of(request):
-        return Outcome(1, state.seq, tuple(state.points))
-    return None
-
-
-def _record_decision(tx: Transaction, state: Playbook, request: Request, decision: Decision) -> Outcome:
-    """Append and fold the decision about one request."""
-    outcome = _record(tx, state, decision, Delivery(request.by, _key_of(request), request.when))
-    return attrs.evolve(outcome, renamed=_given_before(request.action, state)) if outcome.repeated else outcome
-
-
-def _record(tx: Transaction, state: Playbook, decision: Decision, request: Delivery) -> Outcome:
-    """Append a decision as one batch and fold it into ``state``."""
+def _record(tx: Transaction, state: Playbook, decision: Decision, request: Request) -> Outcome:
+    """Append the decision about a request as one batch and fold it into ``state``."""
     drafts = [codec.encode(event, request.when) for event in decision.events]
     raw = tx.append(drafts, request.by, request.key)
     if raw is None:
@@ -322,7 +307,7 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Deliv
     )
 
 
-def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> None:
+def _render(project: Project, log: JsonlLog, state: Playbook, file: ExaminedFile) -> None:
     """Write ``playbook.json``; a manual edit made in the meantime is recorded first.
 
     A ledger with nothing but measurements creates no playbook.
@@ -334,8 +319,8 @@ def _render(project: Project, log: JsonlLog, state: Playbook, found: Found) -> N
         return state if log.head().seq <= state.seq else catch_up(log.read, state)
 
     for _ in range(_RENDER_ATTEMPTS):
-        if playbook_file.render(project, state, found, log.now().at, newest):
+        if playbook_file.render(project, state, file, log.now().at, newest):
             return
-        report, waiting = _append(project, log, state, ())
-        spool.remove_files(waiting)
-        found = report.found
+        report, recorded = _append(project, log, state, ())
+        spool.remove_files(recorded)
+        file = report.file

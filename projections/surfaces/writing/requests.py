@@ -43,7 +43,7 @@ else:
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
-# So many ids fit into one line of the ledger with any reason and rater.
+# As many ids as fit into one line of the ledger with any reason and rater.
 _IDS_A_LINE: Final = 1_000
 
 
@@ -133,21 +133,6 @@ class Facts:
 
 Action = Update | Rating | Change | Import | Curation | Undo | Facts
 """What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
-
-
-@attrs.frozen
-class Delivery:
-    """Who delivers a batch, and when it happened.
-
-    Attributes:
-        by: Who records it; ``rater`` at least.
-        key: The idempotency key; None for none.
-        when: When it happened, if not now.
-    """
-
-    by: Mapping[str, str]
-    key: str | None = None
-    when: str | None = None
 
 
 @attrs.frozen
@@ -269,10 +254,10 @@ def _fresh(action: Import, state: Playbook) -> Any:
     """Return a legacy file without entries whose text is in the playbook, and with names never used in this ledger."""
     legacy = seeds.read_legacy(action.data, action.source, state.used)
     by_text = {point.text: name for name, point in state.points.items()}
-    kept = tuple(item for item in legacy.items if item.point.text not in by_text)
-    items = _renamed(kept, state)
+    new = tuple(item for item in legacy.items if item.point.text not in by_text)
+    items = _renamed(new, state)
     names = {item.point.name: by_text[item.point.text] for item in legacy.items if item.point.text in by_text}
-    names |= {old.point.name: new.point.name for old, new in zip(kept, items, strict=True)}
+    names |= {old.point.name: new.point.name for old, new in zip(new, items, strict=True)}
     return attrs.evolve(legacy, items=items, top=rename_in_top(legacy.top, names))
 
 
@@ -289,13 +274,13 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
 def request_to_json(request: Request) -> dict[str, Any]:
     """Return a request as JSON for the spool; an import does not wait."""
     action = request.action
-    said: dict[str, Any] = {"by": dict(request.by), "key": request.key}
+    fields: dict[str, Any] = {"by": dict(request.by), "key": request.key}
     if isinstance(action, Update):
         drafts = map(encode, action.facts)
         facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
-        return said | {"update": action.payload, "names": dict(action.names), "beside": facts}
+        return fields | {"update": action.payload, "names": dict(action.names), "beside": facts}
     if isinstance(action, Change):
-        return said | {
+        return fields | {
             "base": list(map(entry, action.base)),
             "found": list(map(entry, action.found)),
             "top": action.top,
@@ -307,12 +292,12 @@ def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
     """Return the requests of one spool file.
 
     Args:
-        values: A list of what `request_to_json` returned, as it was read again: anything may stand there.
+        values: A list of what `request_to_json` returned, read again and not trusted.
         key: Names the file, so that each request is recorded once.
-        when: When they were sent: anything, too.
+        when: When they were sent, not trusted either.
 
     Raises:
-        BadInputError: One of them is no request, or they are no list; none of them is to be recorded.
+        BadInputError: One of them is not a request, or they are not a list; none of them may be recorded.
     """
     if not isinstance(values, list):
         raise BadInputError("requests", f"expected a list, got {type(values).__name__}")
@@ -320,15 +305,15 @@ def requests_from_json(values: Any, key: str, when: Any) -> list[Request]:
 
 
 def request_from_json(value: Any, key: str, when: Any) -> Request:
-    """Return a request that waited.
+    """Return a request from the spool.
 
     Args:
-        value: What `request_to_json` returned, as it was read again: anything may stand there.
-        key: The key it gets where it has none, so that it is recorded once.
-        when: When it was sent: anything, too. It happened then, unless it says itself when it did.
+        value: What `request_to_json` returned, read again and not trusted.
+        key: The key for a request without one, so that it is recorded once.
+        when: When it was sent, not trusted either; a request that says itself when it happened happened then.
 
     Raises:
-        BadInputError: It is no request.
+        BadInputError: It is not a request.
     """
     fields = value if isinstance(value, dict) else {}
     when = fields.get("when", when)
@@ -350,7 +335,7 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
 
 
 def _check_moment(when: Any) -> None:
-    """Refuse what the ledger would not write as a moment: it would stand on the line as damage for ever."""
+    """Refuse a time that the ledger would not write: on a line it would be damage for ever."""
     try:
         fits = isinstance(when, str) and clock.moment(clock.to_unix_us(when)).at == when
     except (ValueError, OverflowError, OSError):
@@ -360,7 +345,7 @@ def _check_moment(when: Any) -> None:
 
 
 def _facts(value: Any) -> tuple[Event, ...]:
-    """Return facts that waited: a list of kind, version, body and free text."""
+    """Return facts from the spool: a list of kind, version, body and free text."""
     try:
         facts = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
         if not all(kind in PLAYBOOK_NEUTRAL for kind, _, _ in facts):

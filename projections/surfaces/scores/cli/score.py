@@ -140,9 +140,9 @@ def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
     """Return a page that names the moment that it shows."""
     if when is None:
         return page
-    from tallybook.projections.surfaces.history.moments import as_of
+    from tallybook.projections.surfaces.history.as_of import describe
 
-    return attrs.evolve(page, sentences=(*page.sentences, f"As of {as_of(when, state)}."))
+    return attrs.evolve(page, sentences=(*page.sentences, f"As of {describe(state, when.seq, when.named)}."))
 
 
 def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
@@ -170,5 +170,5 @@ def _export(project: Project, options: Mapping[str, Any], page: Page, state: Sco
         return
     dated = f"scores-{max(state.days, default='none')}.md"
     output = Path(dated if options["export"] == _DATED else options["export"])
-    commands.write_beside(project, output, lambda: data)
+    commands.write_copy(project, output, lambda: data)
     answer({"path": str(output), "result": "written"}) if options["as_json"] else say(f"{output} written")
