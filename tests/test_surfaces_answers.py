@@ -6,6 +6,7 @@ from contextlib import closing, suppress
 import io
 import json
 from pathlib import Path
+import subprocess
 import sys
 from typing import TYPE_CHECKING
 
@@ -103,6 +104,15 @@ def test_what_is_spooled_is_no_failure_though_the_answer_is_lost(
     with held(here):
         assert (0, NOTE) == run_full("rate", "kpt_001", "helpful", "--json")
     assert 1 == len(spooled(here))
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize(("words", "code"), [(WRITING["rate"], 0), (["rate", "kpt_009", "helpful"], 1), (["show"], 4)])
+def test_standard_error_that_takes_nothing_changes_no_exit_code(words: list[str], code: int) -> None:
+    """What is recorded ends with 0 although its note is lost as well, and what fails ends with its own code."""
+    with FULL.open("wb") as full:
+        command = [sys.executable, "-m", "tallybook", *words]
+        assert code == subprocess.run(command, stdout=full, stderr=full, check=False).returncode
 
 
 @pytest.mark.usefixtures("here")

@@ -45,6 +45,14 @@ def test_an_unknown_rating_is_marked_in_sql(run: Run) -> None:
     assert {"ratings": 1} == json.loads(run("sql", "SELECT ratings FROM sessions", "--json").out)
 
 
+@pytest.mark.usefixtures("rated")
+def test_an_unknown_rating_adds_nothing_to_what_was_rated(run: Run) -> None:
+    """The answer of `record` in JSON names its entry as ignored alone."""
+    payload = b"""{"evaluations": [{"name": "kpt_001", "rating": "superb"}]}"""
+    answer = json.loads(run("record", "-", "--json", stdin=payload).out)
+    assert (["kpt_001"], []) == ([one["name"] for one in answer["ignored"]], answer["rated"])
+
+
 def test_a_text_that_stands_is_named_before_what_was_recorded(project: Path, run: Run) -> None:
     """A duplicate `add` says first which entry has the text."""
     del project

@@ -5,6 +5,7 @@ Rich is loaded late, by ``terminal``: an answer in JSON does not need it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from io import TextIOWrapper
 import json
 import os
@@ -137,16 +138,20 @@ def answer(value: Any) -> None:
 
 def note(*lines: str) -> None:
     """Print notes for people on standard error, a line each."""
-    METER.clear()
-    for line in lines:
-        sys.stderr.write(f"note: {escape(line)}\n")
+    _write_error("".join(f"note: {escape(line)}\n" for line in lines))
 
 
 def complain(message: str, code: int) -> int:
     """Print an error on one line of standard error and return the exit code."""
-    METER.clear()
-    sys.stderr.write(f"tallybook: {escape(' '.join(message.split()))}\n")
+    _write_error(f"tallybook: {escape(' '.join(message.split()))}\n")
     return code
+
+
+def _write_error(text: str) -> None:
+    """Print a text on standard error, if it takes it: an exit code says what was recorded, not what was printed."""
+    with suppress(OSError):
+        METER.clear()
+        sys.stderr.write(text)
 
 
 def format_time(at: object) -> str:

@@ -16,7 +16,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.decisions.update import Decision, RefusedText
 from tallybook.ledger.encoding import codec
 from tallybook.ledger.errors import BadInputError, LockHeldError, Problem, TallybookError
-from tallybook.ledger.events import PlaybookUpdated, PointRated, PointRestored
+from tallybook.ledger.events import RATINGS, PlaybookUpdated, PointRated, PointRestored
 from tallybook.ledger.storage import redacted_digests, redaction, spool
 from tallybook.projections.fold import fold
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -291,7 +291,7 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
         elif isinstance(event, PlaybookUpdated):
             # Only an update prunes; what a manual edit takes out is not pruned.
             removed = set(before) - set(state.points)
-        elif isinstance(event, PointRated):
+        elif isinstance(event, PointRated) and event.rating in RATINGS:
             name = state.merged.get(event.name, event.name)
             if name in state.points:
                 rated[name] = state.points[name]
