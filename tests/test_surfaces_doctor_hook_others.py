@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from helpers.doctor_hooks import here, install, messages, on_path
+from helpers.doctor_hooks import findings, here, install, messages, on_path
 
 if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
@@ -58,6 +58,15 @@ def test_hooks_of_a_plugin_are_known(here: Project, on_path: Path) -> None:
     ] == messages(here)
     install(here.root, {"enabledPlugins": {"tallybook@market": False}}, "settings.local.json")
     assert [("note", "no agent's settings call Tallybook here, so no session gets the playbook")] == messages(here)
+
+
+@pytest.mark.parametrize("command", ["tallybook hook", COMMAND])
+def test_a_missing_program_of_another_agent_is_fixed_in_its_file(here: Project, on_path: Path, command: str) -> None:
+    """The fix does not name `tallybook init`, which does not write that file."""
+    on_path.unlink()
+    write(here.root / ".cursor/hooks.json", {"version": 1, "hooks": {"stop": [{"command": command}]}})
+    fixes = [fix for level, _, fix in findings(here) if level == "bad"]
+    assert ["put its folder on PATH, or correct the command in that file"] == fixes
 
 
 def test_files_of_other_agents_that_do_not_call_are_passed_over(here: Project) -> None:

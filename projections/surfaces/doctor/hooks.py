@@ -98,7 +98,7 @@ def _installation(setup: Setup) -> Iterator[Finding]:
     for other in setup.others:
         yield Finding(OK, f"installed in {other.path}, for {other.agent}", is_fact=True)
         for other_call in filter(None, map(call_of, other.commands)):
-            yield from _missing_programs(other_call, str(other.path), "")
+            yield from _missing_programs(other_call, str(other.path), "correct the command in that file")
     if not setup.installed:
         if not setup.others:
             message = f"hooks were called earlier, but the settings that the agent reads in {setup.folder} have none"
@@ -115,7 +115,7 @@ def _installation(setup: Setup) -> Iterator[Finding]:
         yield Finding(OK, f"installed in {where}{twice}")
     for call in dict.fromkeys(call_of(command) for _, command in calls):
         if call is not None:
-            yield from _missing_programs(call, where, _scope(setup))
+            yield from _missing_programs(call, where, _repair(call, _scope(setup)))
     if setup.disabled_in is not None:
         message = f'{setup.disabled_in}: "disableAllHooks" is true, so the agent calls no hook'
         yield Finding(NOTE, message, "remove it")
@@ -126,11 +126,15 @@ def _scope(setup: Setup) -> str:
     return " --user" if all(file.path.parent == places.users_folder() for file in setup.installed) else ""
 
 
-def _missing_programs(call: Call, where: str, scope: str) -> Iterator[Finding]:
+def _repair(call: Call, scope: str) -> str:
+    """Return how ``init`` writes a working command into Claude Code's settings; it changes no other file."""
+    if call.is_plain:
+        return f"run `tallybook init{scope}` to write a working command"
+    return f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
+
+
+def _missing_programs(call: Call, where: str, repair: str) -> Iterator[Finding]:
     """Report the programs of a hook's command line that do not exist."""
-    repair = f"run `tallybook init{scope}` to write a working command"
-    if not call.is_plain:
-        repair = f"run `tallybook uninstall{scope}`, then `tallybook init{scope}`"
     if not call.python:
         if not is_there(call.program):
             message = f"{where}: the hooks call {call.program}, which does not exist or is not on PATH"
