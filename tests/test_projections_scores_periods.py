@@ -9,8 +9,17 @@ import pytest
 
 from helpers.score_histories import config_of, folded, line, metrics
 from tallybook.ledger.events import SessionEnded
-from tallybook.projections.scores.periods import PERIODS, aggregate, grouped, month_of, series, week_of
-from tallybook.projections.scores.tally import Range, Tally, together
+from tallybook.projections.scores.periods import (
+    PERIODS,
+    Range,
+    Tally,
+    aggregate,
+    grouped,
+    month_of,
+    series,
+    together,
+    week_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,8 +11,7 @@ import pytest
 
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.scores.configuration.parser import read_config
-from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, PLACE, default, load
-from tallybook.projections.surfaces.scores.strict_yaml import MAX_DEPTH, parsed
+from tallybook.projections.surfaces.scores.configuration import MAX_BYTES, MAX_DEPTH, PLACE, default, load, parse_yaml
 from tallybook.projections.surfaces.workspace.project import Project
 
 HINT = "; `tallybook score --config` shows every key with its default"
@@ -178,15 +177,15 @@ def test_a_file_that_may_not_be_read_is_refused(project: Path) -> None:
 
 def test_a_key_may_come_once_in_each_of_two_places() -> None:
     """Only within one mapping is a key a repetition."""
-    assert {"a": {"b": 1}, "c": {"b": 2}} == parsed(b"a: {b: 1}\nc: {b: 2}")
+    assert {"a": {"b": 1}, "c": {"b": 2}} == parse_yaml(b"a: {b: 1}\nc: {b: 2}")
 
 
 def test_nesting_is_read_up_to_its_bound() -> None:
     """Forty lists in each other are read, and one more is not; what is beside does not add up."""
-    assert MAX_DEPTH == str(parsed(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)).count("[")
-    assert 99 == len(parsed(b"[" + b"[[]]," * 99 + b"]"))
+    assert MAX_DEPTH == str(parse_yaml(b"[" * MAX_DEPTH + b"]" * MAX_DEPTH)).count("[")
+    assert 99 == len(parse_yaml(b"[" + b"[[]]," * 99 + b"]"))
     with pytest.raises(ValueError, match="nested"):
-        parsed(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
+        parse_yaml(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1))
 
 
 def test_the_library_is_loaded_late() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from helpers.score_examples import config, events, folded, noon, plain, say
 from tallybook.ledger.errors import EXIT_BAD_INPUT, EXIT_NO
-from tallybook.projections.scores.trends.score_history import LOOKED_AT, SESSIONS, histories
+from tallybook.projections.scores.trends.regressions import LOOKED_AT, SESSIONS, histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable

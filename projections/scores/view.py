@@ -24,9 +24,9 @@ from tallybook.projections.fold import State, View
 from tallybook.projections.scores import playbook_health
 from tallybook.projections.scores.configuration.model import component_id, score_id
 from tallybook.projections.scores.measures import percent
+from tallybook.projections.scores.periods import Tally
 from tallybook.projections.scores.scoring import covered
 from tallybook.projections.scores.session_inputs import KINDS, Counted, Session, happened, session_of
-from tallybook.projections.scores.tally import Tally
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from tallybook.ledger.events import Entry
     from tallybook.ledger.records import Batch, EventRecord
-    from tallybook.projections.scores.tally import Tally
+    from tallybook.projections.scores.periods import Tally
     from tallybook.projections.scores.view import Scores
 
 TEXT_CHARS: Final = 60

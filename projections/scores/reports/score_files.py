@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.scores.periods import Tally
     from tallybook.projections.scores.session_inputs import Session
-    from tallybook.projections.scores.tally import Tally
     from tallybook.projections.scores.trends.trend import Trend
     from tallybook.projections.scores.view import Scores
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.projections.scores.grades import BLOCK, alert_of, is_enough, number
+from tallybook.projections.scores.grades import BLOCK, alerts, is_enough, number
 from tallybook.projections.scores.trends.regressions import History, regressions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from tallybook.projections.scores.configuration.model import Config, Level
     from tallybook.projections.scores.trends.regressions import Scored
@@ -78,100 +78,79 @@ class Gate:
     reasons: tuple[Reason, ...]
 
 
-def _scored(histories: Iterable[History]) -> list[tuple[History, Scored]]:
-    return [(history, history.latest) for history in histories if history.latest is not None]
+def _scored(histories: Iterable[History]) -> Iterator[tuple[History, Scored]]:
+    return ((history, history.latest) for history in histories if history.latest is not None)
 
 
-def _critical(histories: Iterable[History], levels: Sequence[Level]) -> list[Reason]:
-    """Return the reasons that close every gate."""
-    found = [alert_of(history.score_id, latest.value, levels) for history, latest in _scored(histories)]
-    return [
-        Reason(
-            CRITICAL,
-            alert.score_id,
-            alert.value,
-            alert.below,
-            f"{alert.score_id} is {number(alert.value)}, below {number(alert.below)}: {alert.level}, which blocks all",
+def _critical(histories: Iterable[History], levels: Sequence[Level]) -> Iterator[Reason]:
+    """Yield the reasons that close every gate."""
+    values = {history.score_id: float(latest.value) for history, latest in _scored(histories)}
+    for alert in alerts(values, levels, BLOCK):
+        text = (
+            f"{alert.score_id} is {number(alert.value)}, below {number(alert.below)}: {alert.level}, which blocks all"
         )
-        for alert in found
-        if alert is not None and BLOCK in alert.notify
-    ]
+        yield Reason(CRITICAL, alert.score_id, alert.value, alert.below, text)
 
 
-def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> list[Reason]:
-    """Return a reason for each score below a bound, which means what ``meaning`` says."""
-    return [
-        Reason(
-            rule,
-            history.score_id,
-            latest.value,
-            bound,
-            f"{history.score_id} is {latest.value}, below {number(bound)}, {meaning}",
-        )
-        for history, latest in _scored(judged)
-        if latest.value < bound
-    ]
+def _below(judged: Iterable[History], bound: float, rule: str, meaning: str) -> Iterator[Reason]:
+    """Yield a reason for each score below a bound, which means what ``meaning`` says."""
+    for history, latest in _scored(judged):
+        if latest.value < bound:
+            text = f"{history.score_id} is {latest.value}, below {number(bound)}, {meaning}"
+            yield Reason(rule, history.score_id, latest.value, bound, text)
 
 
-def _regressed(judged: Iterable[History], config: Config) -> list[Reason]:
-    return [
-        Reason(drop.method, drop.score_id, drop.value, drop.bound, f"{drop.text}; nobody has acknowledged it")
-        for history in judged
-        for drop in regressions(history, config)
-    ]
+def _regressed(judged: Iterable[History], config: Config) -> Iterator[Reason]:
+    for history in judged:
+        for drop in regressions(history, config):
+            text = f"{drop.text}; nobody has acknowledged it"
+            yield Reason(drop.method, drop.score_id, drop.value, drop.bound, text)
 
 
-def _dropped(judged: Iterable[History], greatest: float) -> list[Reason]:
-    """Return a reason for each score that dropped too far, and one for those with nothing to compare with."""
-    found, first = [], []
+def _dropped(judged: Iterable[History], greatest: float) -> Iterator[Reason]:
+    """Yield a reason for each score that dropped too far, and one for those with nothing to compare with."""
+    first = []
     for history, latest in _scored(judged):
         if history.baseline is not None:
-            was, name = history.baseline.value, "its baseline"
+            before, name = history.baseline.value, "its baseline"
         elif len(history.sessions) > 1:
-            was, name = float(history.sessions[-2].value), "the session before"
+            before, name = float(history.sessions[-2].value), "the session before"
         else:
-            first.append(history)
+            first.append(history.score_id)
             continue
-        if latest.value < was - greatest:
+        if latest.value < before - greatest:
             text = (
-                f"{history.score_id} is {latest.value}, {number(was - latest.value)} points below {name}, "
-                f"{number(was)}, and no more than {number(greatest)} are allowed"
+                f"{history.score_id} is {latest.value}, {number(before - latest.value)} points below {name}, "
+                f"{number(before)}, and no more than {number(greatest)} are allowed"
             )
-            found.append(Reason(DROP, history.score_id, latest.value, was - greatest, text))
-    return found + _said(DROP, first, "a first score, with nothing that it could have dropped from")
+            yield Reason(DROP, history.score_id, latest.value, before - greatest, text)
+    yield from _about_all(DROP, first, "a first score, with nothing that it could have dropped from", closes=False)
 
 
-def _said(rule: str, histories: Sequence[History], what: str, *, closes: bool = False) -> list[Reason]:
-    """Return one reason about all of these scores, none without scores."""
-    names = [history.score_id for history in histories]
-    score_id = names[0] if len(names) == 1 else ""
-    return [Reason(rule, score_id, None, None, f"{', '.join(names)}: {what}", closes)] if names else []
+def _about_all(rule: str, score_ids: Sequence[str], what: str, *, closes: bool) -> Iterator[Reason]:
+    """Yield one reason about all of these scores, none without scores."""
+    if score_ids:
+        score_id = score_ids[0] if len(score_ids) == 1 else ""
+        yield Reason(rule, score_id, None, None, f"{', '.join(score_ids)}: {what}", closes)
 
 
-def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> list[Reason]:
-    """Return the reasons about scores without enough data; they close the gate only if no checked score has enough."""
-    unknown = [history for history in judged if history.latest is None]
+def _unmeasured(judged: Sequence[History], least: float, *, closes: bool) -> Iterator[Reason]:
+    """Yield the reasons about scores without enough data; they close the gate only if no checked score has enough."""
+    unknown = [history.score_id for history in judged if history.latest is None]
     partial = [
-        (history, latest)
+        (history.score_id, latest)
         for history, latest in _scored(judged)
         if not is_enough(history.score_id, latest.measured, least)
     ]
     closes = closes and len(unknown) + len(partial) == len(judged)
-    return [
-        Reason(
-            NOT_ENOUGH,
-            history.score_id,
-            latest.value,
-            None,
-            f"{history.score_id}: {NOT_ENOUGH} ({latest.measured} %)",
-            closes,
-        )
-        for history, latest in partial
-    ] + _said(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
+    for score_id, latest in partial:
+        text = f"{score_id}: {NOT_ENOUGH} ({latest.measured} %)"
+        yield Reason(NOT_ENOUGH, score_id, latest.value, None, text, closes)
+    yield from _about_all(NO_DATA, unknown, "no data, no session has scored it yet", closes=closes)
 
 
 def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate:
-    """Say whether an evolution may go on.
+    """Return whether an evolution may go on.
 
     Any critical score closes every gate. For a named score, a value below ``gates.least`` and an unacknowledged
     regression of that score close as well. Without a name, a regression of any score closes, and ``minimum`` and
@@ -188,7 +167,7 @@ def gate(histories: Sequence[History], config: Config, query: GateQuery) -> Gate
     judged = [history for history in histories if query.score_id in {None, history.score_id}]
     if named and not judged:
         judged = [History(str(query.score_id))]
-    reasons = _critical(histories, config.levels)
+    reasons = [*_critical(histories, config.levels)]
     if named:
         reasons += _below(judged, config.gates.least, OWN, "the least with which it may evolve")
     reasons += _regressed(judged, config)

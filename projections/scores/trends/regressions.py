@@ -1,4 +1,4 @@
-"""Regressions: whether the latest score is a drop against its baseline, its history or its trend.
+"""The history of each score, and regressions: whether the latest score dropped from its baseline, history or trend.
 
 A baseline starts a new history: scores from before it no longer count. So setting a baseline after a drop acknowledges
 the drop, and there is no regression until a session scores again.
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.projections.scores.grades import number
+from tallybook.projections.scores.periods import series
 from tallybook.projections.scores.trends.trend import trend
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from tallybook.projections.scores.configuration.model import Config, Sensitivity
-    from tallybook.projections.scores.view import Baseline
+    from tallybook.projections.scores.view import Baseline, Scores
 
 BY_BASELINE: Final = "baseline"
 BY_DEVIATION: Final = "z-score"
@@ -29,6 +30,10 @@ LEAST_SPREAD: Final = 1.0
 """Least standard deviation, in points: scores are whole numbers, so a smaller spread is chance."""
 _LEAST_HISTORY: Final = 2
 """A standard deviation needs two scores."""
+SESSIONS: Final = 100
+"""Most sessions with a score to compare its latest with."""
+LOOKED_AT: Final = 1_000
+"""After so many sessions only a first one per score is still searched, so that a gate does not read years of them."""
 
 
 @attrs.frozen
@@ -68,6 +73,23 @@ class History:
     def latest(self) -> Scored | None:
         """Return the latest session that has the score."""
         return self.sessions[-1] if self.sessions else None
+
+
+def histories(state: Scores) -> list[History]:
+    """Return the history of every configured score, in order, also of those without data."""
+    latest: dict[str, list[Scored]] = {score: [] for score in state.config.score_ids}
+    wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
+    for looked, session in enumerate(state.sessions.latest(), 1):
+        scores, lacking = (session.counted.scores, session.counted.lacking) if session.counted else ({}, {})
+        for score in wanted & scores.keys():
+            latest[score].append(Scored(session.id, scores[score], session.seq, 100 - lacking.get(score, 0)))
+        wanted = {score for score in wanted if len(latest[score]) < (SESSIONS if looked < LOOKED_AT else 1)}
+        if not wanted:
+            break
+    return [
+        History(score, tuple(reversed(sessions)), tuple(series(state.days, score)), state.baselines.get(score))
+        for score, sessions in latest.items()
+    ]
 
 
 @attrs.frozen

@@ -1,4 +1,7 @@
-"""Reading ``scoring-config.yaml``: the packaged default, and a project's own laid over it."""
+"""Reading ``scoring-config.yaml``: the packaged default, and a project's own laid over it.
+
+YAML is read strictly: a key that comes twice, or what only a program would write, is refused.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ import attrs
 from tallybook import prompts
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.scores.configuration.model import SESSION, score_id
-from tallybook.projections.surfaces.scores.strict_yaml import parsed
 from tallybook.projections.surfaces.workspace.project import read_small
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ FILE: Final = "scoring-config.yaml"
 PLACE: Final = f".claude/config/{FILE}"
 MAX_BYTES: Final = 1024 * 1024
 PACKAGED: Final = Path(prompts.__file__).parent / FILE
+MAX_DEPTH: Final = 40
+"""How deep a document may be nested: the library's C part recurses without a limit of its own, and would crash."""
 HINT: Final = "`tallybook score --config` shows every key with its default"
 
 
@@ -81,7 +85,7 @@ def score_named(config: Config, given: str, where: str) -> str:
 
 def default() -> dict[str, Any]:
     """Return the packaged default, as YAML gives it."""
-    document: dict[str, Any] = parsed(PACKAGED.read_bytes())
+    document: dict[str, Any] = parse_yaml(PACKAGED.read_bytes())
     return document
 
 
@@ -99,7 +103,7 @@ def _in_order(_owner: Any, _field: Any, value: Any) -> Any:
 def _own(path: Path) -> Any:
     """Return what a project's own file says, None where there is none."""
     try:
-        return parsed(read_small(path, MAX_BYTES))
+        return parse_yaml(read_small(path, MAX_BYTES))
     except FileNotFoundError:
         return None
     except CannotWriteError as error:
@@ -108,3 +112,59 @@ def _own(path: Path) -> Any:
         raise BadInputError(PLACE, f"cannot be read: {error.reason}") from error
     except ValueError as error:
         raise BadInputError(PLACE, f"is not valid YAML: {error}", HINT) from error
+
+
+def parse_yaml(data: bytes) -> Any:
+    """Return the value of YAML that a person wrote, None where it is empty.
+
+    PyYAML is loaded late: few commands read any.
+
+    Raises:
+        ValueError: It is no YAML, has a key twice, is nested too deeply, or has a tag or a merge key; in one line.
+    """
+    import yaml
+
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+    class Loader(base):  # type: ignore[misc]
+        """A loader that refuses a key that comes twice, of which others take the last one."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - as the library calls it
+            seen = set()
+            for key, _ in node.value:
+                if isinstance(key, yaml.ScalarNode) and key.value in seen:
+                    raise yaml.constructor.ConstructorError(None, None, f"the key {key.value!r} twice", key.start_mark)
+                seen.add(key.value if isinstance(key, yaml.ScalarNode) else None)
+            return super().construct_mapping(node, deep)
+
+    try:
+        _refuse_hostile(yaml, data, base)
+        return yaml.load(data, Loader)  # noqa: S506 - a safe loader, and stricter
+    except yaml.MarkedYAMLError as error:
+        raise ValueError(
+            _with_place(", ".join(filter(None, (error.context, error.problem))), error.problem_mark)
+        ) from error
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
+
+
+def _refuse_hostile(yaml: Any, data: bytes, loader: Any) -> None:
+    """Refuse what the library answers with a crash, an error of its own insides, or gigabytes of memory."""
+    depth = 0
+    for event in yaml.parse(data, loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise ValueError(_with_place(f"it is nested more than {MAX_DEPTH} deep", event.start_mark))
+        if getattr(event, "tag", None) is not None:
+            raise ValueError(_with_place(f"the tag {event.tag}, which is not taken here", event.start_mark))
+        if isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]:
+            raise ValueError(_with_place("the key <<, which is not taken here", event.start_mark))
+
+
+def _with_place(what: str, mark: Any) -> str:
+    """Return a problem in one line, with its place in the document."""
+    what = " ".join(what.split())
+    return what if mark is None else f"{what}, at line {mark.line + 1}, column {mark.column + 1}"

@@ -19,7 +19,7 @@ import msgspec
 from tallybook.ledger.errors import CannotWriteError
 from tallybook.ledger.line import Position
 from tallybook.ledger.storage import disk
-from tallybook.projections.scores.tally import Tally  # noqa: TC001 - msgspec reads the annotations
+from tallybook.projections.scores.periods import Tally  # noqa: TC001 - msgspec reads the annotations
 from tallybook.projections.scores.view import Baseline, Scores
 from tallybook.projections.surfaces.history.cache_files import code_digest
 from tallybook.projections.surfaces.scores.cache import sessions

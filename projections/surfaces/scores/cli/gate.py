@@ -13,8 +13,7 @@ from tallybook.ledger.events import BaselineSet
 from tallybook.projections.scores.grades import number
 from tallybook.projections.scores.reports.summary import logged
 from tallybook.projections.scores.trends.gates import NO_DATA, NOT_ENOUGH, GateQuery, gate
-from tallybook.projections.scores.trends.regressions import METHODS
-from tallybook.projections.scores.trends.score_history import histories
+from tallybook.projections.scores.trends.regressions import METHODS, histories
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
 from tallybook.projections.surfaces.console.options import as_json, at_when
