@@ -127,6 +127,7 @@ class OutcomeUnknownError(TallybookError):
 
     def __init__(self, path: object, reason: str) -> None:
         """Name the file and the system's reason."""
+        self.reason = reason
         super().__init__(
             f"{path}: could not be flushed ({reason}), so it may or may not be recorded; check with `tallybook log`"
         )

@@ -66,6 +66,17 @@ def test_a_replay_that_recorded_an_edit_and_cannot_write_the_file_is_a_failure(t
     assert EXIT_NOT_WRITTEN in {outcome.answer.code for outcome in outcomes}
 
 
+def test_a_reflection_that_cannot_release_its_lock_says_what_is_recorded(tmp_path: Path) -> None:
+    """One session is printed as quoted before the error: the one line says that this much is recorded."""
+    if why_not():
+        pytest.skip(why_not())
+    trial = Trial("keeping quotes", tmp_path)
+    locks = [call for call in trial.staged.calls if call.name == "flock"][-8:]
+    outcomes = [trial.suffer(Fault(*call, "EIO")) for call in locks]
+    assert [] == [(str(outcome.fault), outcome.problems) for outcome in outcomes if outcome.problems]
+    assert any("what was printed so far is recorded" in outcome.answer.err for outcome in outcomes)
+
+
 def test_every_error_has_its_turn_at_every_call() -> None:
     """Calls that change something meet each error, writes a short one too, and those that look meet one at least."""
     made = errors([Call("write", 1), Call("fsync", 1), Call("openat", 1), Call("openat", 2)])

@@ -7,10 +7,12 @@ What must hold afterwards is the same: what was acknowledged is there once, a ba
 from __future__ import annotations
 
 from collections import Counter
+import os
 from pathlib import Path
 import signal
 import tempfile
 from typing import TYPE_CHECKING, NamedTuple
+from unittest.mock import patch
 
 from faults import NoToolError, Setting, Tally
 from faults.scenes import CHANGING, GIVEN, KILL, SCENES, SHORT, Fault, Staged, here, why_not
@@ -202,8 +204,14 @@ def some(faults: Sequence[Fault], count: int | None) -> list[Fault]:
 
 
 def suffer(name: str, faults: Callable[[Sequence[Call]], list[Fault]], setting: Setting) -> Iterator[Outcome]:
-    """Play a scene with one call after the other interrupted, and yield what came of each."""
-    with tempfile.TemporaryDirectory(prefix="scene-", dir=setting.folder) as folder:
+    """Play a scene with one call after the other interrupted, and yield what came of each.
+
+    Each scene has a home of its own: a hook looks there for transcripts of sessions, and must not find another scene's.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="scene-", dir=setting.folder) as folder,
+        patch.dict(os.environ, HOME=f"{folder}/home"),
+    ):
         trial = Trial(name, Path(folder))
         count = None if setting.count is None else -(-setting.count // len(SCENES))
         chosen = some(faults(trial.staged.calls), count)

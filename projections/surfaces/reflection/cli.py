@@ -13,7 +13,7 @@ import attrs
 import click
 
 from tallybook.ledger import clock
-from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError
+from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.storage.disk import reason
 from tallybook.projections.reflections import NO_RATER, Session
 from tallybook.projections.surfaces import commands
@@ -135,7 +135,7 @@ def _run(project: Project, plan: Plan, *, as_json: bool, pieces: int = 0) -> int
 
         try:
             ended = worker.work(project, plan, report)
-        except (CannotWriteError, OSError) as error:
+        except (CannotWriteError, OutcomeUnknownError, OSError) as error:
             # A broken pipe is no fault of the disk: the reader of the answer has ended.
             if not results or isinstance(error, BrokenPipeError):
                 raise
