@@ -15,10 +15,13 @@ from tallybook.ledger.line import (
     CHAIN_MARK,
     CHAIN_TAIL_BYTES,
     CRC_BYTES,
+    FRAME_BYTES,
     FREE_MARK,
+    LINE_END,
     MAX_BATCH_BYTES,
     RawBatch,
     chained_bytes,
+    complete_lines,
     free_spans,
     sum_fault,
 )
@@ -34,65 +37,12 @@ if TYPE_CHECKING:
 
     Digest = Callable[[bytes], _Hash]
 
-LINE_END = b"}\n"
-# Bytes of a batch besides its data: the chain's mark, value and end.
-FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 _FIRST_PART = b'"part":[1,'
 # More digits than the size of the longest batch has.
 _SIZE_DIGITS = 9
 _LONG_BYTES = 2 * 1024 * 1024
 # Faster than calling the class, whose __new__ is written in Python.
 _new = tuple.__new__
-
-
-class LineBatch(NamedTuple):
-    """A `RawBatch` split into lines.
-
-    Attributes:
-        first: Event number of its first line.
-        last: Event number of its last line.
-        chain: Its chain value.
-        offset: Where it begins in the file.
-        lines: Its lines, each a complete JSON object and a line feed; the last one without its chain section.
-        erased: As in `RawBatch`.
-    """
-
-    first: int
-    last: int
-    chain: str
-    offset: int
-    lines: list[bytes]
-    erased: bool = False
-
-    @property
-    def data(self) -> bytes:
-        """Return its lines as the data of a `RawBatch`."""
-        return b"".join(self.lines)[: -len(LINE_END)]
-
-    @property
-    def end(self) -> int:
-        """Return the offset after its last byte."""
-        return self.offset + sum(map(len, self.lines)) - len(LINE_END) + FRAME_BYTES
-
-    @property
-    def batch(self) -> RawBatch:
-        """Return it as a `RawBatch`."""
-        return RawBatch(self.first, self.last, self.chain, self.offset, self.data, self.erased)
-
-    @property
-    def position(self) -> Position:
-        """Return the position after it."""
-        return self.batch.position
-
-
-def split_lines_with_ends(data: bytes) -> list[bytes]:
-    """Return the lines of a batch's data as `LineBatch` has them."""
-    return list(BytesIO(data + LINE_END))
-
-
-def to_line_batch(raw: RawBatch) -> LineBatch:
-    """Return a batch split into lines."""
-    return LineBatch(raw.first, raw.last, raw.chain, raw.offset, split_lines_with_ends(raw.data), raw.erased)
 
 
 class Run(NamedTuple):
@@ -103,7 +53,7 @@ class Run(NamedTuple):
         lacks_text: Whether a text in them may be erased.
     """
 
-    batches: list[LineBatch]
+    batches: list[RawBatch]
     lacks_text: bool = False
 
 
@@ -117,7 +67,7 @@ class Batches:
     def __init__(self, runs: Iterator[Run]) -> None:
         """Iterate over the batches of these runs."""
         self.runs = runs
-        self._each = (batch.batch for batch in chain.from_iterable(run.batches for run in runs))
+        self._each = chain.from_iterable(run.batches for run in runs)
 
     def __iter__(self) -> Self:
         """Return itself."""
@@ -170,7 +120,7 @@ def verify_run(buffer: bytes, after: Position, pending: Collection[str], digest:
         if digest is not None and sum_fault(data, values, digest) is not None:
             break
         lacks_text = lacks_text or any(data.startswith(redaction.NULL, begin) for begin, _ in values)
-        verified.append(batch._replace(lines=split_lines_with_ends(data)) if pending else batch)
+        verified.append(batch._replace(lines=complete_lines(data)) if pending else batch)
     return Run(verified, lacks_text)
 
 
@@ -180,7 +130,7 @@ def is_conclusive(buffer: bytes) -> bool:
     return len(tail) >= CHAIN_TAIL_BYTES or len(buffer) >= MAX_BATCH_BYTES + FRAME_BYTES or b"\0" in buffer
 
 
-def _split_batches(buffer: bytes, after: Position) -> tuple[list[LineBatch], int]:
+def _split_batches(buffer: bytes, after: Position) -> tuple[list[RawBatch], int]:
     """Return the batches at the beginning of ``buffer`` that have the expected form, and the offset after them.
 
     Each has as many lines as it says, the expected event number, and a chain value, which is not verified here. A
@@ -188,7 +138,7 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[LineBatch], int
     """
     seq, begin = after.seq, after.offset
     part, place, size = b"\n\n", 0, 0
-    cut: list[LineBatch] = []
+    cut: list[RawBatch] = []
     rest = BytesIO(buffer)
     for line in rest:
         # Most batches have as many lines as the one before.
@@ -207,7 +157,7 @@ def _split_batches(buffer: bytes, after: Position) -> tuple[list[LineBatch], int
             break
         chain_value = last[-CHAIN_TAIL_BYTES : -len(CHAIN_END)].decode("latin-1")
         lines[-1] = last[:-FRAME_BYTES] + LINE_END
-        cut.append(_new(LineBatch, (seq + 1, seq + size, chain_value, begin, lines, False)))
+        cut.append(_new(RawBatch, (seq + 1, seq + size, chain_value, begin, lines, False)))
         seq += size
         begin = end
     return cut, begin

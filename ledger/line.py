@@ -16,6 +16,7 @@ and every byte of the batch before the chain's own section, except the values of
 from __future__ import annotations
 
 import binascii
+from io import BytesIO
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps, sha256
@@ -37,6 +38,9 @@ FREE_MARK = b',\t"free":'
 SECTION = b",\t"
 # The bytes after CHAIN_MARK: the chain value and the end of the line.
 CHAIN_TAIL_BYTES = CHAIN_CHARS + len(CHAIN_END)
+LINE_END = b"}\n"
+# Bytes of a batch besides its data: the chain's mark, value and end.
+FRAME_BYTES = len(CHAIN_MARK) + CHAIN_TAIL_BYTES
 CRC_BYTES = len(b'{"crc":"00000000",')
 AT_CHARS = len("2026-11-21T20:17:03.123456Z")
 FIRST_YEAR = "0001"
@@ -84,14 +88,14 @@ START = Position(0, GENESIS, 0)
 
 
 class RawBatch(NamedTuple):
-    """A batch as bytes. Readers verify its chain unless asked not to.
+    """A batch as bytes, split into lines for the codec. Readers verify its chain unless asked not to.
 
     Attributes:
         first: Event number of its first line.
         last: Event number of its last line.
         chain: Its chain value.
         offset: Where it begins in the file.
-        data: Its lines, separated by LF, without the chain section of the last one.
+        lines: Its lines, each a complete JSON object and a line feed; the last one without its chain section.
         erased: Whether it is a ``log.recovered`` whose sealed range was erased by a redaction, so that the digest of
             the range no longer fits.
     """
@@ -100,23 +104,33 @@ class RawBatch(NamedTuple):
     last: int
     chain: str
     offset: int
-    data: bytes
+    lines: list[bytes]
     erased: bool = False
+
+    @property
+    def data(self) -> bytes:
+        """Return its bytes up to the chain section."""
+        return b"".join(self.lines)[: -len(LINE_END)]
 
     @property
     def end(self) -> int:
         """Return the offset after its last byte."""
-        return self.offset + len(self.data) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES
+        return self.offset + sum(map(len, self.lines)) - len(LINE_END) + FRAME_BYTES
 
     @property
     def position(self) -> Position:
         """Return the position after it."""
-        return Position(self.last, self.chain, self.end, head_field(self.data[self.data.rfind(b"\n") + 1 :], b"at"))
+        return Position(self.last, self.chain, self.end, head_field(self.lines[-1], b"at"))
 
     @property
     def raw(self) -> bytes:
         """Return its bytes as in the file."""
         return b"".join((self.data, CHAIN_MARK, self.chain.encode(), CHAIN_END))
+
+
+def complete_lines(data: bytes) -> list[bytes]:
+    """Return the bytes of a batch up to its chain section as a `RawBatch` has them."""
+    return list(BytesIO(data + LINE_END))
 
 
 def head_field(line: bytes, field: bytes) -> str:
@@ -312,13 +326,14 @@ def frame(drafts: Sequence[Draft], stamp: Stamp) -> RawBatch:
             raise BadInputError("text", "contains half of a surrogate pair, which is not Unicode text") from error
         end = b"}" if part < size else b""
         line = b'{"crc":"%08x",%b' % (binascii.crc32(core), core)
-        if len(line) + len(free) + len(CHAIN_MARK) + CHAIN_TAIL_BYTES > MAX_LINE_BYTES:
+        if len(line) + len(free) + FRAME_BYTES > MAX_LINE_BYTES:
             raise BadInputError("event", f"{draft.kind} would need more than {MAX_LINE_BYTES:,} bytes on its line")
         lines.append(line + free + end)
     data = b"\n".join(lines)
     if len(data) > MAX_BATCH_BYTES:
         raise BadInputError("batch", f"would need more than {MAX_BATCH_BYTES:,} bytes", "send it in parts")
-    return RawBatch(seq + 1, seq + size, compute_chain(stamp.position.chain, data), stamp.position.offset, data)
+    chain = compute_chain(stamp.position.chain, data)
+    return RawBatch(seq + 1, seq + size, chain, stamp.position.offset, complete_lines(data))
 
 
 def line_fault(line: bytes, seq: int) -> str | None:

@@ -11,7 +11,6 @@ from tallybook.ledger.line import SECTION, head_field
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from tallybook.ledger.batches import LineBatch
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
 
@@ -82,7 +81,7 @@ class Batch:
         chain: str,
         events: Sequence[Event],
         recover: Callable[[Any, Sequence[Event]], Sequence[EventRecord]],
-        raw: RawBatch | LineBatch | None = None,
+        raw: RawBatch | None = None,
     ) -> None:
         """Keep the events; ``recover(raw, events)`` decodes the records when they are first used."""
         self.last = last

@@ -11,7 +11,7 @@ import attrs
 from tallybook.ledger import clock
 from tallybook.ledger.backends.files import LOG_NAME
 from tallybook.ledger.encoding import strict_json
-from tallybook.ledger.encoding.codec import decode, parse_head
+from tallybook.ledger.encoding.codec import decode, parse_head_at
 from tallybook.ledger.errors import DamagedLedgerError, Problem
 from tallybook.ledger.events import EventRedacted, LogRecovered, UnknownEvent
 from tallybook.ledger.line import START, line_fault, split_line, split_lines
@@ -194,11 +194,10 @@ def _verify_bytes(
 
 def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
     """Check that a line whose chain fits is one that Tallybook could have written."""
-    seq, size = batch.first + index, batch.last - batch.first + 1
+    seq = batch.first + index
     head, what, free = split_line(line)
-    form = parse_head(head)
-    here = form is not None and (form.seq, form.part) == (seq, (index + 1, size)) and not (index and form.key)
-    if form is None or not here or line_fault(line, seq) is not None:
+    form = parse_head_at(head, batch, index)
+    if form is None or line_fault(line, seq) is not None:
         findings.damaged(seq, "its chain fits, but its head is not one that Tallybook writes here")
         return
     if not (

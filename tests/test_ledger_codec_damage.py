@@ -14,7 +14,7 @@ from tallybook.ledger.encoding.codec import decode, encode, texts_of
 from tallybook.ledger.encoding.event_json import decode_fast
 from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import KIND_OF, Event, LedgerOpened, PointAdded, PointRated, PointSeeded, UnknownEvent
-from tallybook.ledger.line import FREE_CHARS, SECTION, RawBatch, frame, split_lines
+from tallybook.ledger.line import FREE_CHARS, SECTION, RawBatch, complete_lines, frame, split_lines
 
 UNWRITTEN = "its chain fits, but no Tallybook wrote this: "
 NOTHING_THERE = "it continues a text that is not there"
@@ -96,7 +96,7 @@ def test_a_head_that_does_not_belong_there_is_damage(old: bytes, new: bytes) -> 
     """A head says its own place in the ledger and in its batch, the key stands on the first line, nothing else."""
     whole = frame([encode(PointRated("kpt_001", "helpful"))] * 2, stamp(key="k"))
     assert [1, 2] == [record.seq for record in next(decode([whole])).records]
-    (batch,) = decode([whole._replace(data=whole.data.replace(old, new))])
+    (batch,) = decode([whole._replace(lines=complete_lines(whole.data.replace(old, new)))])
     with pytest.raises(DamagedLedgerError) as caught:
         _ = batch.records
     (problem,) = caught.value.problems
@@ -112,7 +112,7 @@ def test_who_said_it_is_read_on_a_continued_line_too() -> None:
     assert by
     twice = by[0].replace(b"{", b'{"rater":"another",')
     changed = b"\n".join([first, *continued[:-1], continued[-1].replace(by[0], twice)])
-    (batch,) = decode([whole._replace(data=changed)])
+    (batch,) = decode([whole._replace(lines=complete_lines(changed))])
     with pytest.raises(DamagedLedgerError) as caught:
         _ = batch.records
     (problem,) = caught.value.problems
@@ -136,7 +136,7 @@ def test_a_well_formed_line_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch,
 def test_a_line_of_three_sections_is_not_taken_for_what_it_ends_with() -> None:
     """What was said before in two sections is not said again in three."""
     whole = rated("kpt_001")
-    changed = whole._replace(data=whole.data.replace(SECTION, SECTION + b'"more":1' + SECTION, 1))
+    changed = whole._replace(lines=complete_lines(whole.data.replace(SECTION, SECTION + b'"more":1' + SECTION, 1)))
     batches = decode([whole, changed])
     assert [PointRated("kpt_001", "helpful")] == list(next(batches).events)
     with pytest.raises(DamagedLedgerError):

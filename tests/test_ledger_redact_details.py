@@ -13,7 +13,7 @@ from helpers.ledger_lines import forge
 from helpers.ledger_redaction import LONG, NOTE, TORN, begun, events, id_of, owe, put, strike, value_of
 from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, Problem
 from tallybook.ledger.events import LogRecovered, PlaybookUpdated, PointAdded, PointRated
-from tallybook.ledger.line import BY_FIELDS, START, RawBatch, compute_chain
+from tallybook.ledger.line import BY_FIELDS, START, RawBatch, complete_lines, compute_chain
 from tallybook.ledger.storage import disk, redaction
 from tallybook.ledger.storage.redaction import (
     FINISHED_FILE,
@@ -61,7 +61,7 @@ def test_a_line_that_begins_with_its_text_is_nobodys() -> None:
     """A free section without a head before it belongs to no event, the one above it included."""
     above = forge((ADDED, '{"text":"a"}')).data
     data = above + b'}\n,\t"free":null'
-    assert [(2, "")] == find_erased(RawBatch(1, 2, compute_chain(START.chain, data), 0, data))
+    assert [(2, "")] == find_erased(RawBatch(1, 2, compute_chain(START.chain, data), 0, complete_lines(data)))
 
 
 def test_what_is_masked_is_the_text_alone() -> None:

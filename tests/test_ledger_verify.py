@@ -18,6 +18,7 @@ from tallybook.ledger.line import (
     Draft,
     Position,
     RawBatch,
+    complete_lines,
     compute_chain,
     frame,
     head_field,
@@ -307,7 +308,7 @@ def test_a_line_within_a_batch_that_is_out_of_place_is_damage(
     """Every line says its own seq and part, and has its own checksum, whatever the chain over the batch says."""
     first, _, second = BATCHES[1].data.partition(b"\n")
     data = first + b"\n" + second.replace(old, new)
-    batch = RawBatch(2, 3, compute_chain(BATCHES[0].chain, data), BATCHES[1].offset, data)
+    batch = RawBatch(2, 3, compute_chain(BATCHES[0].chain, data), BATCHES[1].offset, complete_lines(data))
     verdict = verify(ledger(BATCHES[0].raw + batch.raw, batch.position))
     assert (False, {3}) == (verdict.ok, {problem.seq for problem in verdict.problems})
 

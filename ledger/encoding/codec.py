@@ -2,10 +2,10 @@
 
 A line is read on one of two paths, which agree wherever both give an event:
 
-* The fast path, `event_json.decode_fast`, reads a line that stands exactly as this version writes it, which nearly
-  every line does.
-* The slow path, here, reads everything else: old versions, unknown kinds, redacted texts, texts that continue on
-  further lines. It alone decides what is damage, and says why.
+* The fast path, `event_json.decode_fast`, reads a line in exactly the form that this version writes, as nearly every
+  line is.
+* The slow path, here, reads all other lines: old versions, unknown kinds, redacted texts, texts that continue on
+  further lines. Only this path decides what is damage, and says why.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
-from tallybook.ledger.batches import Batches, Run, to_line_batch
+from tallybook.ledger.batches import Batches, Run
 from tallybook.ledger.encoding import strict_json
 from tallybook.ledger.encoding.event_json import (
     FREE_FIELDS,
@@ -38,11 +38,10 @@ from tallybook.ledger.records import Author, Batch, EventRecord
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from tallybook.ledger.batches import LineBatch
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import RawBatch
 
-# A rating's what-section is some 80 bytes and there are few different ones; long ones are not worth remembering.
+# A rating's what-section is some 80 bytes, and there are few different ones; long ones hardly ever repeat.
 MEMO_ENTRIES = 16_384
 MEMO_BYTES = 256
 # A full memo takes no more entries, because bodies that never repeat would only drive out those that do. After this
@@ -58,16 +57,16 @@ _HEAD = re.compile(
 
 
 def encode(event: Event, when: str | None = None) -> Draft:
-    """Return an event as a draft: the fields of its class, with the free text apart.
+    """Return an event as a draft: the fields of its class, and its free text separately.
 
     Raises:
-        BadInputError: A field does not have the type or the bound that its class names.
+        BadInputError: A field does not have the type or is outside of the bounds that its class declares.
     """
     if isinstance(event, UnknownEvent):
         raise BadInputError(event.kind, "is not a kind that this version writes")
     cls = type(event)
     kind = KIND_OF[cls]
-    # Not cattrs: it would write a text as a list of its characters where the class wants a list of texts.
+    # Not by cattrs: it would turn a text into a list of its characters where the class has a tuple of texts.
     fields = attrs.asdict(event, recurse=False)
     try:
         structure_fields(fields, cls, "$")
@@ -98,10 +97,9 @@ class _LineParts(NamedTuple):
 
 
 def _loads(data: bytes) -> Any:
-    """Return a JSON value that is written as the ledger writes it: readers may take another spelling for another value.
+    """Return a JSON value in the spelling of the ledger; in another one, readers may disagree about the value.
 
-    A value that is written back as it stood is canonical but for numbers beyond 2^53 and deep nesting, which no known
-    kind can hold.
+    Numbers beyond 2^53 and deep nesting pass this check; no known kind accepts them.
     """
     text = data.decode()
     try:
@@ -115,8 +113,8 @@ def _loads(data: bytes) -> Any:
 
 
 def _parse(what: bytes) -> _LineParts:
-    _, said, free = split_line(SECTION + what.removesuffix(b"\n"))
-    value = _loads(said)
+    _, what, free = split_line(SECTION + what.removesuffix(b"\n"))
+    value = _loads(what)
     kind, version, body = value["kind"], value["v"], value["body"]
     if type(kind) is not str or type(version) is not int or version < 1:
         raise TypeError("expected a text as kind and a number from 1 as v")
@@ -128,7 +126,7 @@ def _parse(what: bytes) -> _LineParts:
         check_text(texts.pop("salt"))
     if kind != CONTINUED and not _is_known(kind, version):
         # No class checks its fields.
-        for part in (said, free):
+        for part in (what, free):
             if part is not None and not strict_json.is_canonical(part):
                 raise ValueError("it is not canonical JSON")
     return _LineParts(kind, version, body, texts, free == b"null")
@@ -139,7 +137,7 @@ def _is_known(kind: str, version: int) -> bool:
 
 
 def _append_continuation(before: _LineParts | None, line: _LineParts) -> None:
-    """Add a continued text to the line before it, which it continues."""
+    """Add a continued text to the line that it continues."""
     if before is None or not (before.redacted or before.texts) or not (line.redacted or line.texts):
         raise ValueError("it continues a text that is not there")
     if line.redacted or before.redacted:
@@ -197,150 +195,121 @@ class LineHead(NamedTuple):
 
 def parse_head(head: bytes) -> LineHead | None:
     """Return the fields of a line's head; None where Tallybook did not write it."""
-    found = _HEAD.fullmatch(head)
-    if found is None or (not head.isascii() and not _is_utf8(head)):
+    match = _HEAD.fullmatch(head)
+    if match is None:
         return None
-    seq, id_, key, at, when, part, size, by = found.groups()
-    if not _is_day(at[:10]) or (when is not None and not _is_day(when[:10])):
+    try:
+        fields: list[Any] = [None if value is None else value.decode() for value in match.groups()]
+        seq, id_, key, at, when, part, size, _ = fields
+        # Arithmetic with a day that is not in the calendar would fail.
+        date.fromisoformat(at[:10])
+        date.fromisoformat((when or at)[:10])
+    except ValueError:
         return None
-    return LineHead(int(seq), id_.decode(), _text_of(key), at.decode(), _text_of(when), (int(part), int(size)), by)
+    return LineHead(int(seq), id_, key, at, when, (int(part), int(size)), match[8])
+
+
+def parse_head_at(head: bytes, batch: RawBatch, index: int) -> LineHead | None:
+    """Return the fields of the head of a batch's line; None where Tallybook did not write it in this place."""
+    fields = parse_head(head)
+    place = batch.first + index, (index + 1, batch.last - batch.first + 1)
+    is_here = fields is not None and (fields.seq, fields.part) == place and not (index and fields.key)
+    return fields if is_here else None
 
 
 @lru_cache(maxsize=1024)
 def parse_session(by: bytes) -> str | None:
     """Return the session in a head's ``by``; None without one, and where ``by`` is not a JSON object."""
     try:
-        found = json.loads(by).get("session")
+        session = json.loads(by).get("session")
     except (ValueError, RecursionError, AttributeError):
         # Tallybook did not write that; decoding the head reports it.
         return None
-    return found if isinstance(found, str) else None
-
-
-def _is_utf8(head: bytes) -> bool:
-    try:
-        head.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
-
-
-@lru_cache(maxsize=1024)
-def _is_day(day: bytes) -> bool:
-    """Return whether this day exists in the calendar; arithmetic with another would fail."""
-    try:
-        date.fromisoformat(day.decode())
-    except ValueError:
-        return False
-    return True
-
-
-def _text_of(value: bytes | None) -> str | None:
-    return None if value is None else value.decode()
+    return session if isinstance(session, str) else None
 
 
 # ---- Batches ----
 
 
-def _damage(raw: LineBatch | RawBatch, index: int, error: Exception) -> DamagedLedgerError:
-    seq = raw.first + index
+def _damage(batch: RawBatch, index: int, error: Exception) -> DamagedLedgerError:
+    seq = batch.first + index
     message = f"its chain fits, but no Tallybook wrote this: {error}"
     return DamagedLedgerError([Problem(f"seq {seq}", message, seq)])
 
 
-def _decode_lines(raw: LineBatch, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event]) -> list[Event]:
+def _decode_lines(batch: RawBatch, whats: Sequence[bytes], events: list[Any], memo: dict[bytes, Event]) -> list[Event]:
     """Return the events of a batch, and remember those that may come again.
 
     Args:
-        raw: The batch.
-        whats: Each of its lines after the first section, up to and with its end.
-        events: The event of each line that the memo has, None for the others; it is changed.
-        memo: Event by line, as read before.
+        batch: The batch.
+        whats: Each of its lines after the first section, with its end.
+        events: The event of each line that the memo has, None for the others; changed in place.
+        memo: The end of a line → its event, as read before.
     """
     for index, event in enumerate(events):
         if event is None:
             what = whats[index]
-            events[index] = read = decode_fast(what)
-            if read is None:
-                return _decode_lines_slowly(raw, whats, memo)
-            # Not a function of its own: a call would take a twentieth of the time of a line that was never read before.
+            events[index] = decoded = decode_fast(what)
+            if decoded is None:
+                return _decode_lines_slowly(batch, whats, memo)
+            # Inline, because a call would take a twentieth of the time of a new line.
             if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
-                memo[what] = read
+                memo[what] = decoded
     return events
 
 
-def _decode_lines_slowly(raw: LineBatch, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
-    """Return the events of a batch of which some lines take the slow path; continued texts are joined."""
-    lines: list[tuple[int, Event | _LineParts]] = []
+def _decode_lines_slowly(batch: RawBatch, whats: Sequence[bytes], memo: dict[bytes, Event]) -> list[Event]:
+    """Return the events of a batch, all on the slow path; continued texts are joined."""
+    lines: list[tuple[int, _LineParts]] = []
     for index, what in enumerate(whats):
-        line: Event | _LineParts | None = memo.get(what) or decode_fast(what)
-        if line is None:
-            try:
-                line = _parse(what)
-                if line.kind == CONTINUED:
-                    _append_continuation(_previous_parts(lines, whats), line)
-                    continue
-            except REFUSALS as error:
-                raise _damage(raw, index, error) from error
-        lines.append((index, line))
-    events: list[Event] = []
-    for index, line in lines:
         try:
-            event = _to_event(line) if isinstance(line, _LineParts) else line
+            parts = _parse(what)
+            if parts.kind == CONTINUED:
+                _append_continuation(lines[-1][1] if lines else None, parts)
+            else:
+                lines.append((index, parts))
         except REFUSALS as error:
-            raise _damage(raw, index, error) from error
+            raise _damage(batch, index, error) from error
+    events: list[Event] = []
+    for index, parts in lines:
+        try:
+            events.append(_to_event(parts))
+        except REFUSALS as error:
+            raise _damage(batch, index, error) from error
         what = whats[index]
         if len(memo) < MEMO_ENTRIES and len(what) <= MEMO_BYTES and FREE_MARK not in what:
-            memo[what] = event
-        events.append(event)
+            memo[what] = events[-1]
     return events
 
 
-def _previous_parts(lines: list[tuple[int, Event | _LineParts]], whats: Sequence[bytes]) -> _LineParts | None:
-    """Return the last line so far as its sections, so that a text can be added to it; None where there is none."""
-    if not lines:
-        return None
-    index, line = lines[-1]
-    if not isinstance(line, _LineParts):
-        line = _parse(whats[index])
-        lines[-1] = index, line
-    return line
-
-
-def _decode_records(raw: RawBatch, events: Sequence[Event]) -> list[EventRecord]:
-    """Decode who and when of a batch whose events are known."""
+def _decode_records(batch: RawBatch, events: Sequence[Event]) -> list[EventRecord]:
+    """Return the events of a batch with their metadata, which is decoded here."""
     records: list[EventRecord] = []
     remaining = iter(events)
     continued = b'"kind":"%b"' % CONTINUED.encode()
-    for index, line in enumerate(split_lines(raw.data)):
+    for index, line in enumerate(split_lines(batch.data)):
         head, _, rest = line.partition(SECTION)
         try:
-            form = _decode_head(head, raw, index)
-            by = _decode_author(form.by)
+            fields = parse_head_at(head, batch, index)
+            if fields is None:
+                raise ValueError("its head is not one that Tallybook writes here")
+            seq, id_, key, at, when, part, by = fields
+            author = _decode_author(by)
             if not rest.startswith(continued):
-                event = next(remaining)
-                records.append(EventRecord(form.seq, form.at, event, form.id, by, form.key, form.when, form.part))
+                records.append(EventRecord(seq, at, next(remaining), id_, author, key, when, part))
         except (*REFUSALS, StopIteration) as error:
-            raise _damage(raw, index, error) from error
+            raise _damage(batch, index, error) from error
     return records
 
 
 @lru_cache(maxsize=1024)
-def _decode_author(said: bytes) -> Author:
-    """Return who says so; a session says it again and again."""
-    return structure_fields(_loads(said), Author, "$.by")
-
-
-def _decode_head(head: bytes, raw: RawBatch, index: int) -> LineHead:
-    form = parse_head(head)
-    place = (raw.first + index, (index + 1, raw.last - raw.first + 1))
-    if form is None or (form.seq, form.part) != place or (index and form.key is not None):
-        raise ValueError("its head is not one that Tallybook writes here")
-    return form
+def _decode_author(by: bytes) -> Author:
+    """Return the author of an event; most events of a session have the same one."""
+    return structure_fields(_loads(by), Author, "$.by")
 
 
 def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
-    """Yield each batch with its events; heads are decoded when asked for.
+    """Yield each batch with its events; heads are decoded when first used.
 
     Raises:
         DamagedLedgerError: A body does not fit its kind, although its chain does.
@@ -348,14 +317,14 @@ def decode(batches: Iterable[RawBatch]) -> Iterator[Batch]:
     """
     memo: dict[bytes, Event] = {}
     recall, misses = memo.get, 0
-    for run in batches.runs if isinstance(batches, Batches) else (Run([to_line_batch(raw)]) for raw in batches):
-        for found in run.batches:
-            whats = [line.partition(b"\t")[2] for line in found.lines]
-            # Most batches hold only lines that were read before: a look into the memo proves and decodes them.
+    for run in batches.runs if isinstance(batches, Batches) else (Run([raw]) for raw in batches):
+        for batch in run.batches:
+            whats = [line.partition(b"\t")[2] for line in batch.lines]
+            # Most batches have only lines that were read before: finding them in the memo checks and decodes them.
             events: list[Any] = list(map(recall, whats))
             if not all(events):
-                events = _decode_lines(found, whats, events, memo)
+                events = _decode_lines(batch, whats, events, memo)
                 misses += 1
                 if misses % MEMO_MISSES == 0:
                     memo.clear()
-            yield Batch(found.last, found.chain, events, _decode_records, found)
+            yield Batch(batch.last, batch.chain, events, _decode_records, batch)

@@ -13,6 +13,7 @@ from tallybook.ledger.line import (
     GENESIS,
     MAX_BATCH_BYTES,
     RawBatch,
+    complete_lines,
     compute_chain,
     first_seq,
     sum_fault,
@@ -65,4 +66,4 @@ def _read_batch(fd: int, offset: int) -> RawBatch | None:
     if compute_chain(previous, data) != chain or not tail.endswith(CHAIN_END) or sum_fault(data) is not None:
         return None
     first = first_seq(data)
-    return RawBatch(first, first + data.count(b"\n"), chain, offset, data)
+    return RawBatch(first, first + data.count(b"\n"), chain, offset, complete_lines(data))

@@ -16,6 +16,7 @@ from tallybook.ledger.line import (
     MAX_BATCH_BYTES,
     Position,
     RawBatch,
+    complete_lines,
     compute_chain,
     first_seq,
     sum_fault,
@@ -103,6 +104,6 @@ def _batch_with_changed_chain(
     last = bad.seq + data.count(b"\n") + 1
     if sum_fault(data) is not None:
         return None
-    batch = RawBatch(bad.seq + 1, last, compute_chain(bad.chain, data), bad.offset, data)
+    batch = RawBatch(bad.seq + 1, last, compute_chain(bad.chain, data), bad.offset, complete_lines(data))
     proof = next(iter(Scan(fd, Position(last, batch.chain, end), proof_end, pending=pending, index=index)), None)
     return batch if proof is not None else None

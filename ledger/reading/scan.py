@@ -11,11 +11,9 @@ import os
 
 from tallybook.ledger.batches import (
     Batches,
-    LineBatch,
     Run,
     choose_digest,
     is_conclusive,
-    to_line_batch,
     verify_run,
 )
 from tallybook.ledger.errors import DamagedLedgerError, Problem
@@ -28,6 +26,7 @@ from tallybook.ledger.line import (
     MAX_LINE_BYTES,
     Position,
     RawBatch,
+    complete_lines,
     diagnose,
     first_seq,
     head_field,
@@ -101,7 +100,7 @@ class Scan:
         self._given_index = index
         self._verify = verify
         self._start = start
-        self._last: LineBatch | RawBatch | None = None
+        self._last: RawBatch | None = None
         self.stop: Stop | None = None
         self.sealed_ranges: list[tuple[int, int]] = []
         self._fd = fd
@@ -136,7 +135,7 @@ class Scan:
                 return
             self.sealed_ranges.append((self.position.offset, sealed.offset))
             self._last = sealed
-            yield Run([to_line_batch(sealed)], lacks_text=True)
+            yield Run([sealed], lacks_text=True)
 
     def _verified_runs(self) -> Iterator[Run]:
         """Yield batches up to the first that is incomplete or does not verify."""
@@ -180,7 +179,7 @@ class Scan:
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
         if not found or body not in data:
             return None
-        batch = found[0].batch
+        batch = found[0]
         owed = head_field(data, b"id") in self._pending
         if not owed and data.endswith(body + unread.digest(place).encode() + b'"}'):
             return batch
@@ -224,7 +223,7 @@ def find_last_batch_end(fd: int, size: int) -> Position | None:
         if seq < 1 or line_fault(text[start:-1], seq) is not None:
             return None
         chain_value = tail[:CHAIN_CHARS].decode("ascii", "replace")
-        return RawBatch(seq, seq, chain_value, begin + start, data).position
+        return RawBatch(seq, seq, chain_value, begin + start, complete_lines(data)).position
     return None
 
 
@@ -266,7 +265,7 @@ class LogReader:
         for run in self._scan(fd, self._after, size):
             for batch in run.batches if run.lacks_text else ():
                 if redaction.ERASED_TEXT in batch.data or batch.erased:
-                    redacted = self._check_erased(fd, batch.batch, redacted)
+                    redacted = self._check_erased(fd, batch, redacted)
             yield run
         if self._head is not None and not has_position(fd, self._head.position):
             # The whole file verifies but is not the one that was acknowledged: another log took its place.

@@ -42,6 +42,7 @@ from tallybook.ledger.line import (
     Position,
     RawBatch,
     Stamp,
+    complete_lines,
     compute_chain,
     digest,
     frame,
@@ -163,7 +164,9 @@ def _proven_batch(lines: Sequence[bytes], mark: Position, done: bytes, *, renumb
         core = _SUM.sub(digest(value).encode(), core) if value.strip(b" ") != b"null" else core
         proven.append(b'{"crc":"%08x",' % binascii.crc32(core) + core + free + value + end)
     data = b"\n".join(proven).removesuffix(b"}")
-    return RawBatch(mark.seq + 1, mark.seq + len(texts), compute_chain(mark.chain, data), len(done), data)
+    return RawBatch(
+        mark.seq + 1, mark.seq + len(texts), compute_chain(mark.chain, data), len(done), complete_lines(data)
+    )
 
 
 def _other_token(chance: Random, line: bytes, begin: int, end: int) -> bytes:

@@ -28,6 +28,7 @@ from tallybook.ledger.line import (
     START,
     Position,
     Stamp,
+    complete_lines,
     frame,
     head_field,
     split_line,
@@ -132,7 +133,7 @@ def build(folder: Path, seed: int) -> Image:
 def _redacted(batch: RawBatch) -> RawBatch:
     """Return a batch without the text of its first line, as a redaction in place leaves it."""
     value = split_line(split_lines(batch.data)[0])[2] or b""
-    return batch._replace(data=batch.data.replace(value, b"null".ljust(len(value))))
+    return batch._replace(lines=complete_lines(batch.data.replace(value, b"null".ljust(len(value)))))
 
 
 # How bytes are changed, of a log or of any other file

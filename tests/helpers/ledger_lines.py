@@ -27,6 +27,7 @@ from tallybook.ledger.line import (
     Position,
     RawBatch,
     Stamp,
+    complete_lines,
     compute_chain,
     frame,
 )
@@ -156,4 +157,6 @@ def forge(*sections: tuple[str, str | None], mark: Position = START, head: Mappi
         text = f',\t"free":{free}' if free is not None else ""
         lines.append(f'{{"crc":"{crc:08x}",{core}{text}' + ("}" if part < len(sections) else ""))
     data = "\n".join(lines).encode()
-    return RawBatch(mark.seq + 1, mark.seq + len(lines), compute_chain(mark.chain, data), mark.offset, data)
+    return RawBatch(
+        mark.seq + 1, mark.seq + len(lines), compute_chain(mark.chain, data), mark.offset, complete_lines(data)
+    )
