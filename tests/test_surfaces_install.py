@@ -83,7 +83,7 @@ def test_run_twice_it_changes_nothing(claude: Path, run: Callable[..., Answer]) 
     before = {path: path.stat().st_mtime_ns for path in claude.rglob("*")}
     answer = run("init")
     assert (0, "") == (answer.code, answer.err)
-    assert f"Nothing to change: all of it is in {claude}." == answer.out.splitlines()[-1]
+    assert f"Nothing to change: {claude} has all of it." == answer.out.splitlines()[-1]
     assert before == {path: path.stat().st_mtime_ns for path in claude.rglob("*")}
     assert [] == json.loads(run("init", "--json").out)["changed"]
 
@@ -119,7 +119,7 @@ def test_without_settings_before_there_are_none_afterwards(claude: Path, run: Ca
     assert {"ledger", "playbook.json"} == {path.name for path in claude.iterdir()}
     assert ledger == (claude / "ledger" / "events.jsonl").read_bytes()
     again = run("uninstall")
-    assert (0, f"Nothing to take out: there is nothing of Tallybook's in {claude}.\n", "") == again
+    assert (0, f"Nothing to remove: Tallybook has nothing in {claude}.\n", "") == again
 
 
 @profile(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
@@ -165,7 +165,7 @@ def test_what_others_changed_meanwhile_stays(claude: Path, run: Callable[..., An
     answer = run("uninstall")
     assert THEIRS.replace(b"opus", b"haiku") == (claude / "settings.json").read_bytes()
     assert f"left {claude / plan.BACKUP}: not put back, as more than our hooks would change\n" in answer.out
-    assert f"Nothing to take out: there is nothing of Tallybook's in {claude}." == run("uninstall").out.splitlines()[-1]
+    assert f"Nothing to remove: Tallybook has nothing in {claude}." == run("uninstall").out.splitlines()[-1]
 
 
 def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., Answer]) -> None:
@@ -174,7 +174,7 @@ def test_what_a_person_made_ones_own_is_left(claude: Path, run: Callable[..., An
     for name in names:
         (claude / name).parent.mkdir()
         (claude / name).write_text("mine")
-    left = [f"left {claude / name}: not as this version writes it, so it is yours\n" for name in names]
+    left = [f"left {claude / name}: differs from what this version writes, so it is yours\n" for name in names]
     for verb in ("init", "uninstall"):
         out = run(verb).out
         assert [True, True] == [line in out for line in left]
@@ -186,7 +186,7 @@ def test_a_hook_behind_somebody_elses_command_is_left(claude: Path, run: Callabl
     mixed = {"hooks": {event: [hook_entries.group("mine && tallybook hook")] for event in hook_entries.EVENTS}}
     (claude / "settings.json").write_text(json.dumps(mixed))
     assert "has the hooks already" in run("init").out
-    assert "`mine && tallybook hook` does more than call Tallybook, take it out by hand" in run("uninstall").out
+    assert "`mine && tallybook hook` does more than call Tallybook; remove it yourself" in run("uninstall").out
     assert mixed == parsed((claude / "settings.json").read_bytes())
 
 
@@ -242,7 +242,7 @@ def test_a_slash_command_comes_with_its_verb(
 def test_what_slash_commands_run_exists() -> None:
     """Each one in the package names verbs of the command line in its front matter, and runs no others."""
     for path in (plan.PACKAGED / "commands").glob("*.md"):
-        verbs = plan._runs(path.read_bytes())
+        verbs = plan._verbs_of(path.read_bytes())
         assert verbs
         assert verbs <= set(main.tallybook.list_commands(click.Context(main.tallybook)))
 

@@ -194,7 +194,7 @@ def test_a_link_in_place_of_a_file_of_ours_is_left(
     away = tmp_path_factory.mktemp("away")
     (claude / name).parent.mkdir(exist_ok=True)
     (claude / name).symlink_to(away)
-    assert "a link or no file stands in its place" in run("init").out
+    assert "a link or something else than a file is in its place" in run("init").out
     assert "settings.json" in tree(claude)
     assert 0 == run("uninstall").code
     assert [] == list(away.iterdir())

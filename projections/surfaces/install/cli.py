@@ -1,37 +1,33 @@
-"""The verbs that install: ``init`` and ``uninstall``; both show exactly what they change, or would change."""
+"""The verbs `init` and `uninstall`; both show exactly what they change, or would change."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, escape, note, say, write
 from tallybook.projections.surfaces.install import hook_command as command
-from tallybook.projections.surfaces.install import places, plan, steps
+from tallybook.projections.surfaces.install import places, plan
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from tallybook.projections.surfaces.install.places import Target
-    from tallybook.projections.surfaces.install.steps import Step
+    from tallybook.projections.surfaces.install.plan import Step
 
-    Command = Callable[..., Any]
-
-_DRY = "Nothing was changed: this was a dry run."
-_STAYS = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
+_DRY_RUN: Final = "Nothing was changed: this was a dry run."
+_STAYS: Final = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
 
 
-def _scope(command: Command) -> Command:
-    """Add the options that both verbs have."""
-    command = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")(command)
-    text = "Change the user's settings, for all projects."
-    return click.option("--user", is_flag=True, help=text)(command)
+_dry_run: Final = click.option("--dry-run", is_flag=True, help="Show the changes without making them.")
+_user: Final = click.option("--user", is_flag=True, help="Change the user's settings, for all projects.")
 
 
 @click.command(epilog="Example: tallybook init --dry-run")
-@_scope
+@_user
+@_dry_run
 @as_json
 @click.pass_context
 def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool) -> None:
@@ -41,22 +37,25 @@ def init(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool)
     Tallybook wrote; the agent's other settings stay as they are.
     """
     root = context.find_root()
-    place = places.target(root.params["folder"], user=user)
+    place = places.find_target(root.params["folder"], user=user)
     verbs = root.command.list_commands(root) if isinstance(root.command, click.Group) else ()
-    planned = plan.install(place, command.hook_command(), verbs)
-    begun = () if place.project is None else (plan.ledger(place.project),)
-    odd: tuple[str, ...] = ()
+    files = plan.install(place, command.hook_command(), verbs)
+    steps = files if place.project is None else (plan.ledger(place.project), *files)
+    problems: tuple[str, ...] = ()
     if not dry_run:
-        # First what is most likely to fail: then nothing is installed.
-        odd = plan.begin(place.project) if place.project is not None and _changed(begun) else ()
-        _take(planned)
-    note(*odd, *plan.remarks(planned))
-    last = _next(place) if _changed((*begun, *planned)) else f"Nothing to change: all of it is in {place.claude}."
-    _tell((*begun, *planned), _DRY if dry_run else last, as_json=as_json)
+        # The ledger comes first because it is most likely to fail: then nothing is installed.
+        if place.project is not None and steps[0].result != plan.LEFT:
+            problems = plan.begin(place.project)
+        for step in files:
+            plan.take(step)
+    note(*problems, *plan.remarks(files))
+    last = _next_steps(place) if _changes(steps) else f"Nothing to change: {place.claude} has all of it."
+    _print_steps(steps, _DRY_RUN if dry_run else last, as_json=as_json)
 
 
 @click.command(epilog="Example: tallybook uninstall --dry-run")
-@_scope
+@_user
+@_dry_run
 @as_json
 @click.pass_context
 def uninstall(context: click.Context, /, *, user: bool, dry_run: bool, as_json: bool) -> None:
@@ -64,51 +63,42 @@ def uninstall(context: click.Context, /, *, user: bool, dry_run: bool, as_json: 
 
     Settings that are unchanged since `init` get their earlier text back; from others only the hooks are removed.
     """
-    place = places.target(context.find_root().params["folder"], user=user)
-    planned = plan.uninstall(place)
-    if not dry_run:
-        _take(planned)
-    last = _STAYS if _changed(planned) else f"Nothing to take out: there is nothing of Tallybook's in {place.claude}."
-    _tell(planned, _DRY if dry_run else last, as_json=as_json)
+    place = places.find_target(context.find_root().params["folder"], user=user)
+    steps = tuple(plan.uninstall(place))
+    for step in () if dry_run else steps:
+        plan.take(step)
+    last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing in {place.claude}."
+    _print_steps(steps, _DRY_RUN if dry_run else last, as_json=as_json)
 
 
-def _changed(planned: Sequence[Step]) -> list[Step]:
-    return [step for step in planned if step.what != steps.LEFT]
+def _changes(steps: Sequence[Step]) -> list[Step]:
+    return [step for step in steps if step.result != plan.LEFT]
 
 
-def _take(planned: Sequence[Step]) -> None:
-    for step in planned:
-        steps.take(step)
-
-
-def _next(place: Target) -> str:
-    """Say what a person does next."""
+def _next_steps(place: Target) -> str:
+    """Return what a person should do next."""
+    check = "`tallybook doctor` checks the installation."
     if place.folder is None:
-        return (
-            'Next: in each project that is to have a playbook, `tallybook add "..."`; then start the agent and trust '
-            "the hook. `tallybook doctor` tells whether all is well."
-        )
-    return (
-        f"Next: start the agent in {place.folder} and trust the hook; "
-        '`tallybook add "..."` adds to what it is told, `tallybook doctor` tells whether all is well.'
-    )
+        where = 'in each project that is to have a playbook, `tallybook add "..."`; then start the agent'
+        return f"Next: {where} and trust the hook. {check}"
+    add = '`tallybook add "..."` adds an entry to its playbook'
+    return f"Next: start the agent in {place.folder} and trust the hook; {add}. {check}"
 
 
-def _tell(taken: Sequence[Step], last: str, *, as_json: bool) -> None:
-    """Print how the settings change, what became of each file, and what is to be said last.
-
-    All is done by then: a reader who has seen enough and closes the pipe ends nothing half way.
-    """
-    difference = "\n".join(filter(None, map(steps.diff, taken)))
+def _print_steps(steps: Sequence[Step], last: str, *, as_json: bool) -> None:
+    """Print the difference of the settings, a line for each file, and a last line."""
+    # All steps are taken by now, so a reader that closes the pipe interrupts none of them.
+    difference = "\n".join(filter(None, map(plan.diff, steps)))
     if as_json:
-        left = [step for step in taken if step.what == steps.LEFT]
-        answer({"changed": _rows(_changed(taken)), "left": _rows(left), "diff": difference})
+        left = [step for step in steps if step.result == plan.LEFT]
+        answer({"changed": _rows(_changes(steps)), "left": _rows(left), "diff": difference})
         return
     if difference:
-        # Tabs indent the lines of some people's settings.
-        write("\t".join("\n".join(map(escape, part.split("\n"))) for part in difference.split("\t")) + "\n\n")
-    say(*taken, last)
+        # Unlike other control characters, tabs are kept: they indent the lines of some settings.
+        lines = ("\t".join(map(escape, line.split("\t"))) for line in difference.split("\n"))
+        write("\n".join([*lines, "", ""]))
+    say(*steps, last)
 
 
-def _rows(taken: Sequence[Step]) -> list[dict[str, str]]:
-    return [{"path": str(step.path), "what": step.what, "why": step.why} for step in taken]
+def _rows(steps: Sequence[Step]) -> list[dict[str, str]]:
+    return [{"path": str(step.path), "what": step.result, "why": step.why} for step in steps]

@@ -1,14 +1,15 @@
-"""The hook's command line: the one that ``init`` writes, and how every such line is recognised.
+"""The hook's command line: the one that ``init`` writes, and how it recognises every line of an earlier version.
 
-It starts the interpreter directly, on a module whose name never changes (``tallybook.hook``). If that is gone, because
-Python was upgraded or moved, or a team shares the settings, the line runs the installed command by its name. If there
-is none either, nothing happens: a hook always ends with 0.
+The line starts the interpreter directly, on a module whose name never changes (``tallybook.hook``). If that is gone,
+because Python was upgraded or moved, or because a team shares the settings, the line runs the installed command by its
+name. If that is missing as well, nothing happens: a hook always ends with 0.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path, PurePath
+import re
 import shlex
 import shutil
 import sys
@@ -29,9 +30,15 @@ STARTED: Final = {
     _CODE: "tallybook/hook.py",
     "import sys; sys.path.append(sys.argv[1]); import hook_start; hook_start.main()": "hook_start.py",
 }
-_ELSE: Final = "||"
-_NOTHING: Final = ":"
 _OPERATORS: Final = frozenset("();<>|&")
+# Every shape of our line, its words joined by NUL: `PROGRAM hook`, or a direct call that falls back on it,
+# `PYTHON OPTIONS CODE FOLDER || PROGRAM hook || :`; other words may come before.
+_LINE: Final = re.compile(
+    r"(?P<before>(?:[^\0]*\0)*?)"
+    r"(?:(?P<python>[^-\0][^\0]*)\0(?:(?:-[^\0]*|utf8)\0)+"
+    rf"(?P<code>{'|'.join(map(re.escape, STARTED))})\0(?P<folder>[^\0]*)\0\|\|\0)?"
+    r"(?P<program>[^\0]+)\0hook(?P<ignored_failure>\0\|\|\0:)?"
+)
 
 
 @attrs.frozen
@@ -67,11 +74,11 @@ def hook_command() -> str:
     if os.name != "posix" or folder is None or not _is_direct(sys.executable, folder):
         return named
     words = [sys.executable, *_OPTIONS, _CODE, str(folder)]
-    return f"{shlex.join(words)} {_ELSE} {named} {_ELSE} {_NOTHING}"
+    return f"{shlex.join(words)} || {named} || :"
 
 
 def _installed_in() -> Path | None:
-    """Return the folder that holds the installed package; None in a clone, which is found by an import hook."""
+    """Return the folder that holds the installed package; None in a clone, where an import hook finds it."""
     package = Path(str(tallybook.__file__)).absolute().parent
     return package.parent if package.name == COMMAND and (package / "ledger").is_dir() else None
 
@@ -84,39 +91,25 @@ def _is_direct(python: str, folder: Path) -> bool:
 
 def call_of(command: str) -> Call | None:
     """Return how a command line calls our hook at its end, None if it does not."""
-    words = _words(command)
-    rest = words[:-2] if words[-2:] == [_ELSE, _NOTHING] else words
-    if len(rest) <= 1 or rest[-1] != "hook" or PurePath(rest[-2]).name not in _NAMES:
+    words = _split(command)
+    match = _LINE.fullmatch("\0".join(words))
+    if match is None or PurePath(match["program"]).name not in _NAMES:
         return None
-    program, rest = rest[-2], rest[:-2]
-    python = folder = module = ""
-    if rest[-1:] == [_ELSE] and set(rest[-3:-2]) & STARTED.keys():
-        folder, module = rest[-2], STARTED[rest[-3]]
-        own = _last_command(rest[:-3])
-        options = next((place for place, word in enumerate(own) if word.startswith("-")), len(own))
-        python = own[options - 1] if options else ""
-        rest = rest[: len(rest) - 3 - len(own)] + own[: max(options - 1, 0)]
-    more = "\n" in command or any(map(_is_operator, rest))
-    is_plain = not rest and not more and bool(python or len(words) == len((program, "hook")))
-    return Call(program, python, folder, module, does_more=more, is_plain=is_plain)
+    python, folder, module = match["python"] or "", match["folder"] or "", STARTED.get(match["code"], "")
+    before = match["before"].split("\0")[:-1]
+    does_more = "\n" in command or any(word and _OPERATORS.issuperset(word) for word in before)
+    is_plain = not before and not does_more and bool(python or not match["ignored_failure"])
+    return Call(match["program"], python, folder, module, does_more=does_more, is_plain=is_plain)
 
 
-def _last_command(words: list[str]) -> list[str]:
-    """Return the words after the last operator."""
-    return words[next((place for place in range(len(words), 0, -1) if _is_operator(words[place - 1])), 0) :]
-
-
-def _is_operator(word: str) -> bool:
-    return bool(word) and _OPERATORS.issuperset(word)
-
-
-def _words(command: str) -> list[str]:
+def _split(command: str) -> list[str]:
+    """Return the words and operators of a command line, none where a quotation is not closed."""
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    lexer.commenters = ""
     try:
-        words = shlex.shlex(command, posix=True, punctuation_chars=True)
-        words.whitespace_split = True
-        words.commenters = ""
-        return list(words)
-    except ValueError:  # A quotation that is not closed.
+        return list(lexer)
+    except ValueError:
         return []
 
 

@@ -1,4 +1,4 @@
-"""Our hooks in an agent's settings: bytes in, bytes out, and what is not ours stays as it was."""
+"""Tallybook's hooks in an agent's settings: bytes in, bytes out; every byte that is not ours stays."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PostToolUse", "Stop", "SubagentStop", "PreCompact", "SessionEnd")
-"""When the agent is to call us, in the order in which they are written."""
+"""Events at which the agent calls us, in the order in which `init` writes them."""
 
 TIMEOUT_S: Final = 10
 UNCHANGED: Final = "nothing was changed"
@@ -24,23 +24,23 @@ _EMPTY = b"{}\n"
 
 
 def group(command: str) -> dict[str, Any]:
-    """Return what stands in the list of an event: one hook, for whatever the event is about."""
+    """Return a group of an event's list: one hook, for every tool or source of the event."""
     return {"hooks": [{"type": "command", "command": command, "timeout": TIMEOUT_S}]}
 
 
 def install(data: bytes | None, command: str, source: str) -> bytes:
-    """Return settings in which every event of EVENTS calls us, once where ``init`` wrote it.
+    """Return settings in which every event of EVENTS calls us.
 
-    What calls us already is left alone, but for a command line that an earlier version wrote, or another installation:
-    this one's takes its place.
+    A hook that calls us already stays, except that this command line replaces one that an earlier version or another
+    installation wrote.
 
     Args:
-        data: The file, None where there is none.
+        data: The bytes of the file, None without a file.
         command: The command line of the hook.
-        source: What an error calls the file.
+        source: The file's name in errors.
 
     Raises:
-        BadInputError: It is no JSON, or no settings that hooks can be put into.
+        BadInputError: The file is not JSON, or not settings that can hold hooks.
     """
     mark, text, document = _read(_EMPTY if data is None else data, source)
     for event in EVENTS:
@@ -64,10 +64,10 @@ def install(data: bytes | None, command: str, source: str) -> bytes:
 def remove(data: bytes, source: str) -> bytes:
     """Return settings without our hooks, and without the groups, lists and objects that only held them.
 
-    A command line that does something else as well stays.
+    A command line that runs other commands as well stays.
 
     Raises:
-        BadInputError: It is no JSON, or no settings.
+        BadInputError: The file is not JSON, or not settings.
     """
     mark, text, document = _read(data, source)
     while (path := _first(document)) is not None:
@@ -77,37 +77,36 @@ def remove(data: bytes, source: str) -> bytes:
 
 
 def calls_everywhere(data: bytes, source: str) -> bool:
-    """Say whether every event of EVENTS calls us already.
+    """Return whether every event of EVENTS calls us already.
 
     Raises:
-        BadInputError: It is no JSON, or no settings.
+        BadInputError: The file is not JSON, or not settings.
     """
     return {event for event, _ in own_calls(_read(data, source)[2])}.issuperset(EVENTS)
 
 
 def own_commands(data: bytes, source: str) -> list[str]:
-    """Return the command lines that call us, in the order in which they stand.
+    """Return the command lines that call us, in their order.
 
     Raises:
-        BadInputError: It is no JSON, or no settings.
+        BadInputError: The file is not JSON, or not settings.
     """
-    _, _, document = _read(data, source)
-    return [one for _, _, one in _commands(document.get("hooks")) if calls_us(one)]
+    return [command for _, command in own_calls(_read(data, source)[2])]
 
 
 def own_calls(document: object) -> tuple[tuple[str, str], ...]:
-    """Return event and command line of each hook of ours in settings as JSON gives them, whatever shape they have."""
+    """Return event and command line of each hook of ours in parsed settings, whatever their shape."""
     hooks = document.get("hooks") if isinstance(document, dict) else None
     return tuple((event, command) for (event, _, _), _, command in _commands(hooks) if calls_us(command))
 
 
 def calls_us(command: str) -> bool:
-    """Say whether a command line ends by calling our hook."""
+    """Return whether a command line calls our hook at its end."""
     return call_of(command) is not None
 
 
 def _read(data: bytes, source: str) -> tuple[str, str, dict[str, Any]]:
-    """Return a file's byte order mark, the text behind it, and what it says."""
+    """Return a file's byte order mark, the text after it, and the document."""
     mark = _MARK if data.startswith(_MARK.encode()) else ""
     document = strict_json.loads(data.removeprefix(mark.encode()), source, UNCHANGED)
     if not isinstance(document, dict):
@@ -122,9 +121,9 @@ def _read(data: bytes, source: str) -> tuple[str, str, dict[str, Any]]:
 
 
 def _commands(hooks: Any) -> Iterator[tuple[tuple[str, int, int], Any, str]]:
-    """Yield where each command line stands in an object of hooks, its group, and the command line.
+    """Yield the place of each command line in an object of hooks, its group, and the command line.
 
-    What has not the shape of a hook is passed over: it is not ours.
+    Values that do not have the shape of a hook are not ours, and are skipped.
     """
     for event, groups in hooks.items() if isinstance(hooks, dict) else ():
         for index, one in enumerate(groups if isinstance(groups, list) else ()):
@@ -135,7 +134,7 @@ def _commands(hooks: Any) -> Iterator[tuple[tuple[str, int, int], Any, str]]:
 
 
 def _first(document: dict[str, Any]) -> tuple[str | int, ...] | None:
-    """Return the path of what is to be taken out first: a hook of ours, or the largest thing that holds it alone."""
+    """Return the path of the first hook of ours, or of the largest value that holds nothing else; None without any."""
     hooks = document.get("hooks", {})
     for (event, index, number), one, command in _commands(hooks):
         call = call_of(command)

@@ -1,6 +1,7 @@
-"""A text editor for JSON: an item more or less, or another text, and every other byte of a file that people keep stays.
+"""An editor for JSON text: it inserts, removes or replaces one value, and leaves every other character as it is.
 
-It is handed valid JSON without a byte order mark. A value is found by its path: keys of objects, indices of arrays.
+People keep settings in their own layout, which json.dumps would lose. Texts are valid JSON without a byte order mark;
+a value is found by its path, keys of objects and indices of arrays.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ _INDENT = "  "
 
 @attrs.frozen
 class Node:
-    """A value, by where it stands in the text.
+    """A value, by its place in the text.
 
     Attributes:
         start: Offset of its first character.
-        end: Offset behind its last one.
-        items: What an object or an array holds, in order.
+        end: Offset after its last one.
+        items: The members of an object, or the elements of an array.
     """
 
     start: int
@@ -44,7 +45,7 @@ class Item:
     Attributes:
         key: None in an array.
         start: Offset of the key, or of the element.
-        key_end: Offset behind the key; in an array as ``start``.
+        key_end: Offset after the key; in an array as ``start``.
         value: The value.
     """
 
@@ -56,12 +57,12 @@ class Item:
 
 @attrs.frozen
 class Style:
-    """How a text is laid out.
+    """The layout of a text.
 
     Attributes:
-        newline: What ends a line.
-        indent: What a level is indented by; may be empty.
-        colon: What stands between a key and its value, on one line.
+        newline: The end of a line.
+        indent: The indentation of one level; may be empty.
+        colon: The characters between a key and its value on one line.
     """
 
     newline: str
@@ -70,18 +71,18 @@ class Style:
 
     @property
     def comma(self) -> str:
-        """Return what stands between two items on one line."""
+        """Return the characters between two items on one line."""
         return ", " if self.colon.endswith(" ") else ","
 
 
 def insert(text: str, path: Path, key: str | None, value: Any) -> str:
-    """Put an item at the end of the object or array at a path, laid out as those before it.
+    """Append an item to the object or array at a path, in the layout of the items before it.
 
     Args:
         text: Valid JSON.
-        path: Where the object or array stands; empty for the whole.
-        key: The new member's key, None for an element.
-        value: What JSON can say.
+        path: Path of the object or array; empty for the whole text.
+        key: Key of the new member, None for an element.
+        value: A JSON value.
     """
     root = _parse(text)
     style = _style(text, root)
@@ -101,13 +102,13 @@ def insert(text: str, path: Path, key: str | None, value: Any) -> str:
 
 
 def replace(text: str, path: Path, value: str) -> str:
-    """Put a text in the place of the one at a path."""
+    """Replace the string at a path."""
     node, _ = _find(text, _parse(text), path)
     return text[: node.start] + json.dumps(value, ensure_ascii=False) + text[node.end :]
 
 
 def remove(text: str, path: Path) -> str:
-    """Take the item at a path out, with the comma that it leaves over."""
+    """Remove the item at a path, and a comma with it."""
     root = _parse(text)
     node, _ = _find(text, root, path[:-1])
     index = _index(node, path[-1])
@@ -126,7 +127,7 @@ def _parse(text: str) -> Node:
 
 
 def _node(opening: re.Match[str], tokens: Iterator[re.Match[str]]) -> Node:
-    """Return the value that begins with a token; the others of it are taken."""
+    """Return the value that begins with a token, and read the rest of its tokens."""
     if opening[0] not in {"{", "["}:
         return Node(opening.start(), opening.end())
     items = []
@@ -142,9 +143,9 @@ def _node(opening: re.Match[str], tokens: Iterator[re.Match[str]]) -> Node:
 
 
 def _find(text: str, root: Node, path: Path) -> tuple[Node, str | None]:
-    """Return the value at a path, and the indentation of the line that it begins on; None where it begins none.
+    """Return the value at a path, and the indentation of its line; None where it does not begin a line.
 
-    What begins no line of its own is laid out on one line; the whole text is laid out on several.
+    The items of a value that does not begin a line are laid out on one line.
     """
     node = root
     base: str | None = ""
@@ -161,7 +162,7 @@ def _index(node: Node, step: str | int) -> int:
 def _indentation(text: str, offset: int) -> str | None:
     """Return the white space before an item that begins a line, None for one that does not."""
     before = text[:offset].rstrip(" \t")
-    # Some put the comma in front.
+    # Some layouts begin a line with the comma.
     line = before.removesuffix(",").rstrip(" \t")
     if not line.endswith(("\n", "\r")):
         return None
@@ -169,7 +170,7 @@ def _indentation(text: str, offset: int) -> str | None:
 
 
 def _gap(text: str, node: Node, style: Style) -> str:
-    """Return what stands between two items: the last two, or else as before the only one."""
+    """Return the characters between the last two items, or the white space before the only one, with a comma."""
     if len(node.items) > 1:
         return text[node.items[-2].value.end : node.items[-1].start]
     space = text[node.start + 1 : node.items[0].start]
@@ -177,7 +178,7 @@ def _gap(text: str, node: Node, style: Style) -> str:
 
 
 def _style(text: str, root: Node) -> Style:
-    """Return how a text is laid out; what it does not show is as most have it."""
+    """Return the layout of a text, with the usual layout where the text shows none."""
     end = _LINE_END.search(text)
     newline = end[0] if end is not None else "\n"
     if not root.items:
@@ -189,7 +190,7 @@ def _style(text: str, root: Node) -> Style:
 
 
 def _laid_out(value: Any, style: Style, base: str | None) -> str:
-    """Return a value as text: on lines that are indented further than ``base``, or on one line where that is None."""
+    """Return a value as text: on lines with the indentation ``base``, or on one line where that is None."""
     if base is None:
         return json.dumps(value, ensure_ascii=False, separators=(style.comma, style.colon))
     text = json.dumps(value, ensure_ascii=False, separators=(",", style.colon), indent=style.indent)

@@ -1,4 +1,4 @@
-"""Where things are installed: the folder that an agent reads its settings from."""
+"""The folders and files of an agent: where it is started, and where it reads its settings."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import attrs
 
 from tallybook.ledger.errors import BadInputError, CannotWriteError
 from tallybook.projections.surfaces.install.hook_entries import UNCHANGED
-from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, find_project
+from tallybook.projections.surfaces.workspace.project import CLAUDE, Project, project_around
 
 FOLDER: Final = "CLAUDE_PROJECT_DIR"
-"""Names, in a hook's environment, the folder in which the agent was started."""
+"""Environment variable by which an agent tells a hook the folder where it was started."""
 
 
 @attrs.frozen
 class Target:
-    """What is installed into.
+    """The place of an installation.
 
     Attributes:
         claude: The agent's folder: the project's ``.claude``, or the user's own.
-        folder: Where the agent is started; None for a user's settings, which hold everywhere.
-        project: Whose ledger is begun; None likewise.
+        folder: The folder where the agent is started; None for the user's settings, which apply everywhere.
+        project: The project whose ledger begins; None for the user's settings.
     """
 
     claude: Path
@@ -32,16 +32,16 @@ class Target:
     project: Project | None = None
 
 
-def target(given: str | None, *, user: bool) -> Target:
-    """Return what is to be installed into.
+def find_target(given: str | None, *, user: bool) -> Target:
+    """Return the place of an installation.
 
     Args:
-        given: The project that the caller named, None where he did not.
-        user: Whether the user's own settings are meant.
+        given: The value of ``--project``, None without one.
+        user: Whether to install into the user's own settings.
 
     Raises:
-        BadInputError: There is no such folder, or it is no project's.
-        CannotWriteError: The agent's folder is outside the project.
+        BadInputError: There is no such folder, or it cannot be a project's.
+        CannotWriteError: The agent's folder is outside the project, or not a folder.
     """
     if user:
         if given:
@@ -51,29 +51,15 @@ def target(given: str | None, *, user: bool) -> Target:
     claude = Project(folder).claude
     if os.path.lexists(claude) and not claude.is_dir():
         raise CannotWriteError(claude, "is not a folder", "move it away")
-    return Target(claude, folder, _project_of(folder, given))
-
-
-def _project_of(folder: Path, given: str | None) -> Project:
-    """Return the project whose ledger is meant: the one given, else the one that a hook of that folder finds."""
-    if given:
-        return find_project(folder)
-    before = os.environ.get(FOLDER)
-    # An agent that is started there tells the hook so.
-    os.environ[FOLDER] = str(folder)
-    try:
-        return find_project()
-    finally:
-        if before is None:
-            del os.environ[FOLDER]
-        else:
-            os.environ[FOLDER] = before
+    # Without --project, the ledger is the one that a hook of an agent in that folder finds.
+    root = folder if given else Path(project_around(str(folder)) or folder)
+    return Target(claude, folder, Project(root, folder))
 
 
 def working_folder(given: str | None) -> Path:
-    """Return the folder in which the agent is started.
+    """Return the folder where the agent is started.
 
-    It is the one given, else ``CLAUDE_PROJECT_DIR``, else the top of the git repository, else the nearest parent with a
+    It is the given one, else ``CLAUDE_PROJECT_DIR``, else the top of the git repository, else the nearest parent with a
     ``.claude`` folder, else the current folder.
 
     Raises:
@@ -91,12 +77,12 @@ def working_folder(given: str | None) -> Path:
 
 
 def around(here: Path) -> Path:
-    """Return the folder that an agent is most likely started in by who stands here and names none."""
+    """Return the folder where an agent is most likely started by a person in a folder below it."""
     return _nearest(here, ".git") or _nearest(here, CLAUDE) or here
 
 
 def home() -> Path:
-    """Return the user's home folder; where the system knows none, one that is not there."""
+    """Return the user's home folder; where the system knows none, a path that does not exist."""
     try:
         return Path.home()
     except RuntimeError:
@@ -109,8 +95,9 @@ def users_folder() -> Path:
 
 
 def _nearest(here: Path, name: str) -> Path | None:
-    """Return the nearest folder from here upwards that holds a name; the home folder's is no project's."""
-    return next((one for one in (here, *here.parents) if (one / name).exists() and not _is_home(one)), None)
+    """Return the nearest folder from here upwards with an entry of a name; the home folder is not a project."""
+    folders = (here, *here.parents)
+    return next((folder for folder in folders if (folder / name).exists() and not _is_home(folder)), None)
 
 
 def _is_home(folder: Path) -> bool:
@@ -118,10 +105,10 @@ def _is_home(folder: Path) -> bool:
 
 
 def settings_file(place: Target) -> Path:
-    """Return the settings file, or what a link in its place leads to.
+    """Return the settings file, or the file that a link in its place leads to.
 
     Raises:
-        CannotWriteError: It is no file, or the link leads to none, or out of the user's home and the project.
+        CannotWriteError: It is not a regular file, or the link leads out of the user's home and the project.
     """
     path = place.claude / "settings.json"
     real = Path(os.path.realpath(path))

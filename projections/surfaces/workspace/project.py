@@ -218,7 +218,7 @@ def locate(given: StrPath | None = None, here: str | None = None) -> tuple[str, 
         start = os.path.join(here, named) if named else here
     if given:
         return start, start
-    return _project_around(start) or (start if named else _nearest(start)), start
+    return project_around(start) or (start if named else _nearest(start)), start
 
 
 def _current_folder() -> str:
@@ -229,7 +229,7 @@ def _current_folder() -> str:
         raise BadInputError("the current folder", "does not exist any more", hint) from error
 
 
-def _project_around(start: str) -> str:
+def project_around(start: str) -> str:
     """Return the project of the repository that a folder lies in, empty outside of one."""
     # As git does: by the parents that a folder really has, not by those on the way to a link to it.
     real = os.path.realpath(start)
