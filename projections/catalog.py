@@ -9,7 +9,6 @@ import attrs
 
 from tallybook.projections.comparison.bisection import search_view
 from tallybook.projections.comparison.conditions import parse
-from tallybook.projections.comparison.diff import departures_view
 from tallybook.projections.comparison.whatif import Exclusion, alternative_view
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.status import status_view
@@ -50,7 +49,6 @@ _EXAMPLE = parse("count > 1 and not pruned(kpt_001)")
 
 VIEWS: dict[str, CatalogRow] = {
     "playbook": CatalogRow("the entries of the playbook, with their counts", playbook_view),
-    "departures": CatalogRow("the playbook, and how each entry that is not in it left", departures_view),
     **{
         f"playbook-{name}": CatalogRow(f"the same under the policy {name}", partial(playbook_view, policy))
         for name, policy in POLICIES.items()

@@ -17,7 +17,7 @@ from faults.scenes import ROOT, Scene, begun, here, run
 from helpers.authors import HUMAN
 from helpers.cache_places import caches_of
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.hooks.worker import SETTLED
+from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
 

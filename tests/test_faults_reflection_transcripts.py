@@ -13,7 +13,7 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.events import PointNoted, PointRated, ReflectionFailed, TranscriptRead
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.hooks import worker as hook_worker
+from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import raters, schedule, transcript, worker
 from tallybook.projections.surfaces.workspace.project import MARKS
 
@@ -168,10 +168,10 @@ def test_a_hook_that_ends_between_two_steps_leaves_it_to_be_found(
     """What says that nothing is owed goes first; and it says so to one rater, for an hour."""
     place = asked_for(project, script.user("Hello"))
     worker.work(place, schedule.Plan())
-    assert [True, False] == [hook_worker.is_settled(place, rater) for rater in ("none", "claude")]
+    assert [True, False] == [handler.is_settled(place, rater) for rater in ("none", "claude")]
     settled = place.ledger / MARKS / "settled"
     age(settled, seconds=3_700)
-    assert not hook_worker.is_settled(place, "none")
+    assert not handler.is_settled(place, "none")
     assert [] == client.asked
 
 

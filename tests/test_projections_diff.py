@@ -25,15 +25,13 @@ from tallybook.ledger.events import (
     PointRetired,
 )
 from tallybook.projections.comparison.diff import (
-    DEPARTURES,
-    AddedEntry,
     ChangedEntry,
     Departure,
-    Departures,
     Diff,
-    LeftEntry,
+    LoneEntry,
     diff,
 )
+from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses
 from tallybook.projections.playbook.render import entry, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.undo import fold_history
@@ -49,9 +47,9 @@ HARMFUL = [PointRated("kpt_001", "harmful")] * 3
 A, B, C = (Entry(f"kpt_{number:03d}", text) for number, text in enumerate("abc", 1))
 
 
-def at(batches: Sequence[Batch], seq: int | None = None) -> Departures:
+def at(batches: Sequence[Batch], seq: int | None = None) -> EntryStatuses:
     """Return the playbook at a moment of a history, and what left it."""
-    return fold_history(DEPARTURES, lambda: batches, seq)
+    return fold_history(STATUS_VIEW, lambda: batches, seq)
 
 
 def between(*stretches: list[Any]) -> Diff:
@@ -77,9 +75,9 @@ def apply(difference: Diff, playbook: Mapping[str, Any]) -> dict[str, Any]:
     return {**top, "key_points": [points[name] for name in order]}
 
 
-def document(state: Departures) -> str:
+def document(state: EntryStatuses) -> str:
     """Return a playbook as JSON, in which the order of keys and entries counts."""
-    return json.dumps(playbook_dict(state))
+    return json.dumps(playbook_dict(state.book))
 
 
 @given(stretches=FUTURES)
@@ -89,7 +87,7 @@ def test_what_changed_leads_from_any_moment_to_any_other(stretches: list[list[An
     states = [at(batches, seq) for seq in [0, *(batch.last for batch in batches)]]
     for first in states:
         for second in states:
-            assert document(second) == json.dumps(apply(diff(first, second), playbook_dict(first)))
+            assert document(second) == json.dumps(apply(diff(first, second), playbook_dict(first.book)))
 
 
 @given(stretches=FUTURES)
@@ -101,15 +99,13 @@ def test_nothing_changes_from_a_moment_to_itself(stretches: list[list[Any]]) -> 
 
 @given(stretches=FUTURES)
 def test_what_left_is_noted_beside_the_playbook(stretches: list[list[Any]]) -> None:
-    """The playbook is that of the plain view, and each entry that stood and does not has left it somehow."""
+    """The playbook is that of the plain view, and each entry that an event took out says with which counts it left."""
     batches = history(stretches)
     state, plainly = at(batches), fold_history(PLAYBOOK, lambda: batches)
-    assert (plainly.points, plainly.gone, plainly.stamp) == (state.points, state.gone, state.stamp)
-    assert state.gone.keys() == state.left.keys() - state.points.keys()
-    for name, left in state.left.items():
-        if name not in state.points:
-            point = state.gone[name]
-            assert (point.helpful, point.harmful) == (left.helpful, left.harmful)
+    assert (plainly.points, plainly.gone, plainly.stamp) == (state.book.points, state.book.gone, state.book.stamp)
+    for removal in [removal for batch in batches for removal in diff(at(batches, batch.last), state).gone]:
+        point, left = state.book.gone.get(removal.point.name), removal.left
+        assert (point and (point.helpful, point.harmful)) == (left and (left.helpful, left.harmful))
 
 
 @pytest.mark.parametrize(
@@ -130,14 +126,14 @@ def test_what_left_is_noted_beside_the_playbook(stretches: list[list[Any]]) -> N
 )
 def test_an_entry_that_is_gone_says_how(stretches: list[list[Any]], left: Departure | None) -> None:
     """Pruned, retired, removed or merged, at which event and with which counts; what never came did not leave."""
-    assert (LeftEntry(A, left),) == between(*stretches).gone
+    assert (LoneEntry(A, left),) == between(*stretches).gone
 
 
 def test_an_event_that_comes_twice_in_a_batch_is_told_by_its_place() -> None:
     """The decoder gives equal lines as one object: the second removal is the one that lasts."""
     removed = PointRemoved("kpt_001")
     batch = [removed, PointEdited("kpt_001", 0, 0, "Use types"), removed, PlaybookEdited(None, None, "")]
-    assert (LeftEntry(A, Departure("removed", 7, 0, 0)),) == between(batch).gone
+    assert (LoneEntry(A, Departure("removed", 7, 0, 0)),) == between(batch).gone
 
 
 def test_an_entry_that_came_back_says_what_it_was() -> None:
@@ -145,7 +141,7 @@ def test_an_entry_that_came_back_says_what_it_was() -> None:
     batches = history(
         [BEGIN, [PointRetired("kpt_001", "")], [PointRestored("kpt_001", ""), PointAdded("kpt_004", "d")]]
     )
-    expected = (AddedEntry(A, Departure("retired", 5, 0, 0)), AddedEntry(Entry("kpt_004", "d")))
+    expected = (LoneEntry(A, Departure("retired", 5, 0, 0)), LoneEntry(Entry("kpt_004", "d")))
     assert expected == diff(at(batches, 5), at(batches)).added
 
 
@@ -153,8 +149,8 @@ def test_going_back_turns_it_round() -> None:
     """What was added since is gone, and took no leave; what was pruned since is there again, and had not left."""
     batches = history([BEGIN, [*HARMFUL, PointAdded("kpt_004", "d"), CLOSE]])
     found = diff(at(batches), at(batches, 4))
-    assert (LeftEntry(Entry("kpt_004", "d")),) == found.gone
-    assert (AddedEntry(A, Departure("pruned", 9, 0, 3)),) == found.added
+    assert (LoneEntry(Entry("kpt_004", "d")),) == found.gone
+    assert (LoneEntry(A, Departure("pruned", 9, 0, 3)),) == found.added
     assert ("kpt_001", "kpt_002", "kpt_003") == found.order
 
 
@@ -184,6 +180,6 @@ def test_a_difference_does_not_change_what_it_is_applied_to(stretches: list[list
     last = batches[-1].last if batches else 0
     first, second = (at(batches, data.draw(st.integers(0, last))) for _ in range(2))
     before = document(first)
-    given_ = playbook_dict(first)
+    given_ = playbook_dict(first.book)
     apply(diff(first, second), given_)
     assert [before] * 2 == [document(first), json.dumps(given_)]

@@ -10,7 +10,8 @@ import pytest
 
 from helpers.reference_model import COUNTS, NAMES, TEXTS, book, point
 from tallybook.ledger.events import Entry
-from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, prompt, read_stamp, stamp_text
+from tallybook.projections.playbook.inject import prompt
+from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp, stamp_text
 from tallybook.projections.playbook.view import Playbook
 
 ENTRIES = st.lists(st.builds(point, NAMES, TEXTS, COUNTS, COUNTS), max_size=5)

@@ -23,7 +23,6 @@ from tallybook.ledger.errors import DamagedLedgerError
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointPinned, PointRated, PointRetired
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
-from tallybook.projections.comparison.diff import DEPARTURES_FORM
 from tallybook.projections.entry_history.status import STATUS_VIEW, blame, graveyard
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.entry_state import REDACTED
@@ -211,7 +210,6 @@ def test_those_of_other_code_are_not_taken_in(log: JsonlLog, monkeypatch: pytest
     ("module", "form"),
     [
         ("tallybook.projections.playbook.checkpoint", PLAYBOOK_FORM),
-        ("tallybook.projections.comparison.diff", DEPARTURES_FORM),
         ("tallybook.projections.surfaces.history.entry_story", STATUS_FORM),
     ],
     ids=lambda one: getattr(one, "name", ""),
@@ -240,7 +238,7 @@ def whole(form: Form[Any], log: JsonlLog, until: int | None = None) -> Any:
     return plainly(form.pack(fold_history(form.view, lambda: decode(log.read()), until)))
 
 
-@pytest.mark.parametrize("form", [DEPARTURES_FORM, STATUS_FORM], ids=lambda form: form.name)
+@pytest.mark.parametrize("form", [PLAYBOOK_FORM, STATUS_FORM], ids=lambda form: form.name)
 def test_every_view_with_checkpoints_goes_on_from_them(log: JsonlLog, form: Form[Any]) -> None:
     """Its state is the one of the whole of history, at the end as it grows and at each moment."""
     for more in (0, 1, 12, 1):

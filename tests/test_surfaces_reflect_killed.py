@@ -14,7 +14,7 @@ from tallybook.ledger.events import ReflectionRequested, TranscriptRead
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli.main import run as run_here
 from tallybook.projections.surfaces.history.reading import open_log
-from tallybook.projections.surfaces.hooks import worker
+from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -73,10 +73,10 @@ def test_a_killed_session_becomes_pending_by_a_later_hook(here: Project, event: 
     hook("SessionEnd", first, reason="logout")
     wait(here, "s0")
     for _ in range(400):
-        if worker.is_settled(here, "none"):
+        if handler.is_settled(here, "none"):
             break
         sleep(0.05)
-    assert worker.is_settled(here, "none")
+    assert handler.is_settled(here, "none")
     killed = session(here, "s1")
     kill(killed)
     later = session(here, "s2")
@@ -100,7 +100,7 @@ def test_a_session_that_goes_on_is_left_alone(here: Project) -> None:
     kill(Script(kept(here.root) / "unknown.jsonl", "unknown").user("Hello"))
     assert 0 == run_here(["reflect"])
     assert {} == requested(here)
-    assert not worker.is_settled(here, "none")
+    assert not handler.is_settled(here, "none")
 
 
 def test_a_dry_run_shows_a_killed_session(here: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:

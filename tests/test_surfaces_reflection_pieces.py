@@ -38,7 +38,7 @@ def ask(path: Path, **fields: Any) -> Unread:
         "request_end": path.stat().st_size if path.exists() else 0,
         "names": NAMES,
     }
-    return Unread(path, **known | fields)
+    return Unread("s1", path, **known | fields)
 
 
 @pytest.fixture

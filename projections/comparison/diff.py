@@ -1,27 +1,23 @@
-"""The difference of two playbooks as a value, from which the second can be made of the first. Pure.
-
-A playbook does not record how its entries left it, so the view `departures` here does.
-"""
+"""The difference of two playbooks as a value, from which the second can be made of the first. Pure."""
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import Entry, PlaybookUpdated, PointMerged, PointRemoved, PointRetired
+from tallybook.ledger.events import PointMerged, PointRemoved
 from tallybook.projections.entry_history.status import LEAVING_KINDS
-from tallybook.projections.fold import View
-from tallybook.projections.playbook.checkpoint import Form, pack, unpack
-from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import playbook_dict
-from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from tallybook.ledger.records import Batch
+    from tallybook.ledger.events import Entry
+    from tallybook.projections.entry_history.status import EntryStatuses
+
+DEPARTURE_KINDS: Final = LEAVING_KINDS | {PointRemoved: "removed"}
+"""Class of an event that takes an entry out → how the entry left: its status since, or removed."""
 
 
 @attrs.frozen
@@ -43,86 +39,6 @@ class Departure:
     into: str | None = None
 
 
-DEPARTURE_KINDS: Final = LEAVING_KINDS | {PointRemoved: "removed"}
-"""Class of an event that takes an entry out → how the entry left: its status since, or removed."""
-
-
-@attrs.define
-class Departures(Playbook):
-    """The playbook as of a moment, and how each entry that is not in it left.
-
-    Attributes:
-        left: Name → how an entry left last; an entry that came back keeps its row.
-        batch_events: Events of the current batch so far that could take an entry out.
-    """
-
-    left: dict[str, Departure] = attrs.field(factory=dict)
-    batch_events: list[Any] = attrs.field(factory=list)
-
-
-# The entries that can leave by an event of each kind: only these are checked.
-_MAY_LEAVE: Final[dict[type[Any], Callable[[Playbook, Any], tuple[str, ...]]]] = {
-    PlaybookUpdated: lambda state, _: tuple(state.due),
-    PointRemoved: lambda _, event: (event.name,),
-    PointRetired: lambda _, event: (event.name,),
-    PointMerged: lambda _, event: event.merged,
-}
-
-
-def _record_departures(kind: type[Any]) -> Callable[[Departures, Any, Batch], None]:
-    """Return a change that applies an event of a kind to the playbook and records each entry that leaves by it."""
-    change, may_leave = CHANGES[kind], _MAY_LEAVE[kind]
-
-    def apply_event(state: Departures, event: Any, batch: Batch) -> None:
-        present = [name for name in may_leave(state, event) if name in state.points]
-        change(state, event, batch)
-        for name in present:
-            if name not in state.points:
-                last = state.gone[name]
-                # The decoder gives equal events of a batch as one object, so the event's place is found by counting.
-                places = [record.seq for record in batch.records if record.event is event]
-                seq = places[sum(earlier is event for earlier in state.batch_events)]
-                into = event.name if kind is PointMerged else None
-                state.left[name] = Departure(DEPARTURE_KINDS[kind], seq, last.helpful, last.harmful, into)
-        state.batch_events.append(event)
-
-    return apply_event
-
-
-def _settle(state: Departures, batch: Batch) -> None:
-    state.batch_events.clear()
-    settle(state, batch)
-
-
-_TABLE: Final = CHANGES | {kind: _record_departures(kind) for kind in DEPARTURE_KINDS}
-
-
-def departures_view(policy: Policy = SPEC_POLICY) -> View[Departures]:
-    """Return the view of the playbook under a policy, and of how each entry that is not in it left."""
-    return View(partial(Departures, policy=policy), _TABLE, _settle)
-
-
-def _pack(state: Departures) -> dict[str, Any]:
-    return pack(state) | {"left": {name: attrs.astuple(departure) for name, departure in state.left.items()}}
-
-
-def _unpack(values: Mapping[str, Any]) -> Departures:
-    state = unpack(values, Departures)
-    state.left = {name: Departure(*row) for name, row in values["left"].items()}
-    return state
-
-
-DEPARTURES: Final = departures_view()
-DEPARTURES_FORM: Final[Form[Departures]] = Form(
-    "departures",
-    DEPARTURES,
-    _pack,
-    _unpack,
-    lambda state: state,
-    ("tallybook.projections.comparison.diff", "tallybook.projections.entry_history.status"),
-)
-
-
 @attrs.frozen
 class ChangedEntry:
     """An entry that both playbooks have and that differs.
@@ -137,26 +53,13 @@ class ChangedEntry:
 
 
 @attrs.frozen
-class AddedEntry:
-    """An entry that only the second playbook has.
+class LoneEntry:
+    """An entry that only one of the playbooks has.
 
     Attributes:
         point: The entry.
-        was: How it left before the first, None where it is new.
-    """
-
-    point: Entry
-    was: Departure | None = None
-
-
-@attrs.frozen
-class LeftEntry:
-    """An entry that only the first playbook has.
-
-    Attributes:
-        point: The entry in the first.
-        left: How it left before the second; None where no event took it out, because the event that added it was
-            undone or, in a difference back in time, had not happened.
+        left: How it left before the playbook that does not have it; None where no event took it out, because the
+            event that added it was undone, or comes later.
     """
 
     point: Entry
@@ -175,26 +78,43 @@ class Diff:
         top: The second's other top-level keys, in order; None where they equal the first's.
     """
 
-    added: tuple[AddedEntry, ...] = ()
-    gone: tuple[LeftEntry, ...] = ()
+    added: tuple[LoneEntry, ...] = ()
+    gone: tuple[LoneEntry, ...] = ()
     changed: tuple[ChangedEntry, ...] = ()
     order: tuple[str, ...] | None = None
     top: Mapping[str, Any] | None = None
 
 
-def diff(first: Departures, second: Departures) -> Diff:
-    """Return the changes that turn one playbook into another."""
-    old, new = first.points, second.points
-    added = tuple(AddedEntry(point, first.left.get(name)) for name, point in new.items() if name not in old)
+def diff(first: EntryStatuses, second: EntryStatuses, second_end: int | None = None) -> Diff:
+    """Return the changes that turn one playbook into another.
+
+    Args:
+        first: The first playbook, with the last event of each entry.
+        second: The second.
+        second_end: Number of the last event in the ledger, if the second has a manual edit after it.
+    """
+    old, new = first.book.points, second.book.points
+    added = tuple(LoneEntry(point, _departure(first, name)) for name, point in new.items() if name not in old)
     order = [name for name in old if name in new] + [addition.point.name for addition in added]
-    old_top, new_top = _top(playbook_dict(first)), _top(playbook_dict(second))
+    old_top, new_top = _top(playbook_dict(first.book)), _top(playbook_dict(second.book))
     return Diff(
         added,
-        tuple(LeftEntry(point, second.left.get(name)) for name, point in old.items() if name not in new),
+        tuple(LoneEntry(point, _departure(second, name, second_end)) for name, point in old.items() if name not in new),
         tuple(ChangedEntry(old[name], point) for name, point in new.items() if name in old and old[name] != point),
         None if order == list(new) else tuple(new),
         None if list(old_top.items()) == list(new_top.items()) else new_top,
     )
+
+
+def _departure(state: EntryStatuses, name: str, end: int | None = None) -> Departure | None:
+    """Return how an entry left that is not in the playbook, None where it never was in it."""
+    point = state.book.gone.get(name)
+    if point is None:
+        return None
+    record = state.last_event(name)
+    seq = record.seq if end is None or record.seq <= end else None
+    into = record.event.name if isinstance(record.event, PointMerged) else None
+    return Departure(DEPARTURE_KINDS[type(record.event)], seq, point.helpful, point.harmful, into)
 
 
 def _top(playbook: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
 S = TypeVar("S", bound=State)
-P = TypeVar("P", bound=Playbook)
 
 PLAIN_FIELDS: Final = (
     "seq",
@@ -30,23 +29,6 @@ PLAIN_FIELDS: Final = (
     "has_begun",
 )
 """Fields that JSON can hold unchanged."""
-PACKED_FIELDS: Final = {
-    "points",
-    "gone",
-    "used",
-    "due",
-    "pruned",
-    "pinned",
-    "pardons",
-    "merged",
-    "top",
-    "stamp",
-    "latest",
-}
-"""Fields that are packed in another form."""
-OMITTED_FIELDS: Final = {"policy", "latest_batch", "order", "mutable"}
-"""Fields that no checkpoint holds: the policy is always the specification's, the last batch is read from the log
-again, no order is pending after a whole batch, and ``mutable`` holds the entries of ``points``."""
 
 
 @attrs.frozen
@@ -73,6 +55,10 @@ class Form(Generic[S]):
     spacing: int = 1
 
 
+# No checkpoint holds four fields: the policy is always the specification's, the last batch is read from the log again,
+# no order is pending after a whole batch, and `mutable` holds the entries of `points`.
+
+
 def pack(state: Playbook) -> dict[str, Any]:
     """Return a state after a batch, under the specification's policy, as JSON values."""
     fields = {name: getattr(state, name) for name in PLAIN_FIELDS}
@@ -91,18 +77,13 @@ def pack(state: Playbook) -> dict[str, Any]:
     }
 
 
-def unpack_playbook(values: Mapping[str, Any]) -> Playbook:
-    """Return the playbook of packed values, as ``Form.unpack`` does."""
-    return unpack(values, Playbook)
-
-
-def unpack(values: Mapping[str, Any], state_class: type[P]) -> P:
-    """Return the state of packed values, as the state class of its view.
+def unpack(values: Mapping[str, Any]) -> Playbook:
+    """Return the playbook of packed values.
 
     Raises:
         ValueError, TypeError, KeyError: The values are not a packed state.
     """
-    state = state_class(**{name: values[name] for name in PLAIN_FIELDS})
+    state = Playbook(**{name: values[name] for name in PLAIN_FIELDS})
     state.mutable.update((row[0], MutableEntry(*row)) for row in values["points"])
     state.gone = {row[0]: Entry(*row) for row in values["gone"]}
     state.used = {*values["used"], *state.points, *state.gone}
@@ -120,4 +101,4 @@ def _rows(points: Iterable[Entry | MutableEntry]) -> list[tuple[str, str, int, i
     return [(point.name, point.text, point.helpful, point.harmful) for point in points]
 
 
-PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack_playbook, lambda state: state)
+PLAYBOOK_FORM: Final[Form[Playbook]] = Form("playbook", PLAYBOOK, pack, unpack, lambda state: state)

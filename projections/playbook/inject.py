@@ -125,3 +125,8 @@ def fill(template: str, lines: Sequence[str]) -> str:
     Only that placeholder is replaced, so braces in a template or a text are harmless.
     """
     return template.replace(PLACEHOLDER, "\n".join(lines)) if lines else ""
+
+
+def prompt(key_points: Iterable[Mapping[str, Any]], template: str) -> str:
+    """Return the template filled with all entries, an empty text without any (REQ-SCORE-003)."""
+    return fill(template, [line(entry) for entry in key_points])

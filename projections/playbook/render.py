@@ -1,4 +1,4 @@
-"""The playbook as bytes, as rows and as prompt text. Pure: the same on every machine."""
+"""The playbook as bytes and as rows. Pure: the same on every machine."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger.names import filter_sections
 from tallybook.ledger.playbook_facts import STAMP
 from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.playbook.inject import fill, line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from tallybook.ledger.events import Entry
     from tallybook.projections.playbook.view import Playbook
 
@@ -48,11 +45,6 @@ def playbook_bytes(playbook: Playbook) -> bytes:
     """Return the bytes of ``playbook.json``, stamped with the last playbook event in it."""
     document = playbook_dict(playbook) | {STAMP: stamp_text(playbook.stamp)}
     return (json.dumps(document, indent=2, ensure_ascii=False) + "\n").encode()
-
-
-def prompt(key_points: Iterable[Mapping[str, Any]], template: str) -> str:
-    """Return the template with the entries in the place of ``{key_points}`` (REQ-SCORE-003); none: an empty text."""
-    return fill(template, [line(entry) for entry in key_points])
 
 
 def needs_ratings(playbook: Playbook) -> list[dict[str, Any]]:

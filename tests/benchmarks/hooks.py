@@ -17,7 +17,7 @@ from benchmarks.rivals import OLD_HOOK
 from benchmarks.table import NoRivalError, Row, Setting, alternate, faster, medians
 from tallybook.projections.reflections import NO_RATER
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.hooks import worker as hook_worker
+from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.reflection import schedule, worker
 from tallybook.projections.surfaces.workspace.project import MARKS, Project
@@ -90,13 +90,13 @@ def _transcript(project: Project) -> Path:
 def _wait_for_worker(project: Project) -> None:
     """Wait until the process that the last hook left behind has ended: it is no part of what the agent waits for."""
     for _ in range(WAITS):
-        if hook_worker.is_settled(project, NO_RATER):
+        if handler.is_settled(project, NO_RATER):
             break
         sleep(WAIT_S)
     # It looks once more behind that.
     sleep(10 * WAIT_S)
     # Sessions of the measurement never end: without this, each start would look for those that were killed.
-    (project.ledger / MARKS / hook_worker.SETTLED).write_text(NO_RATER, encoding="utf-8")
+    (project.ledger / MARKS / handler.SETTLED).write_text(NO_RATER, encoding="utf-8")
 
 
 def _payload(project: Project, what: str) -> Callable[[], bytes]:

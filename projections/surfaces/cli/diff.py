@@ -8,26 +8,24 @@ from typing import TYPE_CHECKING, Any
 import attrs
 import click
 
-from tallybook.projections.comparison.diff import DEPARTURES_FORM
 from tallybook.projections.comparison.diff import diff as differing
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import answer, format_counts, note
 from tallybook.projections.surfaces.history.as_of import AsOf, as_of
+from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tallybook.projections.comparison.diff import Departure, Departures, Diff
+    from tallybook.projections.comparison.diff import Departure, Diff
+    from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-def _playbook_at(project: Project, when: str | None) -> AsOf[Departures]:
+def _playbook_at(project: Project, when: str | None) -> AsOf[EntryStatuses]:
     """Return the playbook as of a moment; now, with a manual edit that is not recorded yet, without one."""
-    side = as_of(project, DEPARTURES_FORM, when, "diff")
-    left = side.state.left
-    side.state.left = {name: attrs.evolve(one, seq=one.seq and side.number(one.seq)) for name, one in left.items()}
-    return side
+    return as_of(project, STATUS_FORM, when, "diff")
 
 
 def _diff_json(difference: Diff) -> dict[str, Any]:
@@ -39,7 +37,7 @@ def _diff_json(difference: Diff) -> dict[str, Any]:
         ``top`` as in ``Diff``.
     """
     return {
-        "added": [entry(one.point) | {"was": one.was and attrs.asdict(one.was)} for one in difference.added],
+        "added": [entry(one.point) | {"was": one.left and attrs.asdict(one.left)} for one in difference.added],
         "gone": [entry(one.point) | {"left": one.left and attrs.asdict(one.left)} for one in difference.gone],
         "changed": [
             {"name": one.after.name, "before": entry(one.before), "after": entry(one.after)}
@@ -50,10 +48,10 @@ def _diff_json(difference: Diff) -> dict[str, Any]:
     }
 
 
-def _lines(difference: Diff, before: AsOf[Departures], after: AsOf[Departures]) -> Iterator[tuple[str, str]]:
+def _lines(difference: Diff, before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]) -> Iterator[tuple[str, str]]:
     """Yield a difference for people: lines with their sign, ``+``, ``-``, ``~``, or empty below such a line."""
     for addition in difference.added:
-        was = f", back: it was {addition.was.how} at event {addition.was.seq}" if addition.was else ""
+        was = f", back: it was {addition.left.how} at event {addition.left.seq}" if addition.left else ""
         yield "+", f"{addition.point.name}  {_counts(addition.point)}{was}"
         yield "", addition.point.text
     for removal in difference.gone:
@@ -77,7 +75,7 @@ def _counts(point: Any) -> str:
     return format_counts(attrs.asdict(point))
 
 
-def _fate(left: Departure | None, before: AsOf[Departures], after: AsOf[Departures]) -> str:
+def _fate(left: Departure | None, before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]) -> str:
     """Return how an entry left the playbook, empty where no event removed it."""
     if left is None:
         return ""
@@ -88,14 +86,14 @@ def _fate(left: Departure | None, before: AsOf[Departures], after: AsOf[Departur
     return f"{left.how}{f' into {left.into}' if left.into else ''} {place}, with {_counts(left)}"
 
 
-def _cause(before: AsOf[Departures], after: AsOf[Departures]) -> str:
+def _cause(before: AsOf[EntryStatuses], after: AsOf[EntryStatuses]) -> str:
     """Return why an entry of the first playbook is missing in the second although no event removed it."""
     if before.commit != after.commit:
         return "not in that history"
     return "not there yet" if after.state.seq < before.state.seq else "what brought it was undone"
 
 
-def _side_json(side: AsOf[Departures]) -> dict[str, Any]:
+def _side_json(side: AsOf[EntryStatuses]) -> dict[str, Any]:
     batch = side.state.latest_batch
     at = None if batch is None else batch.at
     return {"seq": side.number(side.state.seq), "at": at, "commit": side.commit or None}
@@ -118,7 +116,7 @@ def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) 
     A and B are each a WHEN, as for `show --at`. Without B, A is compared with now. B may be the earlier moment.
     """
     before, after = _playbook_at(project, first), _playbook_at(project, second)
-    difference = differing(before.state, after.state)
+    difference = differing(before.state, after.state, after.end)
     note(*before.notes, *after.notes)
     if as_json:
         answer({"from": _side_json(before), "to": _side_json(after)} | _diff_json(difference))

@@ -19,7 +19,7 @@ from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.lineage import entry_rows, find_by_words
 from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses
-from tallybook.projections.playbook.checkpoint import Form, pack, unpack_playbook
+from tallybook.projections.playbook.checkpoint import Form, pack, unpack
 from tallybook.projections.surfaces.history.index import index_of
 from tallybook.projections.surfaces.history.reading import fold_view, open_log
 from tallybook.projections.undo import UndoneEvent, fold_history
@@ -171,7 +171,7 @@ def _unpack(values: Mapping[str, Any]) -> EntryStatuses:
     return EntryStatuses(
         seq,
         chain,
-        book=unpack_playbook(values["book"]),
+        book=unpack(values["book"]),
         last_changes={name: StoredEvent(one) for name, one in values["changed"].items()},
         texts={name: dict.fromkeys(texts) for name, texts in values["texts"].items()},
         undone={name: (text, _decode(by)) for name, (text, by) in values["undone"].items()},

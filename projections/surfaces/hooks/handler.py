@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from contextlib import suppress
 import os
+import sys
 
-from tallybook.ledger.errors import BadInputError
+from tallybook.ledger import clock
+from tallybook.ledger.errors import BadInputError, TallybookError
 from tallybook.ledger.fast_stdlib import NamedTuple, loads, read_up_to, sha256
+from tallybook.ledger.storage import disk
 from tallybook.projections.surfaces.hooks import injection, ledger_access
-from tallybook.projections.surfaces.workspace.project import find_paths, playbook_file
+from tallybook.projections.surfaces.workspace.project import MARKS, find_paths, playbook_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
     import signal
     from typing import Any, NoReturn
 
-    from tallybook.projections.surfaces.workspace.project import ProjectPaths
+    from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
     from tallybook.projections.surfaces.workspace.settings import Settings
 else:
     try:
@@ -32,9 +35,14 @@ else:
 REFLECTING_VARIABLE = "TALLYBOOK_REFLECTING"
 """Set in the environment of a model that reflects: its hooks do nothing, as it is not a user's session."""
 MAX_PAYLOAD_BYTES = 64 * 1024 * 1024
-"""What is sent beyond it is not read."""
+"""A longer payload is not read to its end."""
 MAX_CPU_S = 5
 """Seconds of processor time after which a hook gives up; an agent ends it after 10 seconds."""
+SETTLED = "settled"
+"""Marker that says that a rater has no pending work; if it is missing or old, the next session starts a worker."""
+SETTLED_S = 3_600
+# -P: no module is imported from the current folder, whose files may be someone else's.
+_WORKER_COMMAND = ("-P", "-m", "tallybook")
 
 # What this process handles, for `_give_up`.
 _current: list[tuple[ProjectPaths, Payload]] = []
@@ -253,8 +261,6 @@ def citation_key(session: str, subagent: str, occasion: str) -> str:
 
 def request_reflection(project: ProjectPaths, payload: Payload) -> str:
     """Record that a session awaits reflection, and start a worker; there is no answer."""
-    from tallybook.projections.surfaces.hooks import worker
-
     if not payload.session:
         return ""
     with suppress(OSError):
@@ -264,10 +270,10 @@ def request_reflection(project: ProjectPaths, payload: Payload) -> str:
         )
         # Before the event, so that a later hook finds it if this one ends in between; and after it, because a worker
         # that found no work may have said so meanwhile.
-        worker.unsettle(project)
+        unsettle(project)
         ledger_access.append(project, [event], payload.by, f"reflect:{payload.session}:{end}")
-        worker.unsettle(project)
-        worker.start(project)
+        unsettle(project)
+        start_worker(project)
     return ""
 
 
@@ -278,14 +284,54 @@ def request_reflection_at_stop(project: ProjectPaths, payload: Payload) -> str:
 
 def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
     """Start a worker for sessions that still await reflection; there is no answer."""
-    from tallybook.projections.surfaces.hooks import worker
-
     if not payload.subagent:
-        if not worker.is_settled(project, _read_settings(project).rater):
-            worker.start(project)
+        if not is_settled(project, _read_settings(project).rater):
+            start_worker(project)
         # This session may be killed, and then none of its hooks requests its reflection.
-        worker.unsettle(project)
+        unsettle(project)
     return ""
+
+
+# The worker: a process for slow work that outlives the session
+
+
+def is_settled(project: AnyProject, rater: str) -> bool:
+    """Return whether a worker found a short while ago that a rater has no pending work."""
+    path = os.path.join(project.ledger, MARKS, SETTLED)
+    with suppress(OSError, TallybookError):
+        fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS
+        return fresh and disk.read_file(path) == rater.encode()
+    return False
+
+
+def unsettle(project: ProjectPaths) -> None:
+    """Note that there is pending work."""
+    with suppress(OSError):
+        os.unlink(os.path.join(project.ledger, MARKS, SETTLED))
+
+
+def start_worker(project: ProjectPaths) -> None:
+    """Start ``tallybook reflect`` on a project, in a session of its own, with nothing of the agent's open.
+
+    Raises:
+        OSError: No process could be started.
+    """
+    options = ["--project", project.root, "reflect", "--unattended", "--start", project.start]
+    words = [sys.executable, *_WORKER_COMMAND, *options]
+    if hasattr(os, "posix_spawn"):
+        nothing = (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDWR, 0)
+        files = [nothing, (os.POSIX_SPAWN_DUP2, 0, 1), (os.POSIX_SPAWN_DUP2, 0, 2)]
+        try:
+            os.posix_spawn(sys.executable, words, os.environ, file_actions=files, setsid=True)
+        except NotImplementedError:
+            # This system cannot begin a session for another process: the worker begins its own.
+            os.posix_spawn(sys.executable, words, os.environ, file_actions=files)
+        return
+    import subprocess
+
+    flags = subprocess.DETACHED_PROCESS | subprocess.CREATE_NEW_PROCESS_GROUP  # type: ignore[attr-defined,unused-ignore]
+    null = subprocess.DEVNULL
+    subprocess.Popen(words, stdin=null, stdout=null, stderr=null, creationflags=flags)  # noqa: S603 - our own command
 
 
 EVENTS: dict[str, tuple[Callable[[ProjectPaths, Payload], str], ...]] = {

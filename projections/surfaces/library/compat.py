@@ -19,7 +19,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import ReflectionCompleted
 from tallybook.ledger.names import generate_keypoint_name
 from tallybook.ledger.storage import disk
-from tallybook.projections.playbook import render
+from tallybook.projections.playbook import inject, render
 from tallybook.projections.playbook.prune import SPEC_POLICY
 from tallybook.projections.playbook.view import Playbook
 from tallybook.projections.surfaces.history import playbook_file, reading
@@ -66,7 +66,7 @@ def get_user_claude_dir() -> Path:
 
 
 def is_diagnostic_mode() -> bool:
-    """Say whether the project's ``.claude/diagnostic_mode`` is there."""
+    """Say whether the project has the file ``.claude/diagnostic_mode``."""
     return (get_project_dir() / ".claude" / "diagnostic_mode").exists()
 
 
@@ -84,7 +84,7 @@ def _session_file() -> Path:
 
 
 def is_first_message(session_id: str) -> bool:
-    """Return whether ``mark_session`` was not called last for this session; ``clear_session`` forgets the mark."""
+    """Return whether the last call of ``mark_session`` was for another session, or ``clear_session`` followed it."""
     try:
         return session_id != _session_file().read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
@@ -104,19 +104,19 @@ def clear_session() -> None:
 
 
 def load_settings() -> dict[str, Any]:
-    """Return the user's ``~/.claude/settings.json``; where it cannot be read, both updates as switched off."""
+    """Return the user's ``~/.claude/settings.json``; if it cannot be read, settings that switch both updates off."""
     try:
-        found = json.loads((get_user_claude_dir() / "settings.json").read_bytes())
+        settings = json.loads((get_user_claude_dir() / "settings.json").read_bytes())
     except (OSError, ValueError, RecursionError):
-        found = None
-    return found if isinstance(found, dict) else dict(_NO_UPDATES)
+        settings = None
+    return settings if isinstance(settings, dict) else dict(_NO_UPDATES)
 
 
 def load_playbook() -> dict[str, Any]:
     """Return the playbook in canonical form, legacy entries migrated (REQ-SCORE-004 to 006).
 
-    It is what ``playbook.json`` says, on top of what came into the ledger since that was written. Nothing is written
-    to the ledger: the next save takes in what was found. Empty where there is neither a readable file nor a ledger.
+    It is the playbook of the ledger with the manual edits of ``playbook.json``. Nothing is recorded: the next save
+    records the edits. Without a readable file and a ledger it is empty.
 
     Raises:
         DamagedLedgerError: The ledger is damaged.
@@ -138,26 +138,24 @@ def load_playbook() -> dict[str, Any]:
 
 
 def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[str, Any]) -> dict[str, Any]:
-    """Add new key points, count ratings, then drop what the pruning rule condemns (REQ-SCORE-002, -007).
+    """Add new key points, count ratings, then prune by the specification's rule (REQ-SCORE-002, -007).
 
     Args:
         playbook: A playbook, changed in place; a plain dict needs no ledger.
-        extraction_result: ``{"new_key_points": [...], "evaluations": [...]}``; parts that cannot be used are passed
-            over.
+        extraction_result: ``{"new_key_points": [...], "evaluations": [...]}``; parts that cannot be used are ignored.
 
     Returns:
         The same playbook.
     """
     loaded = playbook if isinstance(playbook, LoadedPlaybook) else None
-    found = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
-    lists = {field: value if isinstance(value, list) else [] for field, value in found.items()}
-    # A plain dict is saved as a change, where nobody can tell a model's words from a person's any more.
+    fields = {field: extraction_result.get(field) for field in ("new_key_points", "evaluations")}
+    lists = {field: value if isinstance(value, list) else [] for field, value in fields.items()}
+    # A plain dict is saved as a manual edit, which is not screened: there a model's words look like a person's.
     payload, _ = secrets.mask_payload(lists)
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
-    kept, pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
+    playbook["key_points"], pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
     if loaded is not None:
         loaded.apply(payload, names)
-    playbook["key_points"] = kept
     if pruned and is_diagnostic_mode():
         # OBS-SCORE-002
         details = "\n".join(
@@ -170,27 +168,27 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
 
 
 def format_playbook(playbook: Mapping[str, Any]) -> str:
-    """Return the playbook as prompt text (REQ-SCORE-003); empty where it has no entries."""
+    """Return the playbook as prompt text (REQ-SCORE-003), empty without entries."""
     key_points = playbook["key_points"]
-    return render.prompt(key_points, load_template(PLAYBOOK)) if key_points else ""
+    return inject.prompt(key_points, load_template(PLAYBOOK)) if key_points else ""
 
 
 def save_playbook(playbook: dict[str, Any]) -> None:
-    """Append what was done to the playbook since it was loaded, and render ``playbook.json``.
+    """Append the changes of the playbook since it was loaded, and render ``playbook.json``.
 
-    Updates become ratings and new points; what else was changed becomes an edit. A name that another session took
-    meanwhile is changed in the dict, in place. A save that brings no update prunes nothing (INV-SCORE-005). A dict
-    that did not come from ``load_playbook`` counts as an edit of the last rendering.
+    Updates become ratings and new entries; other changes become a manual edit. A name that another session used
+    meanwhile is changed in the dict, in place. A save without an update prunes nothing (INV-SCORE-005). A dict that
+    did not come from ``load_playbook`` counts as a manual edit of the last rendering.
 
-    Updates do not wait for a ledger that another process holds: they are spooled, and the dict keeps them until the
-    next save. What was changed beside them cannot be spooled.
+    While another process holds the ledger, updates are spooled, and the dict keeps them until the next save. Other
+    changes cannot be spooled.
 
     Raises:
         LockHeldError: Another process holds the ledger, and there is more to save than updates.
         TallybookError: The ledger is damaged or could not be written.
     """
     project = Project(get_project_dir())
-    loaded = playbook if isinstance(playbook, LoadedPlaybook) else _adopted(project, playbook)
+    loaded = playbook if isinstance(playbook, LoadedPlaybook) else _as_edit(project, playbook)
     report = record.write(project, list_requests(loaded))
     renamed: dict[str, str] = {}
     for outcome in report.outcomes:
@@ -198,37 +196,37 @@ def save_playbook(playbook: dict[str, Any]) -> None:
     for entry in loaded["key_points"]:
         if isinstance(entry, dict) and "name" in entry:
             entry["name"] = renamed.get(entry["name"], entry["name"])
-    # A later rating of a name that an entry had only here would count for another entry, which the ledger gave it to.
+    # The ledger gave such a name to another entry, so a later rating of it would count for that one.
     loaded.known -= renamed.keys()
     _leave_out(loaded, report)
-    # What was spooled stays to be saved again: only then are the names known that it got.
+    # Spooled updates are saved again: their names are known only once they are recorded.
     if report.state is not None:
         playbook["last_updated"] = report.state.last_updated
         loaded.settle(report.state)
 
 
 def _leave_out(playbook: LoadedPlaybook, report: record.Report) -> None:
-    """Let a dict show what the ledger has in the place of texts that were refused because they were redacted."""
+    """Replace texts that were refused because they had been redacted by what the ledger has."""
     ignored = [one for outcome in report.outcomes for one in outcome.ignored]
     refused = {one.name: one for one in ignored if isinstance(one, RefusedText) and one.name is not None}
     if not refused or report.state is None:
         return
-    standing = report.state.points
-    kept = []
+    recorded = report.state.points
+    entries = []
     for entry in playbook["key_points"]:
         name = entry.get("name") if isinstance(entry, dict) else None
         if name not in refused:
-            kept.append(entry)
-        elif name in standing and name in {one["name"] for one in playbook.base}:
-            entry["text"] = standing[name].text
-            kept.append(entry)
-    playbook["key_points"][:] = kept
+            entries.append(entry)
+        elif name in recorded and name in {one["name"] for one in playbook.base}:
+            entry["text"] = recorded[name].text
+            entries.append(entry)
+    playbook["key_points"][:] = entries
     for name, one in refused.items():
         warnings.warn(f"{name}: {one.reason}", stacklevel=3)
 
 
-def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
-    """Return a plain dict as a change of the last rendering; its entries are shared, not copied."""
+def _as_edit(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
+    """Return a plain dict as an edit of the last rendering; its entries are shared, not copied."""
     rendered = playbook_file.last_rendered(project)
     state = reading.current(reading.open_log(project), rendered.seq if rendered else None)
     loaded = LoadedPlaybook(render.playbook_dict(state), state)
@@ -239,14 +237,14 @@ def _adopted(project: Project, playbook: Mapping[str, Any]) -> LoadedPlaybook:
 def load_transcript(transcript_path: str | os.PathLike[str] | None) -> list[dict[str, str]]:
     """Return the messages of a session's transcript, in order, each with its exact text.
 
-    Left out are messages without text, such as tool calls and their answers, and what the agent's program wrote.
+    Messages without text, such as tool calls and their answers, and those of the agent's program are left out.
 
     Args:
         transcript_path: The session's JSON lines; lines that are not JSON are skipped.
 
     Returns:
-        ``{"role", "content"}`` each; of a list of blocks the texts, joined by line breaks. Empty where the path is
-        empty or there is no file.
+        ``{"role", "content"}`` each; the texts of a list of blocks are joined by line breaks. Empty for an empty path
+        or a missing file.
 
     Raises:
         OSError: The file cannot be read.
@@ -261,21 +259,21 @@ def load_transcript(transcript_path: str | os.PathLike[str] | None) -> list[dict
 async def extract_keypoints(
     messages: Sequence[Mapping[str, str]], playbook: Mapping[str, Any], diagnostic_name: str = "reflection"
 ) -> dict[str, Any]:
-    """Return what the rater of the settings says of a session: an extraction result for ``update_playbook_data``.
+    """Let the rater of the settings rate a session; return an extraction result for ``update_playbook_data``.
 
-    It keeps to the day's tokens, and what it cost is recorded. Secrets, the playbook's own lines and the middle of long
-    messages are not sent. Nothing else runs in the event loop until the rater has answered.
+    It keeps to the day's budget, and records its cost. Secrets, lines of the playbook and the middle of long messages
+    are not sent. Nothing else runs in the event loop until the rater has answered.
 
     Args:
         messages: As ``load_transcript`` returns them.
-        playbook: The playbook that the session was told.
-        diagnostic_name: In diagnostic mode, what is asked and answered is kept under this name.
+        playbook: The playbook that the session was given.
+        diagnostic_name: In diagnostic mode, prompt and answer are saved under this name.
 
     Returns:
         ``{"new_key_points": [...], "evaluations": [...]}``; both empty where the rater is ``none``.
 
     Raises:
-        TallybookError: Nothing came of asking, or the answer could not be used. It is never an empty result.
+        TallybookError: The rater gave no answer, or one that cannot be used.
     """
     from tallybook.projections.reflections import NO_RATER
     from tallybook.projections.surfaces.reflection import prompt, raters, schedule, transcript

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Final
 import attrs
 
 from tallybook.ledger import clock
-from tallybook.ledger.events import PointNoted, TranscriptRead
+from tallybook.ledger.events import PointCited, PointNoted, TranscriptRead
 from tallybook.projections.playbook.inject import one_line
 from tallybook.projections.reflections import NO_RATER, ReadPosition
+from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.writing import secrets
+from tallybook.projections.surfaces.writing.requests import Facts, Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -33,23 +35,6 @@ _HEAD_LINES: Final = 100
 _CITATION: Final = re.compile(r"\[([^\[\]\n]{1,200})\]")
 
 
-@attrs.frozen
-class Citation:
-    """The entries that one message of the agent names.
-
-    Attributes:
-        names: Their names.
-        subagent: Id of the subagent that wrote it, empty in the session itself.
-        occasion: What identifies the message in the idempotency key.
-        at: When it was written, as the ledger writes it; None where that is unknown.
-    """
-
-    names: tuple[str, ...]
-    subagent: str
-    occasion: str
-    at: str | None
-
-
 @attrs.define
 class Piece:
     """A part of a session, reflected on at once.
@@ -59,7 +44,8 @@ class Piece:
         lines: Its turns as a model reads them.
         reads: The parts of transcripts that it consists of.
         quotes: The agent's words around citations of entries.
-        citations: The entries that messages name: the agent's hooks see only the last message of a turn.
+        citations: Requests to record the entries that messages name, each message once, whether or not a hook did:
+            the agent's hooks see only the last message of a turn.
         at: When its last turn was written, as the ledger writes it; None where that is unknown.
         is_last: Whether nothing of the session is left after it.
     """
@@ -68,7 +54,7 @@ class Piece:
     lines: list[str] = attrs.field(factory=list)
     reads: list[TranscriptRead] = attrs.field(factory=list)
     quotes: list[PointNoted] = attrs.field(factory=list)
-    citations: list[Citation] = attrs.field(factory=list)
+    citations: list[Request] = attrs.field(factory=list)
     at: str | None = None
     is_last: bool = True
 
@@ -83,6 +69,7 @@ class Unread:
     """What of a session is left to read, and for which rater.
 
     Attributes:
+        session: The session.
         path: The session's own transcript.
         rater: The rater that reads it.
         position: How far that rater has read.
@@ -94,6 +81,7 @@ class Unread:
         max_chars: Most characters of a piece.
     """
 
+    session: str
     path: Path
     rater: str
     position: ReadPosition
@@ -151,7 +139,7 @@ def _add_file(piece: Piece, unread: Unread, file: str, path: Path) -> bool:
         piece.room -= length
         piece.lines += texts
         if line.begin >= searched_to:
-            _add_citations(piece, line, file, unread.names)
+            _add_citations(piece, line, file, unread)
         piece.at = _ledger_time(line.at) or piece.at
         end, last_uuid = line.end, line.uuid or last_uuid
     seen = end if is_full else max(size, end, 0 if file else unread.request_end)
@@ -197,10 +185,10 @@ def _ledger_time(at: str) -> str | None:
         return None
 
 
-def _add_citations(piece: Piece, line: Line, file: str, names: Collection[str]) -> None:
+def _add_citations(piece: Piece, line: Line, file: str, unread: Unread) -> None:
     """Add the agent's words around each entry that it cited, and which entries its messages name."""
     for turn in line.turns:
-        cited = citations(turn.whole, names)
+        cited = citations(turn.whole, unread.names)
         for name, quote in cited.items():
             if sum(note.name == name for note in piece.quotes) < QUOTES_PER_ENTRY:
                 where = "" if turn.where == transcript.MESSAGE else f" ({turn.where})"
@@ -208,7 +196,10 @@ def _add_citations(piece: Piece, line: Line, file: str, names: Collection[str]) 
         # A line of a subagent in the session's own transcript does not say which subagent it is.
         if cited and turn.occasion and (file or not line.sidechain):
             subagent = file.removeprefix(transcript.SUBAGENT)
-            piece.citations.append(Citation(tuple(cited), subagent, turn.occasion, _ledger_time(line.at)))
+            by = {"rater": "tallybook", "session": unread.session} | ({"agent": subagent} if subagent else {})
+            facts = Facts(tuple(PointCited(name, transcript.MESSAGE) for name in cited))
+            key = handler.citation_key(unread.session, subagent, turn.occasion)
+            piece.citations.append(Request(facts, by, key, _ledger_time(line.at)))
 
 
 def citations(text: str, names: Collection[str]) -> dict[str, str]:

@@ -15,15 +15,14 @@ import attrs
 
 from tallybook.ledger import clock
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError
-from tallybook.ledger.events import PointCited, ReflectionCompleted, ReflectionFailed, ReflectionStarted
+from tallybook.ledger.events import ReflectionCompleted, ReflectionFailed, ReflectionStarted
 from tallybook.ledger.storage import disk
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.reflections import GONE, NO_RATER, Reflections, Session
 from tallybook.projections.surfaces.console.options import MAX_PROVENANCE_CHARS
-from tallybook.projections.surfaces.hooks import handler
-from tallybook.projections.surfaces.hooks.worker import SETTLED
+from tallybook.projections.surfaces.hooks.handler import SETTLED
 from tallybook.projections.surfaces.install import places
-from tallybook.projections.surfaces.reflection import chunks, raters, schedule, transcript
+from tallybook.projections.surfaces.reflection import chunks, raters, schedule
 from tallybook.projections.surfaces.reflection import prompt as prompts
 from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
@@ -204,6 +203,7 @@ def unread(known: Reflections, name: str, plan: Plan, session: Session, playbook
         if other.transcript and one != name
     }
     return chunks.Unread(
+        name,
         Path(session.transcript or os.devnull),
         plan.rater,
         session.position(plan.rater),
@@ -257,7 +257,8 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
         piece = _next_piece(state, name, session)
         if not piece.reads:
             return None
-        _record_citations(state, name, piece)
+        if piece.citations:
+            _record(state.project, piece.citations)
         if piece.text:
             return _ask(state, name, piece)
     except RaterError as error:
@@ -346,14 +347,3 @@ def _write(state: _State, name: str, action: Action, piece: Piece | None = None,
     if outcome.spooled:
         raise _StopError(HELD)
     return outcome
-
-
-def _record_citations(state: _State, name: str, piece: Piece) -> None:
-    """Record the entries that messages name, each message once, whether or not a hook did."""
-    requests = []
-    for cited in piece.citations:
-        by = {"rater": "tallybook", "session": name} | ({"agent": cited.subagent} if cited.subagent else {})
-        facts = Facts(tuple(PointCited(point, transcript.MESSAGE) for point in cited.names))
-        requests.append(Request(facts, by, handler.citation_key(name, cited.subagent, cited.occasion), cited.at))
-    if requests:
-        _record(state.project, requests)
