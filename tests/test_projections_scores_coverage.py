@@ -12,7 +12,7 @@ from helpers.score_examples import config, folded, noon, plain
 from helpers.score_histories import config_of, metrics, session_of
 from tallybook.ledger.events import BenchmarkRecorded
 from tallybook.projections.scores.measures import percent
-from tallybook.projections.scores.reports.summary import standings, summary
+from tallybook.projections.scores.reports.summary import current_scores, summary
 from tallybook.projections.scores.scoring import covered
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def test_a_day_was_measured_as_its_sessions_were_on_average() -> None:
     one = {"ac03": {"thoroughness": 80}}
     sessions = (("a", noon("2026-01-16"), plain(80, "ac03"), ""), ("b", noon("2026-01-16"), one, ""))
     state = folded(config(), *sessions)
-    assert 67 == standings(state)["ac03"].measured
+    assert 67 == current_scores(state)["ac03"].measured
     assert 0.67 == summary(state)["coverage"]["ac03"]
-    assert 0 == standings(state)["ac01"].measured
+    assert 0 == current_scores(state)["ac01"].measured
     assert "ac01" not in summary(state)["coverage"]

@@ -109,14 +109,14 @@ def test_a_day_is_made_of_its_sessions(records: list[EventRecord], zone: str) ->
     lacking: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     count: dict[str, int] = defaultdict(int)
     for session in state.sessions.values():
-        if session.counted is not None:
+        if session.contribution is not None:
             count[day_of(session.at, config.timezone)] += 1
-            for score, value in session.counted.scores.items():
+            for score, value in session.contribution.scores.items():
                 found[day_of(session.at, config.timezone), score].append(value)
-            for score, percent in session.counted.lacking.items():
+            for score, percent in session.contribution.unmeasured.items():
                 lacking[day_of(session.at, config.timezone)][score] += percent
     assert count == {day: tally.sessions for day, tally in state.days.items()}
-    assert lacking == {day: tally.lacking for day, tally in state.days.items() if tally.lacking}
+    assert lacking == {day: tally.unmeasured for day, tally in state.days.items() if tally.unmeasured}
     assert {
         key: (floor(Fraction(sum(values), len(values)) + Fraction(1, 2)), min(values), max(values))
         for key, values in found.items()

@@ -198,7 +198,7 @@ def test_a_score_is_made_of_what_was_measured(events: list[Any], expected: tuple
 def test_learning_again_costs_what_memory_weighs() -> None:
     """Of two new entries one is learned again: (20*0 + 15*100 + 15*50) / 50 = 45."""
     new = [PointAdded("kpt_002", "use types"), PointAdded("kpt_003", "Quote ids."), CLOSE]
-    counted = scored(history([[A, CLOSE], PRUNE, new])).sessions["s2"].counted
+    counted = scored(history([[A, CLOSE], PRUNE, new])).sessions["s2"].contribution
     assert {"playbook": 45} == counted.scores
 
 
@@ -208,7 +208,7 @@ def test_it_joins_what_else_was_measured_of_a_session() -> None:
     sent = MetricsRecorded("AC-06", Numbers({"implemented": 2, "successful": 2}), "")
     state = scored(history([[A, CLOSE], [sent, HELPFUL, HELPFUL, HARMFUL, CLOSE, SessionEnded("1.0")]]), own)
     expected = {"ac06": 100, "playbook": 80, "session.improvement": 90, "session.overall": 90}
-    assert expected == state.sessions["s1"].counted.scores
+    assert expected == state.sessions["s1"].contribution.scores
     assert {score: {value: 1} for score, value in expected.items()} == state.versions["1.0"].scores
 
 
@@ -221,7 +221,7 @@ def test_switched_off_no_event_of_the_playbook_is_even_looked_at(stretches: list
     own = {"components": {"playbook": False}}
     batches = history(stretches)
     without, default = scored(batches, own), scored(batches, {})
-    assert (None, without.days, without.sessions) == (default.advice, default.days, default.sessions)
+    assert (None, without.days, without.sessions) == (default.playbook, default.days, default.sessions)
     assert scores_view(config(own)).table == scores_view(config({})).table
     assert PointRated not in scores_view(config({})).table
 

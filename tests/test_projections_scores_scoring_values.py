@@ -54,9 +54,9 @@ def test_of_values_of_one_time_the_one_recorded_last_holds() -> None:
     session = session_of()
     for place, greeting in ((2, 20), (1, 10)):
         record = line(9 - place, metrics("ac01", greeting_score=greeting))
-        session.hear(attrs.evolve(record, part=(place, 2)))
+        session.add_event(attrs.evolve(record, part=(place, 2)))
     assert 20 == scores(session, config_of())["ac01"]
-    session.hear(line(1, metrics("ac01", greeting_score=30), at="2026-01-16T13:00:00", when="2026-01-16T12:00:00"))
+    session.add_event(line(1, metrics("ac01", greeting_score=30), at="2026-01-16T13:00:00", when="2026-01-16T12:00:00"))
     assert 30 == scores(session, config_of())["ac01"]
 
 

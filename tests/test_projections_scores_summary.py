@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from helpers.score_examples import AT, MEASURED, config, example, folded, handoffs, noon, plain
-from tallybook.projections.scores.reports.summary import Focus, feed, focus, standings, summary
+from tallybook.projections.scores.reports.summary import Focus, current_scores, feed, focus, summary
 
 if TYPE_CHECKING:
     from tallybook.projections.scores.view import Scores
@@ -22,7 +22,7 @@ def declining(first: int, drop: int) -> Scores:
 def test_a_score_stands_where_its_latest_day_has_it() -> None:
     """Two sessions of 60 and 91 on the last day: 75.5, rounded up; what was never measured has no data."""
     sessions = [("a", noon("2026-01-01"), 10), ("b", noon("2026-01-02"), 60), ("c", noon("2026-01-02"), 91)]
-    found = standings(folded(config(), *((id_, at, plain(value), "") for id_, at, value in sessions)))
+    found = current_scores(folded(config(), *((id_, at, plain(value), "") for id_, at, value in sessions)))
     assert (76, "2026-01-02") == (found["ac09"].value, found["ac09"].day)
     assert (None, "", None) == (found["ac01"].value, found["ac01"].day, found["ac01"].trend)
     assert ("AC-09 Session Completion", "Overall") == (found["ac09"].name, found["session.overall"].name)
@@ -32,13 +32,13 @@ def test_a_score_stands_where_its_latest_day_has_it() -> None:
 def test_a_score_stands_for_the_time_of_a_long_trend(last: str, value: int | None) -> None:
     """Measured on the first of January it stands on the thirtieth day, and on the next one has no data."""
     sessions = (("a", noon("2026-01-01"), plain(80), ""), ("b", noon(last), plain(70, "ac08"), ""))
-    assert value == standings(folded(config(), *sessions))["ac09"].value
+    assert value == current_scores(folded(config(), *sessions))["ac09"].value
 
 
 def test_the_documents_example_has_two_focus_areas() -> None:
     """AC-07 with 75 and AC-05 with 78 are below 80, where B begins; the worst stands first."""
     own = config()
-    found = focus(standings(example(own)).values(), own)
+    found = focus(current_scores(example(own)).values(), own)
     assert [
         Focus("ac07", "AC-07 R&D Cycles", 75, below=True, drop=None, action="Review needed"),
         Focus("ac05", "AC-05 Self-Reflection", 78, below=True, drop=None, action="Review needed"),
@@ -49,14 +49,14 @@ def test_the_documents_example_has_two_focus_areas() -> None:
 def test_a_declining_trend_is_a_focus_area(drop: int, areas: list[float]) -> None:
     """From a point on; a score that is above the target all the same."""
     state = declining(95, drop)
-    assert areas == [one.drop for one in focus(standings(state).values(), state.config)]
+    assert areas == [one.drop for one in focus(current_scores(state).values(), state.config)]
 
 
 def test_who_has_one_grade_has_no_target() -> None:
     """A scale of one grade makes no score too low."""
     grades = {**dict.fromkeys("ABCD", False), "F": {"least": 0, "status": "Done", "action": "Rest"}}
     own = config(grades=grades)
-    assert [] == focus(standings(example(own)).values(), own)
+    assert [] == focus(current_scores(example(own)).values(), own)
 
 
 def test_the_feed_is_what_the_document_feeds_its_dashboard() -> None:

@@ -351,7 +351,7 @@ class Copies(dict[str, Any]):
 @pytest.mark.parametrize("fresh", [1, 2, 10_000])
 def test_a_shelf_of_copies_counts_the_same(fresh: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However often sessions are counted and put away while history is read, they are counted once."""
-    monkeypatch.setattr(module, "FRESH", fresh)
+    monkeypatch.setattr(module, "MOST_UNCOUNTED", fresh)
     told = [line(seq, greeting(seq), f"s{seq % 3}", f"2026-01-{16 + seq % 2}T12:00:{seq:02}") for seq in range(1, 20)]
     shelf, config = Copies(), config_of()
     kept = fold(scores_view(config, lambda: Scores(config=config, sessions=shelf)), batches(*told)).count()
@@ -364,12 +364,12 @@ def test_a_shelf_of_copies_counts_the_same(fresh: int, monkeypatch: pytest.Monke
 
 def test_sessions_wait_until_there_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sessions are put away as soon as as many wait as may, so that memory stays bounded."""
-    monkeypatch.setattr(module, "FRESH", 2)
+    monkeypatch.setattr(module, "MOST_UNCOUNTED", 2)
     view = scores_view(config_of())
     state = fold(view, batches(line(1, greeting(1), "s1")))
-    assert (["s1"], []) == (list(state.fresh), list(state.sessions))
+    assert (["s1"], []) == (list(state.uncounted), list(state.sessions))
     fold(view, [make_batch(line(2, greeting(2), "s2"), line(3, greeting(3), "s1"))], state)
-    assert ([], ["s1", "s2"]) == (list(state.fresh), sorted(state.sessions))
+    assert ([], ["s1", "s2"]) == (list(state.uncounted), sorted(state.sessions))
     assert 3 == state.days["2026-01-16"].range("ac01").max  # type: ignore[union-attr]
 
 

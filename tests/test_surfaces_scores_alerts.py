@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from helpers.score_examples import MEASURED, config, events, folded, noon, plain, say
-from tallybook.projections.scores.reports.summary import logged, standings, values
+from tallybook.projections.scores.reports.summary import current_scores, logged, values
 from tallybook.projections.surfaces.scores.render.box import FRAMED
 from tallybook.projections.surfaces.scores.render.page import alert_lines
 
@@ -81,10 +81,10 @@ def test_the_user_is_told_the_worst_first() -> None:
         "Overall is 58, below 60 (alert).",
         "AC-03 Milestone Review is 59, below 60 (alert).",
         "Effectiveness is 59, below 60 (alert).",
-    ] == list(alert_lines(standings(low), low.config))
+    ] == list(alert_lines(current_scores(low), low.config))
     all_low = {f"ac0{n}": plain(10, f"ac0{n}")[f"ac0{n}"] for n in (3, 4, 5, 7, 8, 9)}
     state = folded(config(), ("s1", noon("2026-01-16"), all_low, ""))
-    assert "and 6 more." == list(alert_lines(standings(state), state.config))[-1]
+    assert "and 6 more." == list(alert_lines(current_scores(state), state.config))[-1]
 
 
 def test_what_stood_once_is_no_news(project: Path, run: Run) -> None:
@@ -110,6 +110,6 @@ def test_scores_stand_alike_however_they_are_asked_for() -> None:
     """What alerts look at is what the summary shows, of days within a long trend alone."""
     days = {"2026-01-01": plain(40, "ac03"), "2026-01-30": plain(50, "ac05"), "2026-01-31": plain(60)}
     state = folded(config(), *((day, noon(day), one, "") for day, one in days.items()))
-    expected = {one.id: one.value for one in standings(state).values() if one.value is not None}
+    expected = {one.id: one.value for one in current_scores(state).values() if one.value is not None}
     assert "ac03" not in expected
     assert expected == values(state)

@@ -61,7 +61,7 @@ def test_a_run_says_nothing_of_a_session(measured: Path, run: Run) -> None:
     state = state_of(Project(measured), load(Project(measured)))
     (own,) = (one for one in state.sessions.latest() if one.id != "s1")
     assert own.id.startswith("benchmark-")
-    assert {"ac06": 60} == (own.counted and own.counted.scores)
+    assert {"ac06": 60} == (own.contribution and own.contribution.scores)
     assert "s1" == json.loads(run("score", "--session", "--json").out)["session_id"]
     assert 87 == json.loads(run("score", "--json").out)["session_scores"]["overall"]
 

@@ -207,7 +207,7 @@ PAGES = {
     "table": lambda: Page(
         "T" * 90,
         "x " * 90,
-        chart=scoring.standings(small())["ac09"].series,
+        chart=scoring.current_scores(small())["ac09"].series,
         tables=(Table("Of " * 40, ("one", "two"), (("y" * 50, 3), ("研" * 50, 4.5))),),
         sentences=("z" * 90,),
     ),
@@ -271,7 +271,7 @@ def test_what_is_not_to_be_shown_is_not(display: dict[str, bool], absent: str) -
 def test_a_component_says_of_its_grade_what_is_to_be_shown(display: dict[str, bool], told: str) -> None:
     """The status goes with the letter, and the action with what is recommended."""
     state = small(display=display)
-    standing = scoring.standings(state)["ac09"]
+    standing = scoring.current_scores(state)["ac09"]
     answer = {"trend": scoring.trend_of(standing, 7)}
     assert told == component_page(standing, answer, state.config).heading
 
@@ -315,7 +315,7 @@ CHART = """
 
 def test_a_chart_has_a_column_for_each_day() -> None:
     """Seven days of 90 and seven of 80, between whole tens."""
-    lines = plot(scoring.standings(small())["ac09"].series, 26, utf=True)
+    lines = plot(scoring.current_scores(small())["ac09"].series, 26, utf=True)
     assert CHART == "\n" + "".join(f"{line}\n" for line in lines)
 
 
@@ -323,7 +323,7 @@ def test_a_chart_has_a_column_for_each_day() -> None:
 def test_a_chart_fits(scores: list[int], width: int, utf: bool) -> None:
     """Whatever is drawn, at whatever width, with a bar for the last day."""
     state = handoffs(config(), {f"2026-{1 + n // 28:02}-{1 + n % 28:02}": value for n, value in enumerate(scores)})
-    lines = plot(scoring.standings(state)["ac09"].series, width, utf=utf)
+    lines = plot(scoring.current_scores(state)["ac09"].series, width, utf=utf)
     assert max(map(len, lines)) <= width
     assert any(f"2026-{1 + (len(scores) - 1) // 28:02}-{1 + (len(scores) - 1) % 28:02}" in line for line in lines)
 

@@ -385,7 +385,9 @@ def test_whatever_was_recorded_every_question_has_an_answer(
     state = state_of(project, own)
     for period, name, detail in ASKED:
         component = None if name is None else own.components[name]
-        answer, page = score_answers.look(score_answers.Asked(project, state, None, detail, component, None), period)
+        answer, page = score_answers.look(
+            score_answers.ScoreQuery(project, state, None, detail, component, None), period
+        )
         json.dumps(answer, allow_nan=False)
         assert shown(partial(box.show, page=page), 40).strip()
         assert markdown(page)

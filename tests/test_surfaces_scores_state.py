@@ -90,7 +90,7 @@ STEPS = st.lists(SAYINGS | SAYINGS | ASKS | ASKS | LOSSES, max_size=20)
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let sessions leave memory as soon as there are a few."""
-    monkeypatch.setattr(view, "FRESH", 2)
+    monkeypatch.setattr(view, "MOST_UNCOUNTED", 2)
 
 
 @pytest.mark.usefixtures("small")
@@ -127,13 +127,13 @@ def project_(tmp_path: Path) -> Project:
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list to which every session that is heard anew adds."""
     heard: list[int] = []
-    hear = Session.hear
+    hear = Session.add_event
 
     def listen(session: Session, record: EventRecord) -> None:
         heard.append(record.seq)
         hear(session, record)
 
-    monkeypatch.setattr(Session, "hear", listen)
+    monkeypatch.setattr(Session, "add_event", listen)
     return heard
 
 
@@ -226,6 +226,5 @@ def test_any_id_can_be_asked_for(project_: Project, text: str) -> None:
 
 def test_a_python_without_sqlite_folds(project_: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the library is missing there is no cache, and an answer."""
-    monkeypatch.setitem(__import__("sys").modules, "tallybook.projections.surfaces.scores.cache.store", None)
-    monkeypatch.delattr("tallybook.projections.surfaces.scores.cache.store")
+    monkeypatch.setattr("tallybook.projections.surfaces.scores.score_state.store", None)
     assert told(folded(project_)) == told(state_of(project_, CONFIG))

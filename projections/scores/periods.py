@@ -41,14 +41,14 @@ class Tally:
     Attributes:
         sessions: How many sessions have any score.
         scores: Score id → score, 0 to 100 → number of sessions; so the size is bounded.
-        lacking: Score id → sum over the sessions of the unmeasured percent of its weight; no item for 0.
+        unmeasured: Score id → sum over the sessions of the unmeasured percent of its weight; no item for 0.
     """
 
     sessions: int = 0
     scores: dict[str, dict[int, int]] = attrs.field(factory=dict)
-    lacking: dict[str, int] = attrs.field(factory=dict)
+    unmeasured: dict[str, int] = attrs.field(factory=dict)
 
-    def add(self, scores: Mapping[str, int], lacking: Mapping[str, int], sign: int = 1) -> None:
+    def add(self, scores: Mapping[str, int], unmeasured: Mapping[str, int], sign: int = 1) -> None:
         """Add a session, or with a sign of -1 subtract one that was added."""
         self.sessions += sign
         for score, value in scores.items():
@@ -58,10 +58,10 @@ class Tally:
                 del counts[value]
             if not counts:
                 del self.scores[score]
-        for score, points in lacking.items():
-            self.lacking[score] = self.lacking.get(score, 0) + sign * points
-            if not self.lacking[score]:
-                del self.lacking[score]
+        for score, points in unmeasured.items():
+            self.unmeasured[score] = self.unmeasured.get(score, 0) + sign * points
+            if not self.unmeasured[score]:
+                del self.unmeasured[score]
 
     def range(self, score: str) -> Range | None:
         """Return average, least and greatest of a score, None where no session has it."""
@@ -74,7 +74,7 @@ class Tally:
 
     def measured(self, score: str) -> int:
         """Return the measured percent of a score's weight, 0 to 100; 100 only if all was. The score must be present."""
-        return percent(1 - self.lacking.get(score, 0) / sum(self.scores[score].values()) / FULL)
+        return percent(1 - self.unmeasured.get(score, 0) / sum(self.scores[score].values()) / FULL)
 
 
 def together(tallies: Iterable[Tally]) -> Tally:
@@ -86,8 +86,8 @@ def together(tallies: Iterable[Tally]) -> Tally:
             into = whole.scores.setdefault(score, {})
             for value, count in counts.items():
                 into[value] = into.get(value, 0) + count
-        for score, lacking in tally.lacking.items():
-            whole.lacking[score] = whole.lacking.get(score, 0) + lacking
+        for score, unmeasured in tally.unmeasured.items():
+            whole.unmeasured[score] = whole.unmeasured.get(score, 0) + unmeasured
     return whole
 
 

@@ -34,7 +34,7 @@ COMPONENT: Final = "playbook"
 
 
 @attrs.define
-class Advice(Playbook):
+class ScoredPlaybook(Playbook):
     """The playbook, and the words of all its texts.
 
     Attributes:
@@ -53,7 +53,7 @@ def is_measured(config: Config) -> bool:
     return COMPONENT in config.components
 
 
-def measures(advice: Advice, batch: Batch) -> tuple[int, dict[str, float]]:
+def measures(advice: ScoredPlaybook, batch: Batch) -> tuple[int, dict[str, float]]:
     """Apply a batch to the playbook, and return the measurements.
 
     Returns:
@@ -78,7 +78,7 @@ def measures(advice: Advice, batch: Batch) -> tuple[int, dict[str, float]]:
     return place, found
 
 
-def _know(advice: Advice, event: Any) -> None:
+def _know(advice: ScoredPlaybook, event: Any) -> None:
     """Record the words of a new text."""
     if isinstance(event, _TEXTS):
         point = advice.points.get(event.name)
@@ -89,18 +89,18 @@ def _know(advice: Advice, event: Any) -> None:
 _TEXTS: Final = (PointAdded, PointSeeded, PointEdited, PointReworded)
 
 
-def _rated(advice: Advice, event: PointRated) -> dict[str, float]:
+def _rated(advice: ScoredPlaybook, event: PointRated) -> dict[str, float]:
     name = advice.merged.get(event.name, event.name)
     return _RATINGS.get(event.rating, {}) if name in advice.points else {}
 
 
-def _learned(advice: Advice, event: PointAdded) -> dict[str, float]:
+def _learned(advice: ScoredPlaybook, event: PointAdded) -> dict[str, float]:
     if event.name in advice.points:
         return {}
     return {"learned": 1, "relearned": int(advice.was_pruned(event.text))}
 
 
-def _updated(advice: Advice, _: PlaybookUpdated) -> dict[str, float]:
+def _updated(advice: ScoredPlaybook, _: PlaybookUpdated) -> dict[str, float]:
     """Measure the entries that an update prunes, and all other values as 0 in case nothing else measured them."""
     return {"ratings": 0, "judged": 0, "helpful": 0, "learned": 0, "relearned": 0, "pruned": len(advice.due)}
 
@@ -112,7 +112,7 @@ _RATINGS: Final[dict[str, dict[str, float]]] = {
 }
 """Rating → measurements; other ratings measure nothing. Neutral ratings show activity and no judgement."""
 
-_MEASURES: Final[dict[type[Any], Callable[[Advice, Any], dict[str, float]]]] = {
+_MEASURES: Final[dict[type[Any], Callable[[ScoredPlaybook, Any], dict[str, float]]]] = {
     PointRated: _rated,
     PointAdded: _learned,
     PlaybookUpdated: _updated,
@@ -125,13 +125,13 @@ KINDS: Final = tuple({**CHANGES, **_MEASURES})
 """Kinds that the component needs: all that change the playbook, injections and citations."""
 
 
-def _heard(_advice: Advice, _event: Any, _batch: Batch) -> None:
+def _heard(_advice: ScoredPlaybook, _event: Any, _batch: Batch) -> None:
     """Do nothing: the whole batch is applied afterwards."""
 
 
-def _take_in(advice: Advice, batch: Batch) -> None:
+def _take_in(advice: ScoredPlaybook, batch: Batch) -> None:
     measures(advice, batch)
 
 
-ADVICE: Final = View(Advice, dict.fromkeys(KINDS, _heard), _take_in)
+SCORED_PLAYBOOK: Final = View(ScoredPlaybook, dict.fromkeys(KINDS, _heard), _take_in)
 """The view of this state alone, for cached scores that were stored without it."""

@@ -23,7 +23,7 @@ RUN: Final = "benchmark-"
 """Prefix of the session id of a benchmark without a session; the id of its event follows."""
 
 
-class Said(NamedTuple):
+class EventTime(NamedTuple):
     """A position in time that orders events the same way however they arrive: the greater is the later.
 
     Attributes:
@@ -60,17 +60,17 @@ class Value(NamedTuple):
     Attributes:
         total: The sum of all values, exactly; true counts 1.
         last: The last value.
-        said: When, and by which event, the last value was measured.
+        last_from: The event that measured the last value.
     """
 
     total: int | Fraction
     last: float
-    said: Said
+    last_from: EventTime
 
     def plus(self, other: Value) -> Value:
         """Combine two values; the order does not matter."""
-        later = max(self, other, key=lambda value: value.said)
-        return Value(self.total + other.total, later.last, later.said)
+        later = max(self, other, key=lambda value: value.last_from)
+        return Value(self.total + other.total, later.last, later.last_from)
 
 
 class Share(NamedTuple):
@@ -94,20 +94,20 @@ class Share(NamedTuple):
         return float(self.part / self.whole)
 
 
-class Counted(NamedTuple):
+class Contribution(NamedTuple):
     """What a session has added to the tallies of its periods, so that it can be subtracted again.
 
     Attributes:
         day: Its day, ``2026-01-16``.
         version: Its version, empty where unknown.
         scores: Score id → score, 0 to 100.
-        lacking: Score id → percent of its weight that was not measured, 1 to 100; no item for 0.
+        unmeasured: Score id → percent of its weight that was not measured, 1 to 100; no item for 0.
     """
 
     day: str
     version: str
     scores: Mapping[str, int]
-    lacking: Mapping[str, int]
+    unmeasured: Mapping[str, int]
 
 
 @attrs.define
@@ -122,11 +122,11 @@ class Session:
         feedback: Component, or empty for the session itself → sum of points and number of feedbacks.
         first_at: Time of the first event.
         last: Time of the last event other than people's feedback, which may come days later.
-        judged: Time of the last feedback.
+        feedback_at: Time of the last feedback.
         ended: Time of the last end of the session.
-        released: The version in the last end that names one, with the time of that end; None without one.
+        version_at: The version in the last end that names one, with the time of that end; None without one.
         seq: Number of its last event.
-        counted: What it added to its periods; None before it was counted.
+        contribution: What it added to its periods; None before it was counted.
     """
 
     id: str
@@ -136,11 +136,11 @@ class Session:
     feedback: dict[str, Share] = attrs.field(factory=dict)
     first_at: str = ""
     last: Time = NEVER
-    judged: Time = NEVER
+    feedback_at: Time = NEVER
     ended: Time = NEVER
-    released: tuple[Said, str] | None = None
+    version_at: tuple[EventTime, str] | None = None
     seq: int = 0
-    counted: Counted | None = None
+    contribution: Contribution | None = None
 
     @property
     def at(self) -> str:
@@ -150,12 +150,21 @@ class Session:
         move an old session to that day.
         """
         ends = self.ended.at and self.ended.named >= self.last.named
-        return self.ended.at if ends else self.last.at or self.judged.at
+        return self.ended.at if ends else self.last.at or self.feedback_at.at
 
     @property
     def version(self) -> str:
         """Return the version that it ended with, empty where unknown."""
-        return self.released[1] if self.released else ""
+        return self.version_at[1] if self.version_at else ""
+
+    @property
+    def scores(self) -> Mapping[str, int]:
+        """Return score id → score as counted last, empty without one."""
+        return self.contribution.scores if self.contribution else {}
+
+    def measured_percent(self, score_id: str) -> int:
+        """Return how much of the weight of a score that it has was measured, 0 to 100 percent."""
+        return 100 - (self.contribution.unmeasured.get(score_id, 0) if self.contribution else 0)
 
     @property
     def components(self) -> dict[str, None]:
@@ -167,20 +176,20 @@ class Session:
         found = self.values.get(component.id, {})
         return {name: float(one.total) if component.adds_up(name) else one.last for name, one in found.items()}
 
-    def hear(self, record: EventRecord) -> None:
+    def add_event(self, record: EventRecord) -> None:
         """Add an event of this session."""
-        said = Said(happened(record), record.at, record.part[0], record.id)
+        said = EventTime(time_of(record), record.at, record.part[0], record.id)
         time = Time(record.when is not None, said.at)
         self.first_at = min(self.first_at or said.at, said.at)
         self.seq = max(self.seq, record.seq)
         self.named = self.named or bool(record.by.session)
         if isinstance(record.event, FeedbackRecorded):
-            self.judged = max(self.judged, time)
+            self.feedback_at = max(self.feedback_at, time)
         else:
             self.last = max(self.last, time)
         if isinstance(record.event, SessionEnded):
             self.ended = max(self.ended, time)
-        _HEAR[type(record.event)](self, record.event, said)
+        _EFFECTS[type(record.event)](self, record.event, said)
 
 
 def session_of(record: EventRecord) -> str:
@@ -194,7 +203,7 @@ def session_of(record: EventRecord) -> str:
     return record.by.session or ""
 
 
-def happened(record: EventRecord) -> str:
+def time_of(record: EventRecord) -> str:
     """Return when an event happened; a time in the future counts as the time of recording.
 
     Otherwise one wrong clock would make all other sessions too old for retention.
@@ -207,7 +216,7 @@ def exact(value: float) -> int | Fraction:
     return int(value) if value == int(value) else Fraction(value)
 
 
-def _metrics(session: Session, event: MetricsRecorded, said: Said) -> None:
+def _metrics(session: Session, event: MetricsRecorded, said: EventTime) -> None:
     if not event.component:
         return
     values = session.values.setdefault(component_id(event.component), {})
@@ -217,25 +226,25 @@ def _metrics(session: Session, event: MetricsRecorded, said: Said) -> None:
         values[name] = value if before is None else before.plus(value)
 
 
-def _benchmark(session: Session, event: BenchmarkRecorded, _said: Said) -> None:
+def _benchmark(session: Session, event: BenchmarkRecorded, _said: EventTime) -> None:
     component = component_id(event.component)
     share = session.benchmarks.get(component, Share())
     session.benchmarks[component] = share.plus(Share(event.passed, event.total))
 
 
-def _feedback(session: Session, event: FeedbackRecorded, _said: Said) -> None:
+def _feedback(session: Session, event: FeedbackRecorded, _said: EventTime) -> None:
     component = component_id(event.component)
     share = session.feedback.get(component, Share())
     session.feedback[component] = share.plus(Share(exact(event.score), 1))
 
 
-def _ended(session: Session, event: SessionEnded, said: Said) -> None:
+def _ended(session: Session, event: SessionEnded, said: EventTime) -> None:
     if event.version:
         # An end without a version keeps the version of an earlier end.
-        session.released = max(session.released or (said, event.version), (said, event.version))
+        session.version_at = max(session.version_at or (said, event.version), (said, event.version))
 
 
-_HEAR: Final[dict[type[Any], Callable[[Session, Any, Said], None]]] = {
+_EFFECTS: Final[dict[type[Any], Callable[[Session, Any, EventTime], None]]] = {
     MetricsRecorded: _metrics,
     BenchmarkRecorded: _benchmark,
     FeedbackRecorded: _feedback,
@@ -243,4 +252,4 @@ _HEAR: Final[dict[type[Any], Callable[[Session, Any, Said], None]]] = {
 }
 """Class of an event → how it adds to its session."""
 
-KINDS: Final = tuple(_HEAR)
+KINDS: Final = tuple(_EFFECTS)

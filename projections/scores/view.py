@@ -26,7 +26,7 @@ from tallybook.projections.scores.configuration.model import component_id, score
 from tallybook.projections.scores.measures import percent
 from tallybook.projections.scores.periods import Tally
 from tallybook.projections.scores.scoring import covered
-from tallybook.projections.scores.session_inputs import KINDS, Counted, Session, happened, session_of
+from tallybook.projections.scores.session_inputs import KINDS, Contribution, Session, session_of, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, MutableMapping
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord
     from tallybook.projections.scores.configuration.model import Config
 
-FRESH: Final = 2_000
+MOST_UNCOUNTED: Final = 2_000
 """Most changed sessions to hold before counting them. Few sessions run at once, and counting each event is slow."""
 
 
@@ -43,7 +43,7 @@ UNSCORED_TYPE: Final = "telemetry of type "
 """Prefix of the reason under which unknown telemetry counts as unscored."""
 
 
-class Shelf(Protocol):
+class SessionStore(Protocol):
     """A store of sessions: a dict in memory, or a larger store on disk."""
 
     def get(self, id_: str, /) -> Session | None:
@@ -85,16 +85,16 @@ class Scores(State):
 
     Attributes:
         config: The configuration of the scores.
-        sessions: By id: a Shelf.
+        sessions: By id: a SessionStore.
         days: Day, ``2026-01-16`` in the configured zone → its sessions' scores.
         versions: Version → its sessions' scores; sessions without one are in none.
         baselines: Score id → the baseline set last.
-        fresh: Sessions that changed since they were last counted.
+        uncounted: Sessions that changed since they were last counted.
         last_at: Time of the latest event, empty before the first.
         unscored: Reason why measurements count nothing → number of events: no session, no component, unknown
             component, a name that no metric of its component reads, or an unknown type of telemetry.
         rewrites: How often earlier events were redacted or undone, as in the playbook view.
-        advice: The playbook, where the configuration scores it as a component; None where it does not.
+        playbook: The playbook, where the configuration scores it as a component; None where it does not.
     """
 
     config: Config = attrs.field(kw_only=True)
@@ -102,30 +102,30 @@ class Scores(State):
     days: MutableMapping[str, Tally] = attrs.field(factory=dict)
     versions: MutableMapping[str, Tally] = attrs.field(factory=dict)
     baselines: dict[str, Baseline] = attrs.field(factory=dict)
-    fresh: dict[str, Session] = attrs.field(factory=dict)
+    uncounted: dict[str, Session] = attrs.field(factory=dict)
     last_at: str = ""
     unscored: dict[str, int] = attrs.field(factory=dict)
     rewrites: int = 0
-    advice: playbook_health.Advice | None = None
+    playbook: playbook_health.ScoredPlaybook | None = None
 
     def count(self) -> Scores:
         """Move every changed session to the tallies of its periods; return this state."""
-        for id_, session in self.fresh.items():
-            fresh = _counted(session, self.config)
-            if fresh != session.counted:
-                self._tally(session.counted, -1)
+        for id_, session in self.uncounted.items():
+            fresh = _contribution(session, self.config)
+            if fresh != session.contribution:
+                self._tally(session.contribution, -1)
                 self._tally(fresh, 1)
-                session.counted = fresh
+                session.contribution = fresh
             self.sessions[id_] = session
-        self.fresh.clear()
+        self.uncounted.clear()
         return self
 
     def session(self, id_: str) -> Session | None:
         """Return a session as measured so far, None without any event of it."""
-        found: Session | None = self.fresh.get(id_) or self.sessions.get(id_)
+        found: Session | None = self.uncounted.get(id_) or self.sessions.get(id_)
         return found
 
-    def _tally(self, counted: Counted | None, sign: int) -> None:
+    def _tally(self, counted: Contribution | None, sign: int) -> None:
         if counted is None:
             return
         _tally(self.days, counted.day, counted, sign)
@@ -133,9 +133,9 @@ class Scores(State):
             _tally(self.versions, counted.version, counted, sign)
 
 
-def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sign: int) -> None:
+def _tally(periods: MutableMapping[str, Tally], name: str, counted: Contribution, sign: int) -> None:
     tally = periods.get(name) or Tally()
-    tally.add(counted.scores, counted.lacking, sign)
+    tally.add(counted.scores, counted.unmeasured, sign)
     if tally.sessions:
         # Assigned even if it is the same object: a store on disk must see every change.
         periods[name] = tally
@@ -143,10 +143,10 @@ def _tally(periods: MutableMapping[str, Tally], name: str, counted: Counted, sig
         del periods[name]
 
 
-def _counted(session: Session, config: Config) -> Counted | None:
+def _contribution(session: Session, config: Config) -> Contribution | None:
     found, shares = covered(session, config)
     lacking = {name: points for name, share in shares.items() if (points := percent(1) - percent(share))}
-    return Counted(day_of(session.at, config.timezone), session.version, found, lacking) if found else None
+    return Contribution(day_of(session.at, config.timezone), session.version, found, lacking) if found else None
 
 
 def day_of(at: str, zone: tzinfo) -> str:
@@ -154,7 +154,7 @@ def day_of(at: str, zone: tzinfo) -> str:
     return at[:10] if zone is UTC else _day_in(at, zone)
 
 
-@lru_cache(maxsize=FRESH)
+@lru_cache(maxsize=MOST_UNCOUNTED)
 def _day_in(at: str, zone: tzinfo) -> str:
     try:
         return datetime.fromisoformat(at).astimezone(zone).date().isoformat()
@@ -166,13 +166,13 @@ def _day_in(at: str, zone: tzinfo) -> str:
 def _add_to_session(state: Scores, record: EventRecord) -> None:
     """Add an event to its session."""
     id_ = session_of(record)
-    state.last_at = max(state.last_at, happened(record))
+    state.last_at = max(state.last_at, time_of(record))
     for what in _unscored(state, record.event, id_):
-        _leave_out(state, what)
+        _count_unscored(state, what)
     if id_:
         session = state.session(id_) or Session(id_)
-        session.hear(record)
-        state.fresh[id_] = session
+        session.add_event(record)
+        state.uncounted[id_] = session
 
 
 def _unscored(state: Scores, event: Any, session: str) -> Iterator[str]:
@@ -196,31 +196,31 @@ def unknown_parts(config: Config, event: Any) -> Iterator[str]:
         yield from (f"unknown metric {name} of {component}" for name in event.metrics if name not in known.value_names)
 
 
-def _leave_out(state: Scores, what: str) -> None:
+def _count_unscored(state: Scores, what: str) -> None:
     state.unscored[what] = state.unscored.get(what, 0) + 1
 
 
 def _set_baseline(state: Scores, record: EventRecord) -> None:
     event: Any = record.event
-    day = date.fromisoformat(day_of(happened(record), state.config.timezone))
+    day = date.fromisoformat(day_of(time_of(record), state.config.timezone))
     state.baselines[score_id(event.score)] = Baseline(event.value, record.seq, day)
 
 
-def _keep(state: Scores, record: EventRecord) -> None:
+def _add_kept_telemetry(state: Scores, record: EventRecord) -> None:
     event: Any = record.event
-    _leave_out(state, f"{UNSCORED_TYPE}{event.type or 'unknown'}")
+    _count_unscored(state, f"{UNSCORED_TYPE}{event.type or 'unknown'}")
 
 
-def _rewrite(state: Scores, _: EventRecord) -> None:
+def _count_rewrite(state: Scores, _: EventRecord) -> None:
     state.rewrites += 1
 
 
 _TABLE: Final[dict[type[Any], Callable[[Scores, EventRecord], None]]] = {
     **dict.fromkeys(KINDS, _add_to_session),
     BaselineSet: _set_baseline,
-    TelemetryKept: _keep,
-    EventRedacted: _rewrite,
-    EventsVoided: _rewrite,
+    TelemetryKept: _add_kept_telemetry,
+    EventRedacted: _count_rewrite,
+    EventsVoided: _count_rewrite,
 }
 
 
@@ -230,14 +230,14 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
         change = _TABLE.get(type(record.event))
         if change is not None:
             change(state, record)
-    if len(state.fresh) >= FRESH:
+    if len(state.uncounted) >= MOST_UNCOUNTED:
         state.count()
 
 
 def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
     """Apply a batch that may have playbook events as well, whose measurements count as if they had been sent."""
-    advice = state.advice or playbook_health.Advice()
-    state.advice = advice
+    advice = state.playbook or playbook_health.ScoredPlaybook()
+    state.playbook = advice
     place, numbers = playbook_health.measures(advice, batch)
     # A batch has one session; what people do outside of sessions is not measured.
     if numbers and batch.records[place].by.session:

@@ -60,7 +60,7 @@ def session_of(*events: Any) -> Session:
     """Return a session that heard these events, a line each."""
     session = Session("s1")
     for seq, event in enumerate(events, 1):
-        session.hear(line(seq, event))
+        session.add_event(line(seq, event))
     return session
 
 

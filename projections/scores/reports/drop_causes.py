@@ -143,9 +143,8 @@ def _moments(state: Scores, score: str, period: str) -> Iterator[Moment]:
     """Yield the sessions that have a score, the latest first."""
     name_of = PERIODS[period][1]
     for session in state.sessions.latest():
-        counted = session.counted
-        if counted is not None and score in counted.scores:
-            yield Moment(session.at, session.id, counted.scores[score], name_of(counted.day))
+        if session.contribution and score in session.scores:
+            yield Moment(session.at, session.id, session.scores[score], name_of(session.contribution.day))
 
 
 # What changed

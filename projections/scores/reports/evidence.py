@@ -14,7 +14,7 @@ from tallybook.projections.scores import playbook_health
 from tallybook.projections.scores.configuration.model import COUNT, TOTAL, component_id
 from tallybook.projections.scores.periods import series
 from tallybook.projections.scores.scoring import BENCHMARKS, FEEDBACK, component_score, parts_of
-from tallybook.projections.scores.session_inputs import RUN, happened, session_of
+from tallybook.projections.scores.session_inputs import RUN, session_of, time_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,11 +35,11 @@ class Evidence(State):
 
     Attributes:
         records: The events in the order of the ledger; measurements of playbook events appear as metrics.
-        advice: The playbook, where that is the component.
+        playbook: The playbook, where that is the component.
     """
 
     records: list[EventRecord] = attrs.field(factory=list)
-    advice: playbook_health.Advice = attrs.field(factory=playbook_health.Advice)
+    playbook: playbook_health.ScoredPlaybook = attrs.field(factory=playbook_health.ScoredPlaybook)
 
 
 def evidence_view(session: str, component: str) -> View[Evidence]:
@@ -51,7 +51,7 @@ def evidence_view(session: str, component: str) -> View[Evidence]:
             state.records += [one for one in ours if isinstance(one.event, KINDS) and _about(one.event, component)]
 
     def hear_all(state: Evidence, batch: Batch) -> None:
-        place, numbers = playbook_health.measures(state.advice, batch)
+        place, numbers = playbook_health.measures(state.playbook, batch)
         if numbers and batch.records[place].by.session == session:
             event = MetricsRecorded(component, Numbers(numbers), "")
             state.records.append(attrs.evolve(batch.records[place], event=event))
@@ -96,7 +96,7 @@ def explained(session: Session, component: Component, config: Config, records: I
 
 def _row(record: EventRecord) -> dict[str, Any]:
     event: Any = record.event
-    told = {"seq": record.seq, "at": happened(record), "session": session_of(record), "rater": record.by.rater}
+    told = {"seq": record.seq, "at": time_of(record), "session": session_of(record), "rater": record.by.rater}
     if isinstance(event, MetricsRecorded):
         return told | {"what": "metrics", "values": dict(event.metrics)}
     if isinstance(event, BenchmarkRecorded):
@@ -186,15 +186,15 @@ def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[d
     """Return day → of each session what each part gave."""
     found: dict[str, list[dict[str, float]]] = defaultdict(list)
     for session in state.sessions.latest():
-        if session.counted is not None and component.id in session.counted.scores:
-            if session.counted.day < first:
+        if session.contribution is not None and component.id in session.contribution.scores:
+            if session.contribution.day < first:
                 break
             score = component_score(component, session, state.config)
             parts = () if score is None else score.parts
             gives = {
                 part.name: part.points * share for part, share in _given(parts) if part.points is not None and share
             }
-            found[session.counted.day].append(gives)
+            found[session.contribution.day].append(gives)
     return found
 
 

@@ -110,7 +110,7 @@ def files(
     config, first = state.config, first_day(state)
     known = set(versions)
     for session in _latest(state, first) if touched is None else filter(None, map(state.session, touched)):
-        if session.counted is not None and session.counted.day >= first:
+        if session.contribution is not None and session.contribution.day >= first:
             known.add(session.version)
             yield _place(SESSIONS, session.id), session_document(session, config)
     for folder, (key, _) in PERIODS.items():
@@ -150,12 +150,11 @@ def session_document(session: Session, config: Config) -> Document:
         session: A session that was counted and has at least one score.
         config: What scores are made of.
     """
-    found = {} if session.counted is None else session.counted.scores
     return {
         "session_id": session.id,
         "timestamp": f"{session.at[:23]}Z",
         "version": session.version or None,
-        **divided(found, config),
+        **divided(session.scores, config),
     }
 
 

@@ -36,7 +36,7 @@ LEAST_DROP: Final = 1.0
 
 
 @attrs.frozen
-class Standing:
+class CurrentScore:
     """The current state of a score.
 
     Attributes:
@@ -92,22 +92,22 @@ def names(config: Config) -> dict[str, str]:
     return found | {f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)}
 
 
-def standings(state: Scores) -> dict[str, Standing]:
+def current_scores(state: Scores) -> dict[str, CurrentScore]:
     """Return score id → its current state, in the configuration's order, also of scores without data.
 
     Args:
         state: What was scored, counted.
     """
     known, days = names(state.config), _last_days(state)
-    return {score: _standing(state, score, known[score], days.get(score, "")) for score in state.config.score_ids}
+    return {score: _current_score(state, score, known[score], days.get(score, "")) for score in state.config.score_ids}
 
 
-def _standing(state: Scores, score: str, name: str, day: str) -> Standing:
+def _current_score(state: Scores, score: str, name: str, day: str) -> CurrentScore:
     found = series(state.days, score)
     shown = [one for one in found if _is_enough(state, score, one[0].isoformat())]
     measured = state.days[found[-1][0].isoformat()].measured(score) if found else 0
     short = trend([value for _, value in found], state.config.trends.short_term_days)
-    return Standing(score, name, found, shown, found[-1][1] if day else None, day, measured, short)
+    return CurrentScore(score, name, found, shown, found[-1][1] if day else None, day, measured, short)
 
 
 def _is_enough(state: Scores, score: str, day: str) -> bool:
@@ -149,7 +149,7 @@ def target(config: Config) -> int:
     return config.grades[min(TARGET_GRADE, len(config.grades) - 1)].least
 
 
-def focus(standing: Iterable[Standing], config: Config) -> list[Focus]:
+def focus(standing: Iterable[CurrentScore], config: Config) -> list[Focus]:
     """Return the components below the target or declining, the worst first.
 
     Args:
@@ -168,7 +168,7 @@ def focus(standing: Iterable[Standing], config: Config) -> list[Focus]:
     return sorted(found, key=lambda one: (not one.below, one.value))
 
 
-def current(standing: Mapping[str, Standing], config: Config) -> dict[str, Any]:
+def current(standing: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
     """Return how scores stand: ``{date, component_scores, session_scores, grade, coverage}``.
 
     The date is that of the last data; the coverage of each score, of its own last day.
@@ -181,7 +181,7 @@ def current(standing: Mapping[str, Standing], config: Config) -> dict[str, Any]:
 
 def summary(state: Scores) -> dict[str, Any]:
     """Return how all stands: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
-    standing, config = standings(state), state.config
+    standing, config = current_scores(state), state.config
     beside = {"trend": trend_of(standing[OVERALL_ID], config.trends.short_term_days)}
     return (
         current(standing, config) | beside | {"focus": [attrs.asdict(one) for one in focus(standing.values(), config)]}
@@ -190,7 +190,7 @@ def summary(state: Scores) -> dict[str, Any]:
 
 def feed(state: Scores) -> dict[str, Any]:
     """Return the feed of a dashboard: ``{current, trend, alerts}``, those as ``alerts_of`` gives them."""
-    standing, config = standings(state), state.config
+    standing, config = current_scores(state), state.config
     return {
         "current": current(standing, config),
         "trend": trend_of(standing[OVERALL_ID], config.trends.short_term_days),
@@ -198,7 +198,7 @@ def feed(state: Scores) -> dict[str, Any]:
     }
 
 
-def alerts_of(standing: Mapping[str, Standing], config: Config) -> list[dict[str, Any]]:
+def alerts_of(standing: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
     """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, below, notify}``."""
     found = alerts({one.id: one.value for one in standing.values()}, config.levels, DASHBOARD)
     return [
@@ -207,6 +207,6 @@ def alerts_of(standing: Mapping[str, Standing], config: Config) -> list[dict[str
     ]
 
 
-def trend_of(one: Standing, days: int) -> dict[str, Any]:
+def trend_of(one: CurrentScore, days: int) -> dict[str, Any]:
     """Return a score's trend over so many days as "Trend Output" has it."""
     return trend_json(one.id, [value for _, value in one.series], days, forecast(one.series))

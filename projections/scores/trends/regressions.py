@@ -80,9 +80,9 @@ def histories(state: Scores) -> list[History]:
     latest: dict[str, list[Scored]] = {score: [] for score in state.config.score_ids}
     wanted = {score for tally in state.days.values() for score in tally.scores} & latest.keys()
     for looked, session in enumerate(state.sessions.latest(), 1):
-        scores, lacking = (session.counted.scores, session.counted.lacking) if session.counted else ({}, {})
-        for score in wanted & scores.keys():
-            latest[score].append(Scored(session.id, scores[score], session.seq, 100 - lacking.get(score, 0)))
+        for score in wanted & session.scores.keys():
+            measured = session.measured_percent(score)
+            latest[score].append(Scored(session.id, session.scores[score], session.seq, measured))
         wanted = {score for score in wanted if len(latest[score]) < (SESSIONS if looked < LOOKED_AT else 1)}
         if not wanted:
             break

@@ -20,7 +20,7 @@ from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.storage import caches
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.playbook_health import ADVICE, is_measured
+from tallybook.projections.scores.playbook_health import SCORED_PLAYBOOK, is_measured
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.reading import open_log
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.scores.session_inputs import Session
-    from tallybook.projections.scores.view import Scores, Shelf
+    from tallybook.projections.scores.view import Scores, SessionStore
     from tallybook.projections.surfaces.history.moments import Moment
     from tallybook.projections.surfaces.workspace.project import Project
 
@@ -220,7 +220,7 @@ def _with_playbook(reading: _Reading, state: Scores, batches: Iterator[Batch]) -
     """
     for number, batch in enumerate(batches):
         if not number and is_measured(reading.config):
-            state.advice = fold_history(ADVICE, lambda: decode(reading.log.read()), state.seq)
+            state.playbook = fold_history(SCORED_PLAYBOOK, lambda: decode(reading.log.read()), state.seq)
         yield batch
 
 
@@ -235,7 +235,7 @@ def _save(reading: _Reading, database: Connection, state: Scores) -> Scores:
 class _GuardedSessions:
     """Stored sessions; once one turns out to be damaged, the sessions folded from the ledger."""
 
-    def __init__(self, stored: Shelf, reading: _Reading, seq: int) -> None:
+    def __init__(self, stored: SessionStore, reading: _Reading, seq: int) -> None:
         """Take the stored sessions as of an event, and the reading that they come from."""
         self._sessions = stored
         self._reading = reading

@@ -13,7 +13,7 @@ import zlib
 import attrs
 import msgspec
 
-from tallybook.projections.scores.session_inputs import Counted, Said, Session, Share, Time, Value
+from tallybook.projections.scores.session_inputs import Contribution, EventTime, Session, Share, Time, Value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -195,14 +195,14 @@ def _decode(data: bytes) -> Session:
         Time(*last),
         Time(*judged),
         Time(*ended),
-        released and (Said(*released[0]), released[1]),
+        released and (EventTime(*released[0]), released[1]),
         seq,
-        counted and Counted(*counted),
+        counted and Contribution(*counted),
     )
 
 
 def _value(total: int | str, last: float, said: list[Any]) -> Value:
-    return Value(_number(total), last, Said(*said))
+    return Value(_number(total), last, EventTime(*said))
 
 
 def _shares(shares: Mapping[str, tuple[int | str, int]]) -> dict[str, Share]:

@@ -123,7 +123,7 @@ def score(project: Project, /, **options: Any) -> None:
         return
     session = None if options["session"] == _CURRENT else options["session"]
     found, page = score_answers.look(
-        score_answers.Asked(project, state, when, options["detail"], component, session), period
+        score_answers.ScoreQuery(project, state, when, options["detail"], component, session), period
     )
     if options["export"] is not None:
         _export(project, options, _dated(page, when, state), state)

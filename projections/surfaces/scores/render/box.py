@@ -14,7 +14,7 @@ from rich.text import Text
 
 from tallybook.projections.surfaces.console import tables
 from tallybook.projections.surfaces.console.terminal import is_utf, make_text, print_text
-from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA, partly
+from tallybook.projections.surfaces.scores.render.page import ARROWS, NO_DATA, coverage_note
 from tallybook.projections.surfaces.scores.render.plot import plot
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _fitted(console: Console, text: Text, width: int) -> Text:
 
 def bars(console: Console, found: Iterable[Bar], width: int) -> Iterator[Text]:
     """Yield scores as bars: name, bar, score; the bar under the name where there is no room beside it."""
-    rows = [(_text(console, one.name), one, partly(one.measured)) for one in found]
+    rows = [(_text(console, one.name), one, coverage_note(one.measured)) for one in found]
     longest = max((name.cell_len for name, _, _ in rows), default=0)
     noted = max((len(note) for _, _, note in rows), default=0)
     if width < (PARTLY if noted else BESIDE):

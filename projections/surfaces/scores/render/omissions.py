@@ -33,7 +33,7 @@ def reasons(found: Sequence[tuple[str, int]]) -> str:
 def omissions(state: Scores) -> Iterator[str]:
     """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
     # Telemetry is full of types that say nothing of a score: they are no measurements that somebody misses.
-    found = _counted(state, telemetry=False)
+    found = _by_frequency(state, telemetry=False)
     if found:
         yield f"Measured, and in no score: {reasons(found)}."
 
@@ -41,7 +41,7 @@ def omissions(state: Scores) -> Iterator[str]:
 def explanation(state: Scores) -> Iterator[str]:
     """Yield what was recorded and why none of it is in a score, where nothing has a score; nothing if nothing was."""
     yield from omissions(state)
-    if kept := _counted(state, telemetry=True):
+    if kept := _by_frequency(state, telemetry=True):
         yield f"Recorded, and no measurement: {reasons(kept)}."
     yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
     sessions = list(islice(state.sessions.latest(), _SESSIONS_SHOWN + 1))
@@ -51,7 +51,7 @@ def explanation(state: Scores) -> Iterator[str]:
         yield "Other sessions have no score either."
 
 
-def _counted(state: Scores, *, telemetry: bool) -> list[tuple[str, int]]:
+def _by_frequency(state: Scores, *, telemetry: bool) -> list[tuple[str, int]]:
     """Return why events are in no score and how many there are, the most frequent reason first."""
     found = [one for one in state.unscored.items() if one[0].startswith(UNSCORED_TYPE) is telemetry]
     return sorted(found, key=lambda one: (-one[1], one[0]))

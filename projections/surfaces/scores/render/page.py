@@ -11,7 +11,7 @@ from tallybook.projections.scores.grades import USER, alerts, grade_of, is_enoug
 from tallybook.projections.scores.reports import summary as scoring
 from tallybook.projections.scores.reports.score_files import OVERALL_ID, grade_name
 from tallybook.projections.scores.trends.gates import NOT_ENOUGH
-from tallybook.projections.surfaces.console.output import format_time
+from tallybook.projections.surfaces.console.output import format_count, format_time
 from tallybook.projections.surfaces.scores.render.omissions import explanation, omissions
 
 if TYPE_CHECKING:
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.scores.periods import Series
-    from tallybook.projections.scores.reports.summary import Focus, Standing
+    from tallybook.projections.scores.reports.summary import CurrentScore, Focus
     from tallybook.projections.scores.view import Scores
 
-    Told = Mapping[str, Any]
+    Answer = Mapping[str, Any]
 
 NOTHING: Final = "No scores yet: `tallybook metrics` records what they are made of."
 UNSCORED: Final = "No scores yet: what was recorded is in no score."
@@ -83,7 +83,7 @@ class Page:
         tables: What stands in rows.
         focus: What deserves attention, a paragraph each.
         framed: Whether a box stands around it where there is room.
-        alerts: What a user is to be told before anything else, a paragraph each.
+        alerts: What a user is to be answer before anything else, a paragraph each.
     """
 
     title: str
@@ -101,19 +101,19 @@ def graded(value: float | None, config: Config) -> str:
     """Return a score with its letter: ``87 (B)``."""
     if value is None:
         return NO_DATA
-    letter = grade_name(value, config) if config.display.show_grades else None
-    return f"{value:g} ({letter})" if letter else f"{value:g}"
+    grade = letter(value, config)
+    return f"{value:g} ({grade})" if grade else f"{value:g}"
 
 
-def partly(measured: int | None) -> str:
+def coverage_note(measured: int | None) -> str:
     """Return how much of a score's weight was measured, ``60 % measured``; empty where that is all, or is not known."""
     return "" if measured is None or measured >= ALL else f"{measured} % measured"
 
 
 def overall(value: float | None, measured: int, config: Config) -> str:
-    """Return the overall score as ``beside`` does, or ``not enough measured (3 %)`` where that holds."""
+    """Return the overall score as ``with_coverage`` does, or ``not enough measured (3 %)`` where that holds."""
     if value is None or is_enough(OVERALL_ID, measured, config.display.min_coverage):
-        return beside(value, measured, config)
+        return with_coverage(value, measured, config)
     return not_enough(measured)
 
 
@@ -122,58 +122,58 @@ def not_enough(measured: int) -> str:
     return f"{NOT_ENOUGH} ({measured} %)"
 
 
-def beside(value: float | None, measured: int, config: Config) -> str:
+def with_coverage(value: float | None, measured: int, config: Config) -> str:
     """Return a score with its letter, and how much of it was measured: ``87 (B), 60 % measured``."""
-    return ", ".join(filter(None, (graded(value, config), partly(measured if value is not None else None))))
+    return ", ".join(filter(None, (graded(value, config), coverage_note(measured if value is not None else None))))
 
 
-def changed(trend: Told | None, days: int) -> str:
+def change_text(trend: Answer | None, days: int) -> str:
     """Return how a score changed over so many days: ``↑ +2.5 from last week``."""
     if trend is None:
         return "(not enough data for a trend)"
     return f"{ARROWS[trend['direction']]} {trend['delta']:+.1f} from {BEFORE.get(days, f'the {days} days before')}"
 
 
-def summary_page(state: Scores, told: Told, *, detail: bool) -> Page:
+def summary_page(state: Scores, answer: Answer, *, detail: bool) -> Page:
     """Return the summary, in the box of "Summary Format".
 
     Args:
         state: What was scored, counted.
-        told: As ``tallybook.projections.scores.reports.summary.summary`` has it.
+        answer: As ``tallybook.projections.scores.reports.summary.summary`` has it.
         detail: Whether composites and every focus area are shown as well.
     """
-    config, standing = state.config, scoring.standings(state)
-    if told["date"] is None:
+    config, current = state.config, scoring.current_scores(state)
+    if answer["date"] is None:
         return nothing_page(state, framed=True)
-    whole = standing[OVERALL_ID]
+    whole = current[OVERALL_ID]
     shown = config.display.show_trends and whole.is_shown
-    change = f"  {changed(told['trend']['trend'], config.trends.short_term_days)}" if shown else ""
-    found = scoring.focus(standing.values(), config)
-    shown_focus = (found if detail else found[:MOST_FOCUS]) if config.display.show_recommendations else []
+    change = f"  {change_text(answer['trend']['trend'], config.trends.short_term_days)}" if shown else ""
+    areas = scoring.focus(current.values(), config)
+    shown_focus = (areas if detail else areas[:MOST_FOCUS]) if config.display.show_recommendations else []
     lines = [focus_line(one) for one in shown_focus]
-    more = len(found) - len(lines) if lines else 0
+    more = len(areas) - len(lines) if lines else 0
     return Page(
         config.title,
         f"Overall: {overall(whole.value, whole.measured, config)}{change}",
         tuple(
-            _bar(one, config) for one in standing.values() if one.id in config.components or (detail and one.is_shown)
+            _bar(one, config) for one in current.values() if one.id in config.components or (detail and one.is_shown)
         ),
-        sentences=(f"As of {told['date']}.", *omissions(state)) if detail else (),
+        sentences=(f"As of {answer['date']}.", *omissions(state)) if detail else (),
         focus=(*lines, *([f"and {more} more; --detail names them."] if more else [])),
         framed=True,
-        alerts=tuple(alert_lines(standing, config)),
+        alerts=tuple(alert_lines(current, config)),
     )
 
 
-def alert_lines(standing: Mapping[str, Standing], config: Config) -> Iterator[str]:
+def alert_lines(current: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
     """Yield the alerts that a user is told, the worst first: ``AC-06 Self-Evolution is 45, below 50 (critical)``."""
-    values = {one.id: one.value for one in standing.values() if one.is_shown}
-    found = alerts(values, config.levels, USER)
-    for one in sorted(found, key=lambda alert: alert.value)[:MOST_FOCUS]:
-        name = standing[one.score_id].name
+    values = {one.id: one.value for one in current.values() if one.is_shown}
+    reached = alerts(values, config.levels, USER)
+    for one in sorted(reached, key=lambda alert: alert.value)[:MOST_FOCUS]:
+        name = current[one.score_id].name
         yield f"{name} is {number(one.value)}, below {number(one.below)} ({one.level})."
-    if len(found) > MOST_FOCUS:
-        yield f"and {len(found) - MOST_FOCUS} more."
+    if len(reached) > MOST_FOCUS:
+        yield f"and {len(reached) - MOST_FOCUS} more."
 
 
 def nothing_page(state: Scores, *, framed: bool = False) -> Page:
@@ -182,7 +182,7 @@ def nothing_page(state: Scores, *, framed: bool = False) -> Page:
     return Page(state.config.title, UNSCORED if why else NOTHING, sentences=why, framed=framed)
 
 
-def _bar(one: Standing, config: Config) -> Bar:
+def _bar(one: CurrentScore, config: Config) -> Bar:
     trend = one.trend if config.display.show_trends and one.value is not None else None
     return bar(one.name, one.value, config, one.measured, "" if trend is None else trend.direction)
 
@@ -197,32 +197,33 @@ def bar(name: str, value: int | None, config: Config, measured: int, direction: 
 
 def focus_line(one: Focus) -> str:
     """Return a focus area in a line: ``AC-07 R&D Cycles: Below target (75). Review needed.``."""
-    said = ([f"Below target ({one.value})."] if one.below else []) + (
-        [] if one.drop is None else [f"Declining trend ({-one.drop:+.1f})."]
-    )
-    return " ".join([f"{one.name}:", *said, f"{one.action}."])
+    below = [f"Below target ({one.value})."] if one.below else []
+    declining = [] if one.drop is None else [f"Declining trend ({-one.drop:+.1f})."]
+    return " ".join([f"{one.name}:", *below, *declining, f"{one.action}."])
 
 
-def session_page(told: Told, config: Config, parts: Sequence[tuple[str, Told]] = ()) -> Page:
+def session_page(answer: Answer, config: Config, parts: Sequence[tuple[str, Answer]] = ()) -> Page:
     """Return the scores of a session.
 
     Args:
-        told: As its file has them, with ``coverage``.
+        answer: As its file has them, with ``coverage``.
         config: What scores are made of.
         parts: Name of a component → why it has its score there; none without details.
     """
     names = scoring.names(config)
-    version = [f"version {told['version']}"] if told["version"] else []
-    found = told["component_scores"] | {f"{SESSION}{name}": value for name, value in told["session_scores"].items()}
-    measured = {name: percents(share) for name, share in told["coverage"].items()}
+    version = [f"version {answer['version']}"] if answer["version"] else []
+    scores = answer["component_scores"] | {
+        f"{SESSION}{name}": value for name, value in answer["session_scores"].items()
+    }
+    measured = {name: percents(share) for name, share in answer["coverage"].items()}
     bars = [
-        bar(names[name], found.get(name), config, measured.get(name, ALL))
+        bar(names[name], scores.get(name), config, measured.get(name, ALL))
         for name in (*config.components, *(f"{SESSION}{name}" for name in config.sessions))
     ]
-    whole = overall(found.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
+    whole = overall(scores.get(OVERALL_ID), measured.get(OVERALL_ID, ALL), config)
     return Page(
-        f"SESSION {told['session_id']}",
-        ", ".join([f"Overall: {whole}", f"{format_time(told['timestamp'])}", *version]),
+        f"SESSION {answer['session_id']}",
+        ", ".join([f"Overall: {whole}", f"{format_time(answer['timestamp'])}", *version]),
         tuple(bars),
         tables=tuple(parts_table(why, f"{name}: {_covered(why, config)}") for name, why in parts),
     )
@@ -233,19 +234,42 @@ def percents(share: float) -> int:
     return round(share * ALL)
 
 
-def letter(value: int | None, config: Config) -> str:
+def letter(value: float | None, config: Config) -> str:
     """Return the grade of a score, empty where none is shown."""
     return (grade_name(value, config) or "") if config.display.show_grades and value is not None else ""
 
 
+def daily_page(answer: Answer, config: Config, only: str | None = None) -> Page:
+    """Return the scores of a day, as its file has them, and ``coverage``; of a component alone where one is named."""
+    names, count = scoring.names(config), answer["sessions_count"]
+    measured = {name: percents(share) for name, share in answer["coverage"].items()}
+    shown = is_enough(OVERALL_ID, measured.get(OVERALL_ID, ALL), config.display.min_coverage)
+    ranges = dict(answer["component_averages"])
+    if only is None:
+        bounds = answer["session_ranges"]
+        ranges |= {f"{SESSION}{name}": {"avg": avg, **bounds[name]} for name, avg in answer["session_averages"].items()}
+    rows = tuple(
+        (names[name], NOT_ENOUGH, "", "", "", f"{measured[name]} %")
+        if name == OVERALL_ID and not shown
+        else (names[name], one["avg"], one["min"], one["max"], letter(one["avg"], config), f"{measured[name]} %")
+        for name, one in ranges.items()
+    )
+    overall = answer["session_averages"].get("overall")
+    value = graded(overall, config) if shown else not_enough(measured[OVERALL_ID])
+    change = change_text(answer["trend"], config.trends.short_term_days) if config.display.show_trends and shown else ""
+    table = Table("", ("score", "avg", "min", "max", "grade", "measured"), rows)
+    heading = format_count(count, "session") + ("" if only else f", Overall: {value}  {change}".rstrip())
+    return Page(f"DAY {answer['date']}", heading, tables=(table,) if rows else (), sentences=() if rows else (NO_DATA,))
+
+
 def trend_page(
-    one: Standing, told: Told, config: Config, days: int, others: Sequence[tuple[Standing, Told]] = ()
+    one: CurrentScore, answer: Answer, config: Config, days: int, others: Sequence[tuple[CurrentScore, Answer]] = ()
 ) -> Page:
     """Return the trend of a score over so many days.
 
     Args:
         one: How it stands.
-        told: The trend as "Trend Output" has it.
+        answer: The trend as "Trend Output" has it.
         config: What scores are made of.
         days: How many days.
         others: How other scores stand, and their trends; none without details.
@@ -256,28 +280,28 @@ def trend_page(
     columns = ("score", "last", "average", "before", "change", "%", "forecast")
     return Page(
         f"{one.name.upper()}, {days} DAYS",
-        f"{one.name}: {graded(told['data'][-1], config)}  {changed(told['trend'], days)}"
+        f"{one.name}: {graded(answer['data'][-1], config)}  {change_text(answer['trend'], days)}"
         if one.is_shown
         else f"{one.name}: {not_enough(one.measured)}",
         chart=one.shown[-2 * days :],
-        sentences=tuple(trend_sentences(told, days)) if one.is_shown else (),
+        sentences=tuple(trend_sentences(answer, days)) if one.is_shown else (),
         tables=(Table("", columns, rows),) if rows else (),
     )
 
 
-def _trend_row(one: Standing, told: Told) -> tuple[Any, ...]:
+def _trend_row(one: CurrentScore, answer: Answer) -> tuple[Any, ...]:
     if not one.is_shown:
         return (one.name, not_enough(one.measured), "", "", "", "", "")
-    trend, forecast = told["trend"], told["forecast"]
+    trend, forecast = answer["trend"], answer["forecast"]
     keys = ("current_avg", "previous_avg", "delta", "delta_percent")
     numbers = ("" if trend is None else trend[key] for key in keys)
-    last = told["data"][-1] if told["data"] else NO_DATA
+    last = answer["data"][-1] if answer["data"] else NO_DATA
     return (one.name, last, *numbers, "" if forecast is None else forecast["next_7_days"])
 
 
-def trend_sentences(told: Told, days: int) -> Iterator[str]:
+def trend_sentences(answer: Answer, days: int) -> Iterator[str]:
     """Yield what a trend says, and the forecast."""
-    trend, forecast = told["trend"], told["forecast"]
+    trend, forecast = answer["trend"], answer["forecast"]
     if trend is not None:
         yield (
             f"{trend['direction'].capitalize()}: {trend['current_avg']:.1f} on average of the last {days} days with "
@@ -290,39 +314,40 @@ def trend_sentences(told: Told, days: int) -> Iterator[str]:
         yield f"Forecast for the next 7 days: {forecast['next_7_days']}, with a confidence of {sure} %."
 
 
-def component_page(one: Standing, told: Told, config: Config) -> Page:
+def component_page(one: CurrentScore, answer: Answer, config: Config) -> Page:
     """Return how a component stands; with details also why, and what changed it.
 
     Args:
         one: How it stands.
-        told: As ``score --component`` answers it.
+        answer: As ``score --component`` answers it.
         config: What scores are made of.
     """
     heading = (
         f"{NO_DATA}."
         if one.value is None
-        else f"{beside(one.value, one.measured, config)} on {one.day}{_said(one, config)}."
+        else f"{with_coverage(one.value, one.measured, config)} on {one.day}{_advice(one, config)}."
     )
-    why = told.get("why")
+    why = answer.get("why")
     return Page(
         one.name,
         heading,
         chart=one.series[-2 * config.trends.long_term_days :] or None,
-        sentences=(*trend_sentences(told["trend"], config.trends.short_term_days), *_changes(told.get("changes"))),
+        sentences=(*trend_sentences(answer["trend"], config.trends.short_term_days), *_changes(answer.get("changes"))),
         tables=(*why_tables(why, config),) if why else (),
     )
 
 
-def _said(one: Standing, config: Config) -> str:
+def _advice(one: CurrentScore, config: Config) -> str:
     """Return what the grade says and asks for, as far as that is to be shown: ``: Good. Minor improvements``."""
-    found, display = grade_of(one.value, config.grades), config.display
-    if found is None:
+    grade, display = grade_of(one.value, config.grades), config.display
+    if grade is None:
         return ""
-    said = [*([found.status] if display.show_grades else []), *([found.action] if display.show_recommendations else [])]
-    return f": {'. '.join(said)}" if said else ""
+    status = grade.status if display.show_grades else ""
+    advice = ". ".join(filter(None, (status, grade.action if display.show_recommendations else "")))
+    return f": {advice}" if advice else ""
 
 
-def why_tables(why: Told, config: Config) -> Iterator[Table]:
+def why_tables(why: Answer, config: Config) -> Iterator[Table]:
     """Yield what gave a component's score in a session: its parts, and the events."""
     title = f"In session {why['session_id']}, {format_time(why['timestamp'])}: {_covered(why, config)}"
     yield parts_table(why, title)
@@ -331,12 +356,12 @@ def why_tables(why: Told, config: Config) -> Iterator[Table]:
         yield Table("Events", ("event", "when", "what", "values"), rows)
 
 
-def _covered(why: Told, config: Config) -> str:
+def _covered(why: Answer, config: Config) -> str:
     """Return a score with how much of it was measured: ``87 (B), 85% of its weight measured``."""
     return f"{graded(why['score'], config)}, {why['coverage']:.0%} of its weight measured"
 
 
-def parts_table(why: Told, title: str) -> Table:
+def parts_table(why: Answer, title: str) -> Table:
     """Return the parts of a component's score."""
     rows = tuple(
         (
@@ -352,17 +377,17 @@ def parts_table(why: Told, title: str) -> Table:
     return Table(title, ("metric", "points", "weight", "gives", "measured", "events"), rows)
 
 
-def _values_of(part: Told) -> str:
+def _values_of(part: Answer) -> str:
     measured = part["values"]
     return f"{measured[part['name']]:g}" if set(measured) == {part["name"]} else values(measured)
 
 
-def values(measured: Told) -> str:
+def values(measured: Answer) -> str:
     """Return what was measured: ``implemented 10, successful 9``."""
     return ", ".join(f"{name} {value:g}" for name, value in measured.items())
 
 
-def _changes(changes: Told | None) -> Iterator[str]:
+def _changes(changes: Answer | None) -> Iterator[str]:
     if changes is None:
         return
     parts = [f"{part['name']} {part['delta']:+.1f}" for part in changes["parts"] if part["delta"]]
