@@ -35,8 +35,7 @@ WRITING = (
 )
 OTHERS = (
     "tallybook.ledger.decisions.legacy_import",
-    "tallybook.projections.surfaces.writing.overwrite_text",
-    "tallybook.projections.surfaces.writing.redaction_finish",
+    "tallybook.projections.surfaces.writing.erasure",
 )
 
 

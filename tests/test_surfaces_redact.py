@@ -25,7 +25,7 @@ from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import overwrite_text, redaction_finish
+from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing.redact import Target, redact
 
 if TYPE_CHECKING:
@@ -164,14 +164,14 @@ def test_a_damaged_ledger_is_left_as_it_is(here: Project, capsys: pytest.Capture
 
 def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Once it is noted a redaction counts: the answer says what stands, readers do not show it, a writer finishes."""
-    finish = redaction_finish.finish
+    finish = erasure.finish
 
     def busy(*_: object) -> None:
         raise LockHeldError("ledger/lock", disk.LOCK_WAIT_MS)
 
-    monkeypatch.setattr(redaction_finish, "finish", busy)
+    monkeypatch.setattr(erasure, "finish", busy)
     done = strike(here)
-    monkeypatch.setattr(redaction_finish, "finish", finish)
+    monkeypatch.setattr(erasure, "finish", finish)
     assert any("not finished, the next command that writes continues" in line for line in done.erased.stands)
     assert REDACTED == texts(here)[1]
     assert "events.jsonl" in holding(here)
@@ -183,16 +183,16 @@ def test_one_who_finishes_late_pays_no_other_redaction(here: Project, monkeypatc
     """A process that read a note long ago leaves the one that another put in its place."""
     redaction.write_pending(here.ledger, PendingRedaction((), ("Use type",), "gone", HUMAN))
     more = PendingRedaction((commands_id(here, 4),), (PRIVATE,), "gone", HUMAN)
-    search = redaction_finish.search
+    search = erasure.search
 
     def late(*args: Any, **named: Any) -> Any:
-        monkeypatch.setattr(redaction_finish, "search", search)
+        monkeypatch.setattr(erasure, "search", search)
         redaction.write_pending(here.ledger, more)
         return search(*args, **named)
 
-    monkeypatch.setattr(redaction_finish, "search", late)
+    monkeypatch.setattr(erasure, "search", late)
     with closing(open_log(here)) as log:
-        redaction_finish.finish(here, log)
+        erasure.finish(here, log)
     assert more == redaction.read_pending(here.ledger)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
@@ -259,7 +259,7 @@ def test_what_is_damaged_by_hand_stops_every_command(here: Project) -> None:
 
 # None that ids and digests have: there a text would stand by chance.
 LETTERS = st.text(st.sampled_from(list('xyXY"\\/{}é🔑\n\t\x01\u2028 ,:')), min_size=4, max_size=12)
-SECRETS = LETTERS.filter(lambda text: len(text.strip()) >= overwrite_text.MIN_TEXT_CHARS)
+SECRETS = LETTERS.filter(lambda text: len(text.strip()) >= erasure.MIN_TEXT_CHARS)
 
 
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])

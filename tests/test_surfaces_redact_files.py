@@ -19,7 +19,7 @@ from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.surfaces.writing import overwrite_text
+from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing.redact import Target, find_text
 
 if TYPE_CHECKING:
@@ -131,10 +131,10 @@ def test_a_hard_link_in_place_of_a_note_keeps_its_other_name_intact(here: Projec
 def test_a_needle_across_two_windows_is_found(here: Project) -> None:
     """A text that lies across the stretches in which a file is read is found and blotted out like any other."""
     path = here.ledger / "big.txt"
-    window = overwrite_text._WINDOW_BYTES
+    window = erasure._WINDOW_BYTES
     for begin in (window - 1, window - len(PRIVATE.encode()), window - 3, 0, window):
         path.write_bytes(b"-" * begin + PRIVATE.encode() + b"-")
-        assert overwrite_text.overwrite(path, overwrite_text.spellings([PRIVATE]))
+        assert erasure.overwrite(path, erasure.spellings([PRIVATE]))
         assert b"-" * begin + b"*" * len(PRIVATE.encode()) + b"-" == path.read_bytes()
 
 

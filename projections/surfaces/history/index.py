@@ -1,28 +1,27 @@
 """The index of a long ledger: which batches concern an entry or a session, and when each part was recorded.
 
 It is a row of segments, each a rebuildable file named after the event number at which it begins; it grows with the
-ledger. Batches that nobody asks for are not read, so damage in them is found by ``verify``.
+ledger. A segment may list a batch too many and never one too few: the caller reads each batch that is listed. Batches
+that are not listed are not read, so damage in them is found by ``verify``.
 """
 
 from __future__ import annotations
 
-from functools import partial
-from itertools import takewhile
-from typing import TYPE_CHECKING, Final, NamedTuple
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
-from tallybook.ledger.encoding.codec import decode
+from tallybook.ledger.encoding.codec import decode, parse_session
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointMerged
+from tallybook.ledger.events import EVENT_TYPES, EventRedacted, EventsVoided, PlaybookUpdated, PointMerged, PointNoted
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position, head_field
 from tallybook.ledger.reading.random_access import read_batches_at
 from tallybook.ledger.storage import redaction
 from tallybook.projections.playbook.view import CHANGES
 from tallybook.projections.surfaces.history import cache_files
-from tallybook.projections.surfaces.history import index_segment as keys
 from tallybook.projections.surfaces.history.cache_files import FAULTS, CacheFiles, Reading
-from tallybook.projections.surfaces.history.index_segment import MERGES, REDACTIONS, UNDOINGS, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -33,8 +32,137 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import Batch
 
 _FILES: Final = CacheFiles(
-    "register", ("tallybook.ledger.encoding.codec", "tallybook.projections.surfaces.history.index_segment")
+    "register", ("tallybook.ledger.encoding.codec", "tallybook.projections.surfaces.history.index")
 )
+
+
+MERGES: Final = "merges"
+UNDOINGS: Final = "undoings"
+REDACTIONS: Final = "redactions"
+_ALSO: Final[dict[type[Any], str]] = {PointMerged: MERGES, EventsVoided: UNDOINGS, EventRedacted: REDACTIONS}
+"""Class of event → the key that lists every batch with such an event."""
+
+ABOUT: Final = frozenset(
+    kind for kind, _ in EVENT_TYPES.values() if kind in {*CHANGES, PointNoted} and "name" in attrs.fields_dict(kind)
+)
+"""Classes of events that change or describe an entry that they name."""
+
+
+@lru_cache(maxsize=16_384)
+def entry_key(name: str) -> str:
+    """Return the key of an entry."""
+    return f"entry {dumps(name)}"
+
+
+@lru_cache(maxsize=1024)
+def session_key(name: str) -> str:
+    """Return the key of a session."""
+    return f"session {dumps(name)}"
+
+
+def session_prefix(prefix: str) -> str:
+    """Return the common beginning of the keys of all sessions whose ids have a prefix."""
+    return session_key(prefix)[:-1]
+
+
+def entries_in(batch: Batch) -> set[str]:
+    """Return the entries that a batch changes or describes."""
+    names = set()
+    for event in batch.events:
+        if type(event) in ABOUT:
+            names.add(event.name)  # type: ignore[attr-defined]
+            if isinstance(event, PointMerged):
+                names.update(event.merged)
+    return names
+
+
+def _keys(batch: Batch, raters: Collection[bytes]) -> set[str]:
+    keys = set(map(entry_key, entries_in(batch)))
+    keys.update(_ALSO[kind] for kind in map(type, batch.events) if kind in _ALSO)
+    keys.update(session_key(name) for name in map(parse_session, raters) if name is not None)
+    return keys
+
+
+@attrs.define
+class Segment:
+    """Consecutive batches, and the keys that each of them has.
+
+    Attributes:
+        begin: The position before the first batch.
+        before: The position before the last batch, which is read again: it proves that the ledger is the same.
+        end: The position after the last batch.
+        first_at: When the first batch was recorded, empty where there is none.
+        last_at: When the last batch was recorded.
+        earliest: The earliest time of all batches.
+        latest: The latest time of all batches.
+        table: A line for each key, after a line feed: the key, a tab, and the batches that have it, as offsets from
+            the beginning of the segment. Text is searched faster than it would be parsed. Empty until ``close``.
+        offsets: The same by key, while the segment grows.
+    """
+
+    begin: Position = START
+    before: Position = START
+    end: Position = START
+    first_at: str = ""
+    last_at: str = ""
+    earliest: str = ""
+    latest: str = ""
+    table: bytes = b""
+    offsets: dict[str, list[str]] = attrs.field(factory=dict)
+
+    @classmethod
+    def after(cls, position: Position) -> Segment:
+        """Return an empty segment that begins at a position."""
+        return cls(position, position, position)
+
+    @classmethod
+    def load(cls, header: Any, body: bytes) -> Segment:
+        """Return the segment of a file.
+
+        Raises:
+            ValueError, TypeError: The header is not one of a segment.
+        """
+        positions, (first_at, last_at, earliest, latest) = header
+        begin, before, end = (Position(*position) for position in positions)
+        return cls(begin, before, end, first_at, last_at, earliest, latest, b"\n" + body)
+
+    @property
+    def header(self) -> Any:
+        """Return what a file says before the table."""
+        times = (self.first_at, self.last_at, self.earliest, self.latest)
+        return [(self.begin[:3], self.before[:3], self.end[:3]), times]
+
+    @property
+    def events(self) -> int:
+        """Return how many events the segment has."""
+        return self.end.seq - self.begin.seq
+
+    def add(self, batch: Batch) -> None:
+        """Add the next batch."""
+        at, raters = batch.unverified_authors
+        offset = str(batch.begin - self.begin.offset)
+        for key in _keys(batch, raters):
+            self.offsets.setdefault(key, []).append(offset)
+        if not self.first_at:
+            self.first_at = self.earliest = self.latest = at
+        self.earliest, self.latest, self.last_at = min(self.earliest, at), max(self.latest, at), at
+        self.before, self.end = self.end, Position(batch.last, batch.chain, batch.end)
+
+    def close(self) -> None:
+        """Write the table; no batch is added after this."""
+        lines = (f"\n{key}\t{' '.join(offsets)}" for key, offsets in self.offsets.items())
+        self.table = ("".join(lines) + "\n").encode("utf-8", "replace")
+        self.offsets.clear()
+
+    def find(self, prefix: str) -> Iterator[int]:
+        """Yield the offset of each batch that has a key with a prefix, key by key; a whole key ends with a tab."""
+        beginning = b"\n" + prefix.encode("utf-8", "replace")
+        line = self.table.find(beginning)
+        while line >= 0:
+            end = self.table.find(b"\n", line + 1)
+            offsets = self.table[self.table.find(b"\t", line) + 1 : end]
+            yield from (self.begin.offset + int(offset) for offset in offsets.split())
+            line = self.table.find(beginning, end)
 
 
 @attrs.frozen
@@ -49,17 +177,15 @@ class Index:
     log: JsonlLog
     segments: tuple[Segment, ...]
 
-    def with_keys(self, wanted: Collection[str]) -> Iterator[RawBatch]:
-        """Yield the batches that have one of these keys, in order; raises as ``read_batches_at`` does."""
-        return read_batches_at(self.log.path, self._offsets(wanted))
+    def _offsets(self, *prefixes: str) -> list[int]:
+        return sorted({offset for segment in self.segments for prefix in prefixes for offset in segment.find(prefix)})
 
-    def _offsets(self, wanted: Collection[str]) -> list[int]:
-        return sorted({offset for segment in self.segments for key in wanted for offset in segment.find(key)})
+    def _with_key(self, key: str) -> Iterator[RawBatch]:
+        return read_batches_at(self.log.path, self._offsets(f"{key}\t"))
 
     def with_prefix(self, prefix: str) -> Iterator[RawBatch]:
         """Yield the batches that have a key with a prefix; raises as ``about`` does."""
-        offsets = {offset for segment in self.segments for offset in segment.find_prefix(prefix)}
-        return self._explained(read_batches_at(self.log.path, sorted(offsets)))
+        return self._explained(read_batches_at(self.log.path, self._offsets(prefix)))
 
     def about(self, names: Collection[str]) -> Iterator[Batch]:
         """Yield the batches that decide the history of entries: folding them gives what all of history gives.
@@ -73,7 +199,7 @@ class Index:
         undone = self._undone()
         kin = self._kin(names)
         read_up_to = 0
-        offsets = self._offsets({*map(keys.entry, kin), UNDOINGS, REDACTIONS})
+        offsets = self._offsets(*(f"{key}\t" for key in (*map(entry_key, kin), UNDOINGS, REDACTIONS)))
         # A batch that was read on the way to an update is not read twice.
         unread = (offset for offset in offsets if offset >= read_up_to)
         for batch in decode(self._explained(read_batches_at(self.log.path, unread))):
@@ -95,7 +221,7 @@ class Index:
         """Return entries with every entry that was ever merged with one of them, directly or not."""
         merges = [
             {event.name, *event.merged}
-            for batch in decode(self.with_keys({MERGES}))
+            for batch in decode(self._with_key(MERGES))
             for event in batch.events
             if isinstance(event, PointMerged)
         ]
@@ -109,7 +235,7 @@ class Index:
         """Return what was ever undone, also where that undoing was undone later."""
         undoings = [
             event
-            for batch in decode(self.with_keys({UNDOINGS}))
+            for batch in decode(self._with_key(UNDOINGS))
             for event in batch.events
             if isinstance(event, EventsVoided)
         ]
@@ -122,7 +248,7 @@ class Index:
         for batch in batches:
             if missing := redaction.find_erased(batch):
                 if redacted is None:
-                    redacted = {id_ for one in self.with_keys({REDACTIONS}) for id_ in redaction.redacted_ids(one)}
+                    redacted = {id_ for one in self._with_key(REDACTIONS) for id_ in redaction.redacted_ids(one)}
                 if problems := redaction.find_unexplained(missing, redacted, self.log.path.name):
                     raise DamagedLedgerError(problems)
             yield batch
@@ -174,12 +300,10 @@ def passages(log: Log, at: str) -> Iterator[Passage]:
                 is_later = segment.earliest > at
                 yield Passage(segment.end.seq, segment.events, segment.first_at, segment.last_at, is_later)
         else:
-            within = takewhile(partial(_is_within, segment), log.read(segment.begin))
-            yield from (_passage(batch, at) for batch in within)
-
-
-def _is_within(segment: Segment, batch: RawBatch) -> bool:
-    return batch.last <= segment.end.seq
+            for batch in log.read(segment.begin):
+                if batch.last > segment.end.seq:
+                    break
+                yield _passage(batch, at)
 
 
 def _passage(batch: RawBatch, at: str) -> Passage:
@@ -197,7 +321,7 @@ def _leaves_open(batch: Batch, names: Collection[str], undone: Undone) -> bool |
     for event in reversed(batch.events):
         if isinstance(event, PlaybookUpdated) and counts:
             return False
-        if type(event) in CHANGES and type(event) in keys.ABOUT:
+        if type(event) in CHANGES and type(event) in ABOUT:
             concerned = {event.name, *getattr(event, "merged", ())}  # type: ignore[attr-defined]
             if not concerned.isdisjoint(names):
                 return True
@@ -261,6 +385,6 @@ def _new(reading: Reading, end: Position) -> Iterator[Segment]:
 def _store(reading: Reading, segment: Segment) -> bool:
     """Store a segment; return False where no more can be stored."""
     try:
-        return _FILES.write(reading, segment.end.seq, str(segment.begin.seq), segment.header, segment.body)
+        return _FILES.write(reading, segment.end.seq, str(segment.begin.seq), segment.header, segment.table[1:])
     except FAULTS:
         return False

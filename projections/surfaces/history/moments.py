@@ -279,8 +279,7 @@ def _nearest(log: Log, beginning: str) -> str:
 
 def _spans_of(log: Log, beginning: str) -> dict[str, Span]:
     """Return the sessions of a ledger whose id begins with something, as ``_spans``."""
-    from tallybook.projections.surfaces.history.index import index_of
-    from tallybook.projections.surfaces.history.index_segment import session_prefix
+    from tallybook.projections.surfaces.history.index import index_of, session_prefix
 
     index = index_of(log)
     if index is not None:

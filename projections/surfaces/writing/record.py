@@ -124,11 +124,11 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         if not begin and not log.exists() and _has_nothing_to_record(project, log, requests):
             return Report((), current(log), playbook_file.ExaminedFile(), masked)
         if redaction.read_pending(log.folder) is not None:
-            from tallybook.projections.surfaces.writing import redaction_finish
+            from tallybook.projections.surfaces.writing import erasure
 
             # If it cannot be finished now, readers still leave the redacted texts out.
             with suppress(TallybookError):
-                redaction_finish.finish(project, log)
+                erasure.finish(project, log)
         state = current(log, cold=cold)
         try:
             report, recorded = _append(project, log, state, requests)

@@ -23,10 +23,9 @@ from tallybook.ledger.line import FREE_MARK, chained_bytes
 from tallybook.ledger.storage import disk, redacted_digests, redaction
 from tallybook.ledger.storage.redaction import SEALS
 from tallybook.projections.surfaces.history import reading
-from tallybook.projections.surfaces.writing import overwrite_text, redaction_finish
+from tallybook.projections.surfaces.writing import erasure
 from tallybook.projections.surfaces.writing import record as recording
-from tallybook.projections.surfaces.writing.overwrite_text import MIN_TEXT_CHARS
-from tallybook.projections.surfaces.writing.redaction_finish import Erasure
+from tallybook.projections.surfaces.writing.erasure import MIN_TEXT_CHARS, Erasure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -84,7 +83,7 @@ def find_text(project: Project, target: Target) -> RedactionResult:
     log = reading.open_log(project)
     texts = _texts(log.read(), target)
     events, bodies = _search(log, log.read(), texts, target.event)
-    erased = redaction_finish.search(project, texts, overwriting=False)
+    erased = erasure.search(project, texts, overwriting=False)
     if _stands_in(project.playbook, texts) is not None:
         # It is rendered again; a manual edit is recorded first.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
@@ -151,7 +150,7 @@ def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
 def _finish(project: Project, log: JsonlLog) -> Erasure:
     """Finish the redaction just noted; after an error the next writer finishes it."""
     try:
-        return redaction_finish.finish(project, log)
+        return erasure.finish(project, log)
     except (LockHeldError, CannotWriteError, OutcomeUnknownError) as error:
         return Erasure(stands=(f"{log.path}: not finished, the next command that writes continues: {error}",))
 
@@ -176,7 +175,7 @@ def _with_playbook(project: Project, erased: Erasure, texts: Collection[str], er
 def _stands_in(path: Path, texts: Collection[str]) -> str | None:
     """Say how a text occurs in a file, None if it does not."""
     try:
-        return "holds it" if texts and overwrite_text.holds(path, overwrite_text.spellings(texts)) else None
+        return "holds it" if texts and erasure.holds(path, erasure.spellings(texts)) else None
     except FileNotFoundError:
         return None
     except (TallybookError, OSError) as error:
@@ -215,7 +214,7 @@ def _search(
     log: JsonlLog, batches: Iterable[RawBatch], texts: Collection[str], event: str | None
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
     """Return the events to redact, and the numbers of events that hold a text outside their free text."""
-    wanted = overwrite_text.spellings(texts)
+    wanted = erasure.spellings(texts)
     written = [dumps(text)[1:-1].encode() for text in texts]
     events: list[EventRecord] = []
     bodies: list[int] = []
@@ -235,5 +234,5 @@ def _search(
 def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) -> bool:
     """Say whether the text of an event, or the range that it seals, holds one of these spellings."""
     if isinstance(event, LogRecovered):
-        return not raw.erased and overwrite_text.in_range(log.path, event.begin, event.end, wanted)
+        return not raw.erased and erasure.in_range(log.path, event.begin, event.end, wanted)
     return any(form in text for text in codec.texts_of(event).values() for form in wanted)

@@ -1,0 +1,308 @@
+"""Erasure of redacted texts: find a text in the project's files in every spelling, and overwrite it in place.
+
+A pending redaction is finished in this order: append its event, overwrite the files, then the log. Any command that
+writes finishes one that was interrupted.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+import re
+import stat
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from tallybook.ledger.encoding import codec
+from tallybook.ledger.errors import CannotWriteError, OutcomeUnknownError, TallybookError
+from tallybook.ledger.events import EventRedacted
+from tallybook.ledger.fast_stdlib import dumps
+from tallybook.ledger.storage import caches, disk, redacted_digests, redaction
+from tallybook.ledger.storage.disk import read_at
+from tallybook.projections.surfaces.history import cache_files
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
+    from tallybook.ledger.backends.jsonl import JsonlLog
+    from tallybook.ledger.line import RawBatch
+    from tallybook.ledger.storage.redaction import PendingRedaction
+    from tallybook.projections.surfaces.workspace.project import Project
+
+MIN_TEXT_CHARS = 4
+"""A shorter text would match much that nobody wants redacted."""
+
+_WINDOW_BYTES = 1024 * 1024
+# Larger files are not JSON of Tallybook, and are only searched byte by byte.
+_MAX_JSON_BYTES = 16 * 1024 * 1024
+# JSON in JSON in JSON: an original item of a file, in a payload, in the spool.
+_LAYERS = 3
+# The ledger overwrites its log itself; the other files hold no text, or are rendered again.
+_DIGESTS = f"ledger/{redacted_digests.FOLDER}/{redacted_digests.NAME}"
+_APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
+# Where the agent keeps whole checkouts of the repository: copies like any other.
+_CHECKOUTS = "worktrees"
+# What Tallybook writes in the agent's folder besides its score files; anything else there is somebody's own.
+_OWN = re.compile(
+    r"ledger/.+|playbook\.json\.unreadable-[^/]+|\.playbook\.json\.\d+\.tmp|diagnostic/\d{8}T\d{12}Z_[^/]+\.txt",
+    re.DOTALL,
+)
+_SCORES = "metrics/scores"
+_FOLDERS = ("ledger", "diagnostic", _SCORES)
+# A diagnostic quotes a text up to its 80th character; what may follow such a beginning there.
+_CUT_CHARS = 80
+_CUT = '" (helpful='
+
+
+def spellings(texts: Collection[str]) -> tuple[str, ...]:
+    """Return the spellings of texts in a file: as they are, and within JSON."""
+    forms = dict.fromkeys(texts)
+    for _ in range(_LAYERS):
+        for text in tuple(forms):
+            escaped = json.dumps(text)[1:-1]
+            capital = re.sub(r"\\u[0-9a-f]{4}", lambda match: rf"\u{match[0][2:].upper()}", escaped)
+            forms |= dict.fromkeys((dumps(text)[1:-1], escaped, capital))
+    # The longest first: a shorter one may be its beginning.
+    return tuple(sorted(forms, key=len, reverse=True))
+
+
+def cut_spellings(texts: Collection[str]) -> tuple[str, ...]:
+    """Return how texts may end where a diagnostic cuts them off, the longest first."""
+    ends = range(MIN_TEXT_CHARS, _CUT_CHARS + 1)
+    cut = {text[:end] + _CUT for text in texts for end in ends if end < len(text)}
+    return tuple(sorted(cut, key=len, reverse=True))
+
+
+def files(project: Project) -> Iterator[tuple[Path, bool]]:
+    """Yield every file in the agent's folder but the log and the playbook, and whether it is Tallybook's.
+
+    Folders that cannot be listed and links that lead out of the folder are among them: they cannot be searched.
+    Checkouts are left out: what is Tallybook's in them belongs to another folder.
+    """
+    claude = project.claude
+    closed: list[Path] = []
+    for folder, folders, names in os.walk(claude, onerror=lambda error: closed.append(Path(error.filename))):
+        linked = [name for name in folders if Path(folder, name).is_symlink()]
+        if Path(folder) == claude:
+            folders[:] = [name for name in folders if name != _CHECKOUTS]
+        for name in sorted((*names, *linked)):
+            path = Path(folder, name)
+            place = path.relative_to(claude).as_posix()
+            if place not in _APART and _may_hold(path, claude):
+                yield path, _is_own(path, place) and not path.is_symlink()
+    # What cannot be listed may hold files of ours.
+    yield from ((path, path.relative_to(claude).as_posix().startswith(_FOLDERS)) for path in closed)
+
+
+def _is_own(path: Path, place: str) -> bool:
+    """Return whether Tallybook writes files of this name, and of this content where others use such names too."""
+    if not place.startswith(f"{_SCORES}/"):
+        return _OWN.fullmatch(place) is not None
+    # Slow to load, and only a project that is scored has such files.
+    from tallybook.projections.scores.reports import score_files
+
+    try:
+        document = json.loads(disk.read_file(path))
+    except (OSError, ValueError, RecursionError, TallybookError):
+        return False
+    return score_files.named_as(path.parent.name, path.name, document)
+
+
+def _may_hold(path: Path, claude: Path) -> bool:
+    """Return whether a name in the agent's folder stands for a file, or leads to something elsewhere."""
+    try:
+        mode = path.lstat().st_mode
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    if stat.S_ISLNK(mode):
+        return path.exists() and not path.resolve().is_relative_to(claude.resolve())
+    return stat.S_ISREG(mode)
+
+
+def holds(path: Path, wanted: Collection[str]) -> bool:
+    """Return whether a file holds one of these spellings, or, if it is JSON, one of the texts in another spelling.
+
+    Raises:
+        OSError: It cannot be read.
+        CannotWriteError: It is not a regular file.
+    """
+    needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
+    fd = disk.open_file(path, write=False)
+    try:
+        size = os.fstat(fd).st_size
+        if next(_places(fd, (0, size), needles), None) is not None:
+            return True
+        return size <= _MAX_JSON_BYTES and _is_in_json(read_at(fd, size, 0), wanted)
+    finally:
+        os.close(fd)
+
+
+def overwrite(path: Path, wanted: Collection[str]) -> bool:
+    """Overwrite each of these spellings in a file with as many asterisks, durably.
+
+    Returns:
+        Whether there was one.
+
+    Raises:
+        CannotWriteError: It cannot be overwritten.
+        OutcomeUnknownError: The disk would not confirm it.
+    """
+    needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
+    try:
+        fd = disk.open_file(path, write=True)
+        try:
+            places = list(_places(fd, (0, os.fstat(fd).st_size), needles))
+            for begin, end in places:
+                stars = b"*" * len(read_at(fd, end - begin, begin).removesuffix(_CUT.encode()))
+                os.lseek(fd, begin, os.SEEK_SET)
+                disk.write_all(fd, stars, path)
+            if places:
+                disk.flush(fd, path)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise CannotWriteError(path, disk.reason(error), "the text is still in it") from error
+    return bool(places)
+
+
+def in_range(path: Path, begin: int, end: int, wanted: Collection[str]) -> bool:
+    """Return whether a range of a file holds one of these spellings."""
+    needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
+    fd = disk.open_file(path, write=False)
+    try:
+        return next(_places(fd, (begin, end), needles), None) is not None
+    finally:
+        os.close(fd)
+
+
+def _places(fd: int, span: tuple[int, int], needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
+    """Yield the place of each needle in a range of a file, as (begin, end) offsets."""
+    overlap = max(map(len, needles), default=1) - 1
+    for position in range(*span, _WINDOW_BYTES):
+        window = read_at(fd, min(_WINDOW_BYTES + overlap, span[1] - position), position)
+        for needle in needles:
+            offset = window.find(needle)
+            while offset >= 0:
+                yield position + offset, position + offset + len(needle)
+                offset = window.find(needle, offset + 1)
+
+
+def _is_in_json(data: bytes, wanted: Collection[str]) -> bool:
+    """Return whether a text of a JSON document has one of these spellings, however the document spells it."""
+    try:
+        pending: list[Any] = [json.loads(data)]
+    except (ValueError, RecursionError):
+        return False
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str) and any(form in value for form in wanted):
+            return True
+        if isinstance(value, dict):
+            pending += (*value, *value.values())
+        elif isinstance(value, list):
+            pending += value
+    return False
+
+
+@attrs.frozen
+class Erasure:
+    """What a redaction erased on disk.
+
+    Attributes:
+        files: Files in which the text was overwritten.
+        stands: Where the text still is, and why, a line each.
+        foreign: Files in the agent's folder that hold it and are not Tallybook's.
+        unsearched: Other people's files that could not be searched, such as a link out of the folder, a line each.
+    """
+
+    files: tuple[Path, ...] = ()
+    stands: tuple[str, ...] = ()
+    foreign: tuple[Path, ...] = ()
+    unsearched: tuple[str, ...] = ()
+
+
+def finish(project: Project, log: JsonlLog) -> Erasure:
+    """Finish the pending redaction: append its events, overwrite the texts in the files, and last in the log.
+
+    If it is killed at any point, the next writer begins it again; readers leave the texts out all the while.
+
+    Raises:
+        TallybookError: The ledger is held, damaged, or could not be written.
+    """
+    pending = redaction.read_pending(log.folder)
+    if pending is None:
+        return Erasure()
+    _append_events(log, pending)
+    _await_rendering(project)
+    uncleared = cache_files.clear(log.folder)
+    done = search(project, pending.texts, overwriting=True)
+    done = attrs.evolve(done, stands=(*done.stands, *uncleared))
+    try:
+        with log.transaction() as tx:
+            redaction.erase(log.path, tx.read(), frozenset(pending.ids))
+            # Another process may have finished it, and a third may have requested more since.
+            if not done.stands and redaction.read_pending(log.folder) == pending:
+                redaction.remove_pending(log.folder)
+    except (CannotWriteError, OutcomeUnknownError) as error:
+        return attrs.evolve(done, stands=(*done.stands, str(error)))
+    return done
+
+
+def _append_events(log: JsonlLog, pending: PendingRedaction) -> None:
+    """Append ``event.redacted`` for each event that has none yet."""
+    with log.transaction() as tx:
+        redacted = _redacted_by(batch for batch in tx.read() if redaction.redacted_ids(batch))
+        drafts = [codec.encode(EventRedacted(id_, pending.reason)) for id_ in pending.ids if id_ not in redacted]
+        if drafts and (batch := tx.append(drafts, pending.by)) is not None:
+            redacted |= _redacted_by([batch])
+        redacted_digests.name_events(log.folder, redacted)
+
+
+def _redacted_by(batches: Iterable[RawBatch]) -> dict[str, int]:
+    """Return id of a redacted event → number of the event that records its redaction."""
+    records = (record for batch in codec.decode(batches) for record in batch.records)
+    return {record.event.id: record.seq for record in records if isinstance(record.event, EventRedacted)}
+
+
+def _await_rendering(project: Project) -> None:
+    """Wait for a rendering or a checkpoint that may have begun before the event; later ones hold no such text.
+
+    A temporary file that still holds it belongs to a killed process, and is never renamed.
+
+    Raises:
+        LockHeldError: It takes too long.
+    """
+    locks = [project.ledger / "render.lock"]
+    cache = caches.find_folder(project.ledger)
+    if cache is not None and (lock := Path(cache, cache_files.LOCK)).exists():
+        locks.append(lock)
+    for path in locks:
+        fd = disk.open_file(path, write=True, create=True)
+        try:
+            disk.lock(fd, path, disk.LOCK_WAIT_MS)
+        finally:
+            os.close(fd)
+
+
+def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Erasure:
+    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if asked to."""
+    done: dict[str, list[Any]] = {"files": [], "stands": [], "foreign": [], "unsearched": []}
+    forms, cut = spellings(texts), cut_spellings(texts)
+    for path, own in files(project) if texts else ():
+        wanted = (*forms, *cut) if path.parent.name == "diagnostic" else forms
+        try:
+            if own and (overwrite if overwriting else holds)(path, wanted):
+                done["files"].append(path)
+            if not own and holds(path, wanted):
+                done["foreign"].append(path)
+            elif own and overwriting and holds(path, wanted):
+                done["stands"].append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
+        except (TallybookError, OSError) as error:
+            # A file that was deleted in the meantime holds nothing; one that cannot be read may.
+            if path.exists():
+                done["stands" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
+    return Erasure(**{field: tuple(paths) for field, paths in done.items()})
