@@ -56,6 +56,15 @@ def ignore(_state: Any, _event: Any, _batch: Batch) -> None:
     """Do nothing: the row of a kind in the table of a view that handles whole batches in ``settle``."""
 
 
+def batch_view(start: Callable[[], S], kinds: Iterable[type[Any]], apply_batch: Callable[[S, Batch], None]) -> View[S]:
+    """Return a view that applies whole batches: those that have an event of these kinds."""
+    return View(start, dict.fromkeys(kinds, _wait_for_batch), apply_batch)
+
+
+def _wait_for_batch(_state: State, _event: Any, _batch: Batch) -> None:
+    """Do nothing: the whole batch is applied afterwards."""
+
+
 def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until: int | None = None) -> S:
     """Return the state of a view after these batches.
 

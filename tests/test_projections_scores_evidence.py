@@ -21,7 +21,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.projections.fold import fold
-from tallybook.projections.scores.reports.evidence import changes, evidence_view, explained
+from tallybook.projections.scores.reports.evidence import changes, evidence_view, explain
 from tallybook.projections.scores.view import scores_view
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def why(component: str, *told: tuple[str, str, Event]) -> dict[str, Any]:
     session = fold(scores_view(own), batches).count().session("s1")
     assert session is not None
     found = fold(evidence_view("s1", component), batches).records
-    return explained(session, own.components[component], own, found)
+    return explain(session, own.components[component], own, found)
 
 
 def measured(component: str, **metrics: float) -> MetricsRecorded:
@@ -153,7 +153,7 @@ def test_what_the_playbook_measured_is_evidence_too() -> None:
     session = fold(scores_view(own), batches).count().session("s1")
     assert session is not None
     records = fold(evidence_view("s1", "playbook"), batches).records
-    found = explained(session, own.components["playbook"], own, records)
+    found = explain(session, own.components["playbook"], own, records)
     values = {"ratings": 2, "judged": 2, "helpful": 1, "learned": 0, "relearned": 0, "pruned": 0}
     assert [(5, values)] == [(event["seq"], event["values"]) for event in found["events"]]
     (helpful,) = (part for part in found["parts"] if part["name"] == "helpfulness")

@@ -32,10 +32,10 @@ from tallybook.projections.scores.configuration.parser import read_config
 from tallybook.projections.scores.reports.drop_causes import (
     Drop,
     Level,
-    drop_in,
+    find_drop,
     lead_json,
     leads_view,
-    levels,
+    score_levels,
     stretch,
 )
 from tallybook.projections.scores.view import Scores, scores_view
@@ -105,14 +105,14 @@ def test_the_greatest_drop_is_found_or_the_one_that_is_asked_for(
     scores: tuple[int, ...], name: str | None, days: tuple[int, int] | None
 ) -> None:
     """Between periods that follow on each other; of several equal ones the last; a rise is none."""
-    drop = drop_in(found(*scores), name)
+    drop = find_drop(found(*scores), name)
     assert days == (None if drop is None else (int(drop.before.period[-2:]), int(drop.after.period[-2:])))
 
 
 @given(st.lists(st.integers(0, 100), max_size=12))
 def test_no_two_days_are_further_apart_than_those_of_the_drop(scores: list[int]) -> None:
     """Nor does one see a drop where no day is below the one before it."""
-    drop = drop_in(found(*scores))
+    drop = find_drop(found(*scores))
     assert max([0, *(before - after for before, after in pairwise(scores))]) == (0 if drop is None else drop.points)
 
 
@@ -132,11 +132,13 @@ SESSIONS = (
 def test_levels_are_the_averages_of_the_periods_that_have_the_score() -> None:
     """Worked by hand: 258 / 3 = 86, 261 / 4 = 65.25, and 70; weeks of 86 (one Monday) and of 65 and 70."""
     days = scored(*SESSIONS).days
-    assert [Level("2026-01-05", 86), Level("2026-01-07", 65), Level("2026-01-20", 70)] == levels(days, "ac03", "daily")
+    assert [Level("2026-01-05", 86), Level("2026-01-07", 65), Level("2026-01-20", 70)] == score_levels(
+        days, "ac03", "daily"
+    )
     # 519 / 7 = 74.14
-    assert [Level("2026-W02", 74), Level("2026-W04", 70)] == levels(days, "ac03", "weekly")
-    assert [Level("2026-01", 74)] == levels(days, "ac03", "monthly")
-    assert [] == levels(days, "ac01", "daily")
+    assert [Level("2026-W02", 74), Level("2026-W04", 70)] == score_levels(days, "ac03", "weekly")
+    assert [Level("2026-01", 74)] == score_levels(days, "ac03", "monthly")
+    assert [] == score_levels(days, "ac01", "daily")
 
 
 @pytest.mark.parametrize(
@@ -155,7 +157,7 @@ def test_the_stretch_leads_from_the_last_good_session_to_the_worst(
 ) -> None:
     """Whatever other sessions lie between."""
     state = scored(*rows)
-    drop = drop_in(levels(state.days, "ac03", period))
+    drop = find_drop(score_levels(state.days, "ac03", period))
     assert drop is not None
     good, bad = stretch(state, "ac03", period, drop)
     assert sessions == (good.session, bad.session)
@@ -180,7 +182,7 @@ def leads(*rows: tuple[str, str, Any], until: int | None = None) -> list[tuple[A
     """Return what changed behind the fifth at ten, up to the seventh at ten: seq, how, and which entries."""
     view = leads_view("2026-01-05T10:00:00.000000Z", "2026-01-07T10:00:00.000000Z")
     state = fold_history(view, lambda: told(*rows), until)
-    rows_ = [lead_json(lead) for lead in state.found]
+    rows_ = [lead_json(lead) for lead in state.leads]
     return [(row["seq"], row["change"], row["came"], row["went"], row["changed"]) for row in rows_]
 
 
@@ -259,7 +261,7 @@ def test_a_lead_says_what_log_says_and_names_who_went() -> None:
         ("06 03", "u", PlaybookInjected(tuple(point.name for point in points[1:]), 0)),
     )
     view = leads_view("2026-01-01", "2026-02-01")
-    rows_ = [lead_json(lead) for lead in fold_history(view, lambda: told(*rows)).found[-3:]]
+    rows_ = [lead_json(lead) for lead in fold_history(view, lambda: told(*rows)).leads[-3:]]
     assert 'learned kpt_007 "Text 7."' == rows_[0]["summary"]
     assert f'pruned kpt_001 "Text 1.{" more" * 10}…"' == rows_[1]["summary"]
     names = "kpt_002, kpt_003, kpt_004, kpt_005, kpt_006 and 1 more"
@@ -275,7 +277,7 @@ def test_leads_explain_every_entry_that_comes_or_goes(stretches: list[list[Any]]
     batches = [batch for batch in history(stretches) if EventsVoided not in map(type, batch.events)]
     state = fold_history(leads_view("", "2"), lambda: batches)
     standing: set[str] = set()
-    for change in (change for _, change in state.found if change.how != "told"):
+    for change in (change for _, change in state.leads if change.how != "told"):
         assert standing.isdisjoint(change.came)
         assert standing >= {*change.went, *change.changed}
         standing = (standing | set(change.came)) - set(change.went)

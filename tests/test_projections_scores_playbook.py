@@ -154,7 +154,7 @@ def test_updates_of_a_session_add_up_and_those_of_nobody_count_nothing() -> None
 def test_what_was_measured_goes_by_the_last_event_that_measures() -> None:
     """A batch counts as one measurement, and neither a pin nor anything unknown behind the update is its id."""
     state = scored(history([[A, HELPFUL, CLOSE, PointPinned("kpt_001", "")]]))
-    assert {"id-3"} == {value.said.id for value in state.sessions["s0"].values["playbook"].values()}
+    assert {"id-3"} == {value.last_from.id for value in state.sessions["s0"].values["playbook"].values()}
 
 
 def test_what_was_undone_measures_nothing() -> None:

@@ -17,10 +17,9 @@ from tallybook.ledger.events import (
     EventsVoided,
     FeedbackRecorded,
     MetricsRecorded,
-    Numbers,
     TelemetryKept,
 )
-from tallybook.projections.fold import State, View
+from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import playbook_health
 from tallybook.projections.scores.configuration.model import component_id, score_id
 from tallybook.projections.scores.measures import percent
@@ -122,8 +121,8 @@ class Scores(State):
 
     def session(self, id_: str) -> Session | None:
         """Return a session as measured so far, None without any event of it."""
-        found: Session | None = self.uncounted.get(id_) or self.sessions.get(id_)
-        return found
+        session: Session | None = self.uncounted.get(id_) or self.sessions.get(id_)
+        return session
 
     def _tally(self, counted: Contribution | None, sign: int) -> None:
         if counted is None:
@@ -144,9 +143,9 @@ def _tally(periods: MutableMapping[str, Tally], name: str, counted: Contribution
 
 
 def _contribution(session: Session, config: Config) -> Contribution | None:
-    found, shares = covered(session, config)
-    lacking = {name: points for name, share in shares.items() if (points := percent(1) - percent(share))}
-    return Contribution(day_of(session.at, config.timezone), session.version, found, lacking) if found else None
+    scores, shares = covered(session, config)
+    unmeasured = {name: points for name, share in shares.items() if (points := 100 - percent(share))}
+    return Contribution(day_of(session.at, config.timezone), session.version, scores, unmeasured) if scores else None
 
 
 def day_of(at: str, zone: tzinfo) -> str:
@@ -236,22 +235,12 @@ def _apply_batch(state: Scores, batch: Batch) -> None:
 
 def _apply_batch_with_playbook(state: Scores, batch: Batch) -> None:
     """Apply a batch that may have playbook events as well, whose measurements count as if they had been sent."""
-    advice = state.playbook or playbook_health.ScoredPlaybook()
-    state.playbook = advice
-    place, numbers = playbook_health.measures(advice, batch)
-    # A batch has one session; what people do outside of sessions is not measured.
-    if numbers and batch.records[place].by.session:
-        event = MetricsRecorded(playbook_health.COMPONENT, Numbers(numbers), "")
-        _add_to_session(state, attrs.evolve(batch.records[place], event=event))
+    state.playbook = state.playbook or playbook_health.ScoredPlaybook()
+    measured = playbook_health.measure_batch(state.playbook, batch)
+    # What people do outside of sessions is not measured.
+    if measured is not None and measured.by.session:
+        _add_to_session(state, measured)
     _apply_batch(state, batch)
-
-
-def _ignore(_state: Scores, _event: Any, _batch: Batch) -> None:
-    """Do nothing: the whole batch is applied afterwards."""
-
-
-_SCORE_KINDS: Final = dict.fromkeys(_TABLE, _ignore)
-_SCORE_AND_PLAYBOOK_KINDS: Final = _SCORE_KINDS | dict.fromkeys(playbook_health.KINDS, _ignore)
 
 
 def scores_view(config: Config, start: Callable[[], Scores] | None = None) -> View[Scores]:
@@ -262,10 +251,8 @@ def scores_view(config: Config, start: Callable[[], Scores] | None = None) -> Vi
         start: Returns the state before the first event, where sessions and periods are stored elsewhere than in
             memory; called again where history is folded again.
     """
+    start = start or partial(Scores, config=config)
+    if playbook_health.is_measured(config):
+        return batch_view(start, (*_TABLE, *playbook_health.KINDS), _apply_batch_with_playbook)
     # Most events are ratings: without the playbook component they are not in the table at all.
-    table, apply_batch = (
-        (_SCORE_AND_PLAYBOOK_KINDS, _apply_batch_with_playbook)
-        if playbook_health.is_measured(config)
-        else (_SCORE_KINDS, _apply_batch)
-    )
-    return View(start or partial(Scores, config=config), table, apply_batch)
+    return batch_view(start, _TABLE, _apply_batch)

@@ -1,6 +1,6 @@
 """Possible causes of a drop of a score: its periods and sessions, and what changed in the playbook between. Pure.
 
-That one came before the other does not make it the cause: what stands here are leads.
+That one came before the other does not make it the cause: these are leads.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.projections.entry_history.status import affected_names, brief
-from tallybook.projections.fold import State, View
+from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.periods import PERIODS, grouped
 from tallybook.projections.undo import UndoneEvent
@@ -107,7 +107,7 @@ class Stretch(NamedTuple):
     bad: Moment
 
 
-def levels(days: Mapping[str, Tally], score: str, period: str) -> list[Level]:
+def score_levels(days: Mapping[str, Tally], score: str, period: str) -> list[Level]:
     """Return a score over each period that has it, in order.
 
     Args:
@@ -115,18 +115,18 @@ def levels(days: Mapping[str, Tally], score: str, period: str) -> list[Level]:
         score: The score's id.
         period: One of ``PERIODS``: daily, weekly or monthly.
     """
-    found = [(name, tally.range(score)) for name, tally in grouped(days, PERIODS[period][1]).items()]
-    return [Level(name, one.avg) for name, one in found if one is not None]
+    ranges = [(name, tally.range(score)) for name, tally in grouped(days, PERIODS[period][1]).items()]
+    return [Level(name, one.avg) for name, one in ranges if one is not None]
 
 
-def drop_in(found: Sequence[Level], name: str | None = None) -> Drop | None:
+def find_drop(levels: Sequence[Level], name: str | None = None) -> Drop | None:
     """Return the greatest drop between two periods that follow on each other, the last of several; None without one.
 
     Args:
-        found: The periods that have the score, in order.
+        levels: The periods that have the score, in order.
         name: The later of the two; None for whichever it is.
     """
-    drops = [Drop(*pair) for pair in pairwise(found) if name in {None, pair[1].period}]
+    drops = [Drop(*pair) for pair in pairwise(levels) if name in {None, pair[1].period}]
     return max((drop for drop in reversed(drops) if drop.points > 0), key=lambda drop: drop.points, default=None)
 
 
@@ -186,17 +186,17 @@ class Leads(State):
         since: After this time.
         until: Up to and including this time.
         book: The playbook.
-        told: The entries of the last injection, none before the first.
+        injected: The entries of the last injection, none before the first.
         undone: Number of an undo → names of the entries that it concerns, where it concerns the playbook.
-        found: The leads, in the order of the ledger.
+        leads: The leads, in the order of the ledger.
     """
 
     since: str = attrs.field(kw_only=True)
     until: str = attrs.field(kw_only=True)
     book: Playbook = attrs.field(factory=Playbook)
-    told: tuple[str, ...] = ()
+    injected: tuple[str, ...] = ()
     undone: dict[int, dict[str, None]] = attrs.field(factory=dict)
-    found: list[Lead] = attrs.field(factory=list)
+    leads: list[Lead] = attrs.field(factory=list)
 
     def text(self, name: str) -> str:
         """Return the current or last text of an entry, empty where there was none."""
@@ -207,42 +207,38 @@ class Leads(State):
 def leads_view(since: str, until: str) -> View[Leads]:
     """Return the view of what changed in the playbook after one time and up to another.
 
-    Folded up to a moment it tells what there was to see by then, whatever was undone later. What was undone by then
-    is not told, and the undoing is.
+    Folded up to a moment it has what there was to see by then, whatever was undone later. What was undone by then is
+    left out, and the undo is a lead.
     """
-    return View(partial(Leads, since=since, until=until), dict.fromkeys((*CHANGES, PlaybookInjected), _heard), _tell)
+    return batch_view(partial(Leads, since=since, until=until), (*CHANGES, PlaybookInjected), _add_leads)
 
 
-def _heard(_state: Leads, _event: Any, _batch: Batch) -> None:
-    """Do nothing: the whole batch is applied afterwards, and only the heads of leads are decoded."""
-
-
-def _tell(state: Leads, batch: Batch) -> None:
+def _add_leads(state: Leads, batch: Batch) -> None:
     within = state.since < batch.unverified_at <= state.until
     for index, event in enumerate(batch.events):
         if isinstance(event, PlaybookInjected):
-            change = _told(state, event)
+            change = _injection(state, event)
         elif isinstance(event, EventsVoided):
-            change = _undone(state, event, batch, index)
+            change = _undo(state, event, batch, index)
         elif type(event) in CHANGES:
             change = _apply(state, event, batch)
         else:
             continue
         if within and change is not None:
-            state.found.append(Lead(batch.records[index], change))
+            state.leads.append(Lead(batch.records[index], change))
     settle(state.book, batch)
 
 
-def _told(state: Leads, event: PlaybookInjected) -> Change | None:
+def _injection(state: Leads, event: PlaybookInjected) -> Change | None:
     """Return how an injection differs from the one before it, None where it does not."""
-    before, now = dict.fromkeys(state.told), dict.fromkeys(event.names)
-    state.told = event.names
+    before, now = dict.fromkeys(state.injected), dict.fromkeys(event.names)
+    state.injected = event.names
     came = tuple(name for name in now if name not in before)
     went = {name: state.text(name) for name in before if name not in now}
     return Change(LEADS[PlaybookInjected], came, went) if came or went else None
 
 
-def _undone(state: Leads, event: EventsVoided, batch: Batch, index: int) -> Change | None:
+def _undo(state: Leads, event: EventsVoided, batch: Batch, index: int) -> Change | None:
     """Return the entries that an undo concerns, None where it does not concern the playbook."""
     CHANGES[EventsVoided](state.book, event, batch)
     names = state.undone.get(batch.records[index].seq)
@@ -295,14 +291,14 @@ def lead_json(lead: Lead) -> dict[str, Any]:
 
 def _summary(lead: Lead) -> str:
     """Return the summary of an event, with the names of its entries where the summary lacks them."""
-    said: str = brief(lead.record)["summary"]
+    summary: str = brief(lead.record)["summary"]
     match lead.record.event:
         case PlaybookUpdated():
             return f"pruned {_some([_quoted(*one) for one in lead.change.went.items()])}"
         case PlaybookInjected():
             parts = {"newly": lead.change.came, "no more": tuple(lead.change.went)}
-            return "; ".join([said, *(f"{what} {_some(names)}" for what, names in parts.items() if names)])
-    return said
+            return "; ".join([summary, *(f"{what} {_some(names)}" for what, names in parts.items() if names)])
+    return summary
 
 
 def _quoted(name: str, text: str) -> str:

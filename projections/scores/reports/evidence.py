@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
-from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded, Numbers
-from tallybook.projections.fold import State, View
+from tallybook.ledger.events import BenchmarkRecorded, FeedbackRecorded, MetricsRecorded
+from tallybook.projections.fold import State, View, batch_view
 from tallybook.projections.scores import playbook_health
 from tallybook.projections.scores.configuration.model import COUNT, TOTAL, component_id
 from tallybook.projections.scores.periods import series
@@ -45,28 +45,26 @@ class Evidence(State):
 def evidence_view(session: str, component: str) -> View[Evidence]:
     """Return the view of the events about a component in a session."""
 
-    def hear(state: Evidence, batch: Batch) -> None:
+    def add_records(state: Evidence, batch: Batch) -> None:
+        # Decoding heads is slow, and few batches are of the session.
         if batch.may_contain_text(session.removeprefix(RUN)):
-            ours = [record for record in batch.records if session_of(record) == session]
-            state.records += [one for one in ours if isinstance(one.event, KINDS) and _about(one.event, component)]
+            state.records += [record for record in batch.records if session_of(record) == session and is_about(record)]
 
-    def hear_all(state: Evidence, batch: Batch) -> None:
-        place, numbers = playbook_health.measures(state.playbook, batch)
-        if numbers and batch.records[place].by.session == session:
-            event = MetricsRecorded(component, Numbers(numbers), "")
-            state.records.append(attrs.evolve(batch.records[place], event=event))
-        hear(state, batch)
+    def add_playbook_records(state: Evidence, batch: Batch) -> None:
+        measured = playbook_health.measure_batch(state.playbook, batch)
+        if measured is not None and measured.by.session == session:
+            state.records.append(measured)
+        add_records(state, batch)
 
-    own = component == playbook_health.COMPONENT
-    kinds = (*KINDS, *playbook_health.KINDS) if own else KINDS
-    return View(Evidence, dict.fromkeys(kinds, lambda _state, _event, _batch: None), hear_all if own else hear)
+    def is_about(record: EventRecord) -> bool:
+        return isinstance(record.event, KINDS) and component_id(record.event.component) == component
 
-
-def _about(event: Any, component: str) -> bool:
-    return component_id(event.component) == component
+    if component == playbook_health.COMPONENT:
+        return batch_view(Evidence, (*KINDS, *playbook_health.KINDS), add_playbook_records)
+    return batch_view(Evidence, KINDS, add_records)
 
 
-def explained(session: Session, component: Component, config: Config, records: Iterable[EventRecord]) -> dict[str, Any]:
+def explain(session: Session, component: Component, config: Config, records: Iterable[EventRecord]) -> dict[str, Any]:
     """Return why a component has its score in a session.
 
     Args:
@@ -96,12 +94,12 @@ def explained(session: Session, component: Component, config: Config, records: I
 
 def _row(record: EventRecord) -> dict[str, Any]:
     event: Any = record.event
-    told = {"seq": record.seq, "at": time_of(record), "session": session_of(record), "rater": record.by.rater}
+    row = {"seq": record.seq, "at": time_of(record), "session": session_of(record), "rater": record.by.rater}
     if isinstance(event, MetricsRecorded):
-        return told | {"what": "metrics", "values": dict(event.metrics)}
+        return row | {"what": "metrics", "values": dict(event.metrics)}
     if isinstance(event, BenchmarkRecorded):
-        return told | {"what": BENCHMARKS, "values": {"passed": event.passed, "total": event.total}}
-    return told | {"what": FEEDBACK, "values": {"score": event.score}}
+        return row | {"what": BENCHMARKS, "values": {"passed": event.passed, "total": event.total}}
+    return row | {"what": FEEDBACK, "values": {"score": event.score}}
 
 
 def _given(parts: Sequence[Part]) -> Iterator[tuple[Part, float | None]]:
@@ -115,7 +113,7 @@ def _part(
     part: Part, share: float | None, component: Component, measured: Mapping[str, float], rows: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     points = part.points
-    told: dict[str, Any] = {
+    row: dict[str, Any] = {
         "name": part.name,
         "points": None if points is None else round(points, DIGITS),
         "weight": part.weight,
@@ -124,10 +122,10 @@ def _part(
         "measured": part.measured,
     }
     if part.name in {BENCHMARKS, FEEDBACK} and part.name not in {metric.name for metric in component.metrics}:
-        return told | {"values": {}, "events": [row["seq"] for row in rows if row["what"] == part.name]}
+        return row | {"values": {}, "events": [row["seq"] for row in rows if row["what"] == part.name]}
     names = _names(component, part.name, measured)
     events = dict.fromkeys(seq for name in names for seq in _bringing(name, component, rows))
-    return told | {"values": {name: measured[name] for name in names}, "events": sorted(events)}
+    return row | {"values": {name: measured[name] for name in names}, "events": sorted(events)}
 
 
 def _names(component: Component, metric_name: str, measured: Collection[str]) -> list[str]:
@@ -143,11 +141,11 @@ def _names(component: Component, metric_name: str, measured: Collection[str]) ->
 
 def _bringing(name: str, component: Component, rows: Sequence[dict[str, Any]]) -> list[int]:
     """Return the numbers of the events that brought a value: all of a sum, of anything else the last."""
-    found = [row for row in rows if row["what"] == "metrics" and name in row["values"]]
+    brought = [row for row in rows if row["what"] == "metrics" and name in row["values"]]
     if not component.adds_up(name):
-        latest = max((row["at"] for row in found), default="")
-        found = [row for row in found if row["at"] == latest][-1:]
-    return [row["seq"] for row in found]
+        latest = max((row["at"] for row in brought), default="")
+        brought = [row for row in brought if row["at"] == latest][-1:]
+    return [row["seq"] for row in brought]
 
 
 def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | None:
@@ -178,24 +176,23 @@ def changes(state: Scores, component: Component, days: int) -> dict[str, Any] | 
 
 
 def _change(name: str, now: float, before: float) -> dict[str, Any]:
-    told = {"now": now, "before": before, "delta": now - before}
-    return {"name": name} | {key: round(one, DIGITS) for key, one in told.items()}
+    values = {"now": now, "before": before, "delta": now - before}
+    return {"name": name} | {key: round(value, DIGITS) for key, value in values.items()}
 
 
 def _by_day(state: Scores, component: Component, first: str) -> dict[str, list[dict[str, float]]]:
     """Return day → of each session what each part gave."""
-    found: dict[str, list[dict[str, float]]] = defaultdict(list)
+    given: dict[str, list[dict[str, float]]] = defaultdict(list)
     for session in state.sessions.latest():
-        if session.contribution is not None and component.id in session.contribution.scores:
-            if session.contribution.day < first:
+        if session.contribution is not None and component.id in session.scores:
+            day = session.contribution.day
+            if day < first:
                 break
-            score = component_score(component, session, state.config)
-            parts = () if score is None else score.parts
-            gives = {
-                part.name: part.points * share for part, share in _given(parts) if part.points is not None and share
-            }
-            found[session.contribution.day].append(gives)
-    return found
+            parts = _given(parts_of(component, session, state.config))
+            given[day].append(
+                {part.name: part.points * share for part, share in parts if part.points is not None and share}
+            )
+    return given
 
 
 def _average(given: Mapping[str, Sequence[Mapping[str, float]]], days: Sequence[str]) -> dict[str, float]:

@@ -12,7 +12,7 @@ from tallybook.ledger.errors import BadInputError
 from tallybook.projections.scores.configuration.model import OVERALL, SESSION
 from tallybook.projections.scores.grades import is_enough
 from tallybook.projections.scores.periods import PERIODS, grouped
-from tallybook.projections.scores.reports.drop_causes import drop_in, lead_json, leads_view, levels, stretch
+from tallybook.projections.scores.reports.drop_causes import find_drop, lead_json, leads_view, score_levels, stretch
 from tallybook.projections.scores.trends.gates import NOT_ENOUGH
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import open_log
@@ -74,10 +74,10 @@ def blame(project: Project, state: Scores, asked: Asked, when: When | None = Non
         BadInputError: There is no such score, or no such period that has it.
     """
     score = score_named(state.config, asked.score, OPTION)
-    found = levels(state.days, score, asked.period)
+    found = score_levels(state.days, score, asked.period)
     name = _name(asked, score, found)
     told = {"score": score, "period": asked.period, "name": name, "periods": len(found)}
-    drop = drop_in(found, name)
+    drop = find_drop(found, name)
     if drop is None:
         return told | {"drop": None, "coverage": None, "between": None, "moment": None, "leads": [], "caution": CAUTION}
     tallies = grouped(state.days, PERIODS[asked.period][1])
@@ -89,7 +89,7 @@ def blame(project: Project, state: Scores, asked: Asked, when: When | None = Non
         "coverage": measured / 100,
         "between": {"good": _session(good), "bad": _session(bad)},
         "moment": changed.seq,
-        "leads": [lead_json(lead) for lead in reversed(changed.found)],
+        "leads": [lead_json(lead) for lead in reversed(changed.leads)],
         "caution": CAUTION,
     }
 

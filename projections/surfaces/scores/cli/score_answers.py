@@ -141,7 +141,7 @@ def _trend(query: ScoreQuery, days: int) -> Answer:
 
 
 def _component(query: ScoreQuery, component: Component) -> Answer:
-    """Return the score of a component; with details or in a session, why it has its score there, and what changed it."""
+    """Return the score of a component; with details or in a session also why, and what changed it."""
     state, config = query.state, query.state.config
     one = scoring.current_scores(state)[component.id]
     answer: dict[str, Any] = {
@@ -170,7 +170,7 @@ def _session_with(query: ScoreQuery, component: Component) -> Session | None:
 def _why(query: ScoreQuery, session: Session, component: Component) -> dict[str, Any]:
     history, until = commands.up_to(query.project, query.when)
     folded = fold_history(evidence.evidence_view(session.id, component.id), history, until)
-    return evidence.explained(session, component, query.state.config, folded.records)
+    return evidence.explain(session, component, query.state.config, folded.records)
 
 
 def look(query: ScoreQuery, period: str) -> Answer:
