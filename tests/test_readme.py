@@ -36,7 +36,7 @@ from tallybook.ledger.telemetry.mapping import (
 )
 from tallybook.projections.comparison.conditions import COMPARED, FIELDS, STATUSES
 from tallybook.projections.playbook.prune import POLICIES
-from tallybook.projections.surfaces.cli.verbs import GROUPS
+from tallybook.projections.surfaces.cli.main import GROUPS
 from tallybook.projections.surfaces.workspace.settings import SETTINGS, Settings
 
 

@@ -13,8 +13,7 @@ import click
 import pytest
 
 from helpers.command_line import verbs
-from tallybook.projections.surfaces.cli.main import tallybook
-from tallybook.projections.surfaces.cli.verbs import GROUPS, VERBS
+from tallybook.projections.surfaces.cli.main import GROUPS, VERBS, tallybook
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +66,7 @@ def test_the_help_screen_imports_no_verb() -> None:
     """The screen is made from the table of verbs alone."""
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
-    assert "tallybook.projections.surfaces.cli.verbs" in loaded
+    assert "tallybook.projections.surfaces.cli.main" in loaded
     assert set() == loaded & {f"tallybook.projections.surfaces.{verb.module}" for verb in VERBS.values()}
 
 

@@ -20,7 +20,7 @@ from helpers.hook_calls import START, call, told
 from helpers.settings_files import files, odd, parsed
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.cli import main
-from tallybook.projections.surfaces.cli.verbs import VERBS
+from tallybook.projections.surfaces.cli.main import VERBS
 from tallybook.projections.surfaces.install import hook_entries, plan
 from tallybook.projections.surfaces.install.hook_command import hook_command
 from tallybook.projections.surfaces.workspace.project import Project

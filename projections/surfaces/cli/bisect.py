@@ -14,7 +14,7 @@ from tallybook.ledger.names import find_name
 from tallybook.projections.comparison.bisection import search, turn_json
 from tallybook.projections.comparison.conditions import parse
 from tallybook.projections.surfaces.console.notices import find_seq
-from tallybook.projections.surfaces.console.options import as_json
+from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_time, say
 from tallybook.projections.surfaces.history.index import index_of
 from tallybook.projections.surfaces.history.reading import open_log
@@ -94,13 +94,11 @@ def _format_value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@click.command(epilog="Example: tallybook bisect 'kpt_003.harmful > kpt_003.helpful'")
+@click.command(cls=Verb, example="tallybook bisect 'kpt_003.harmful > kpt_003.helpful'")
 @click.argument("condition")
 @click.option("--from", "begin", metavar="WHEN", help="Search after this moment.")
 @click.option("--to", "end", metavar="WHEN", help="Search up to this moment.")
 @click.option("--last", is_flag=True, help="Find the last such event instead of the first.")
-@as_json
-@click.pass_obj
 def bisect(project: Project, /, **options: Any) -> int:
     """Find the event that made a condition true.
 

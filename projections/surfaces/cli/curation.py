@@ -9,22 +9,23 @@ import click
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.event_rows import summary
-from tallybook.projections.surfaces.cli.verbs import VERBS
-from tallybook.projections.surfaces.console.options import as_json, provenance, provenance_of, with_reason
+from tallybook.projections.surfaces.cli.main import VERBS
+from tallybook.projections.surfaces.console.options import Verb, provenance, provenance_of, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.writing import curation
 
 if TYPE_CHECKING:
-    from tallybook.projections.surfaces.workspace.project import Project
-    from tallybook.projections.surfaces.writing.record import Outcome
+    from collections.abc import Mapping
 
+    from tallybook.projections.surfaces.workspace.project import Project
 
 _MAX_EVENTS: Final = 20
 """Undone events that are listed for people; an import can have thousands."""
 
 
-def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:
-    """Print what was recorded, in the words of ``log``."""
+def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json: bool) -> None:
+    """Record a change that a person wishes, and print its events in the words of ``log``."""
+    outcome = curation.curate(project, wish, provenance_of(by))
     note(*outcome.notes)
     rows = [{"seq": seq, "summary": summary(event)} for seq, event in enumerate(outcome.events, outcome.seq_from or 0)]
     if as_json:
@@ -36,15 +37,12 @@ def _print_outcome(outcome: Outcome, *, as_json: bool) -> None:
 def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
     """Return a verb that does one thing to several entries, all in one batch."""
 
-    @click.command(verb, help=f"{VERBS[verb].summary}.\n\n{details}", epilog=f"Example: tallybook {verb} {example}")
+    @click.command(verb, help=f"{VERBS[verb].summary}.\n\n{details}", cls=Verb, example=f"tallybook {verb} {example}")
     @click.argument("names", metavar="NAME...", nargs=-1, required=True)
     @with_reason
     @provenance("human")
-    @as_json
-    @click.pass_obj
     def command(project: Project, /, *, names: tuple[str, ...], reason: str, as_json: bool, **by: str | None) -> None:
-        wish = Curation(verb, names[0], reason, more_names=names[1:])
-        _print_outcome(curation.curate(project, wish, provenance_of(by)), as_json=as_json)
+        _curate(project, Curation(verb, names[0], reason, more_names=names[1:]), by, as_json=as_json)
 
     return command
 
@@ -55,47 +53,37 @@ pin = _verb_of_names("pin", "A pinned entry stays, however it is rated.", "kpt_0
 unpin = _verb_of_names("unpin", "The next update prunes those that the policy prunes.", "kpt_003 kpt_007")
 
 
-@click.command(epilog='Example: tallybook reword kpt_003 "Quote ids as strings in JSON."')
+@click.command(cls=Verb, example='tallybook reword kpt_003 "Quote ids as strings in JSON."')
 @click.argument("name")
 @click.argument("text")
 @with_reason
 @provenance("human")
-@as_json
-@click.pass_obj
-def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: bool, **options: Any) -> None:
+def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: bool, **by: Any) -> None:
     """Change the text of an entry.
 
     Its name and its counts stay.
     """
-    _print_outcome(
-        curation.curate(project, Curation("reword", name, reason, text), provenance_of(options)), as_json=as_json
-    )
+    _curate(project, Curation("reword", name, reason, text), by, as_json=as_json)
 
 
-@click.command(epilog="Example: tallybook merge kpt_003 kpt_007 kpt_011")
+@click.command(cls=Verb, example="tallybook merge kpt_003 kpt_007 kpt_011")
 @click.argument("name")
 @click.argument("merged", nargs=-1, required=True)
 @with_reason
 @provenance("human")
-@as_json
-@click.pass_obj
 def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: str, as_json: bool, **by: Any) -> None:
     """Merge entries that say the same.
 
     NAME gets the counts of the merged entries, and their later ratings.
     """
-    _print_outcome(
-        curation.curate(project, Curation("merge", name, reason, sources=merged), provenance_of(by)), as_json=as_json
-    )
+    _curate(project, Curation("merge", name, reason, sources=merged), by, as_json=as_json)
 
 
-@click.command(epilog="Example: tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
+@click.command(cls=Verb, example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
 @click.argument("event", metavar="[ID]", required=False)
 @click.option("--of", "session_of", metavar="SESSION", help="Undo every event of a session so far.")
 @with_reason
 @provenance("human")
-@as_json
-@click.pass_obj
 def undo(project: Project, /, **options: Any) -> None:
     """Undo the last change, an event or a session.
 

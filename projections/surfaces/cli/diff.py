@@ -10,7 +10,7 @@ import click
 
 from tallybook.projections.comparison.diff import diff as differing
 from tallybook.projections.playbook.render import entry
-from tallybook.projections.surfaces.console.options import as_json
+from tallybook.projections.surfaces.console.options import Verb
 from tallybook.projections.surfaces.console.output import answer, format_counts, note
 from tallybook.projections.surfaces.history.as_of import AsOf, as_of
 from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
@@ -105,11 +105,9 @@ def _total(difference: Diff) -> str:
     return ", ".join([*counts, *(["another order"] if difference.order is not None else [])])
 
 
-@click.command(epilog="Example: tallybook diff 2d && tallybook diff session:5f1c2f0e session:5f1c2f0e+ --json")
+@click.command(cls=Verb, example="tallybook diff 2d && tallybook diff session:5f1c2f0e session:5f1c2f0e+ --json")
 @click.argument("first", metavar="A")
 @click.argument("second", metavar="[B]", required=False)
-@as_json
-@click.pass_obj
 def diff(project: Project, /, *, first: str, second: str | None, as_json: bool) -> None:
     """Compare the playbook at two moments.
 

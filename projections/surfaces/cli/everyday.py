@@ -13,8 +13,8 @@ from tallybook.ledger.errors import EXIT_NO, BadInputError
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.options import (
+    Verb,
     WholeNumber,
-    as_json,
     at_when,
     provenance,
     provenance_of,
@@ -34,10 +34,8 @@ if TYPE_CHECKING:
 _TEXT_CHARS: Final = 100
 
 
-@click.command(epilog="Example: tallybook show --at 2026-11-01")
+@click.command(cls=Verb, example="tallybook show --at 2026-11-01")
 @at_when
-@as_json
-@click.pass_obj
 def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """Show the playbook, now or as of a moment.
 
@@ -57,13 +55,11 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
         terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment)
 
 
-@click.command(epilog='Example: tallybook add "Quote ids as strings in JSON."')
+@click.command(cls=Verb, example='tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
 @click.option("--again", is_flag=True, help="Accept a redacted text again, from now on.")
 @provenance("human")
 @with_key
-@as_json
-@click.pass_obj
 def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json: bool, **by: str | None) -> None:
     """Add an entry to the playbook.
 
@@ -73,14 +69,12 @@ def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json
     _print_outcome(commands.add(project, text, provenance_of(by), key, again=again), as_json=as_json)
 
 
-@click.command(epilog="Example: tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
+@click.command(cls=Verb, example="tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.argument("rating")
 @with_reason
 @provenance("human")
 @with_key
-@as_json
-@click.pass_obj
 def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Rate entries helpful, harmful or neutral.
 
@@ -94,13 +88,11 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
 
 
 @click.command(
-    epilog='Example: echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
+    cls=Verb, example='echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
 )
 @click.argument("file", default="-")
 @provenance("reflector")
 @with_key
-@as_json
-@click.pass_obj
 def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **by: str | None) -> None:
     """Record ratings and new entries from JSON.
 
@@ -142,13 +134,11 @@ def _print_outcome(outcome: Outcome, *, as_json: bool, with_counts: bool = False
     say(*lines)
 
 
-@click.command(epilog="Example: tallybook why kpt_003 --chart; tallybook why type hints")
+@click.command(cls=Verb, example="tallybook why kpt_003 --chart; tallybook why type hints")
 @click.argument("words", metavar="NAME|WORDS", nargs=-1, required=True)
 @at_when
 @click.option("--chart", is_flag=True, help="Draw the helpful and harmful counts over time.")
 @click.option("--trail", is_flag=True, help="List every event that concerns the entry.")
-@as_json
-@click.pass_obj
 def why(project: Project, /, *, words: tuple[str, ...], when: str | None, as_json: bool, **parts: bool) -> int:
     """Explain an entry: its origin, its ratings and its fate.
 
@@ -219,10 +209,8 @@ def _print_story(explained: dict[str, Any], extras: dict[str, Any], *, chart: bo
         print_chart(console, explained)
 
 
-@click.command("needs-ratings", epilog="Example: tallybook needs-ratings --limit 5")
+@click.command("needs-ratings", cls=Verb, example="tallybook needs-ratings --limit 5")
 @click.option("--limit", type=WholeNumber(1), default=10, show_default=True, help="List at most this many.")
-@as_json
-@click.pass_obj
 def needs_ratings(project: Project, /, *, limit: int, as_json: bool) -> None:
     """List the entries that most need ratings.
 

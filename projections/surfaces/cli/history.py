@@ -10,7 +10,7 @@ import click
 from tallybook.projections.entry_history import status
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console.notices import find_moment
-from tallybook.projections.surfaces.console.options import as_json, at_when, read_text
+from tallybook.projections.surfaces.console.options import Verb, at_when, read_text
 from tallybook.projections.surfaces.console.output import answer, note
 from tallybook.projections.surfaces.history.as_of import WITH_EDIT
 
@@ -32,10 +32,8 @@ def _print_entries(project: Project, verb: str, when: str | None, *, as_json: bo
     print_rows(terminal.console_for(sys.stdout), rows, when and shown.moment)
 
 
-@click.command(epilog="Example: tallybook blame --at 2d")
+@click.command(cls=Verb, example="tallybook blame --at 2d")
 @at_when
-@as_json
-@click.pass_obj
 def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """Show the event that last changed each entry.
 
@@ -44,10 +42,8 @@ def blame(project: Project, /, *, when: str | None, as_json: bool) -> None:
     _print_entries(project, "blame", when, as_json=as_json)
 
 
-@click.command(epilog="Example: tallybook graveyard --at 2026-11-01")
+@click.command(cls=Verb, example="tallybook graveyard --at 2026-11-01")
 @at_when
-@as_json
-@click.pass_obj
 def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
     """List the entries that left the playbook, and why.
 
@@ -56,11 +52,9 @@ def graveyard(project: Project, /, *, when: str | None, as_json: bool) -> None:
     _print_entries(project, "graveyard", when, as_json=as_json)
 
 
-@click.command(epilog="Example: tallybook sql 'SELECT session, count(*) FROM ratings GROUP BY session'")
+@click.command(cls=Verb, example="tallybook sql 'SELECT session, count(*) FROM ratings GROUP BY session'")
 @click.argument("query")
 @at_when
-@as_json
-@click.pass_obj
 def sql(project: Project, /, *, query: str, when: str | None, as_json: bool) -> None:
     """Query the ledger in SQL with DuckDB.
 

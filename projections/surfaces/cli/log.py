@@ -19,7 +19,7 @@ from tallybook.ledger.events import EVENT_TYPES
 from tallybook.ledger.line import CONTINUED
 from tallybook.projections.event_rows import EventFilter, is_of_kind
 from tallybook.projections.surfaces.console.notices import find_seq
-from tallybook.projections.surfaces.console.options import WholeNumber, as_json
+from tallybook.projections.surfaces.console.options import Verb, WholeNumber
 from tallybook.projections.surfaces.console.output import METER, answer, note
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.events import comes_from, raters, stretches, undone
@@ -79,7 +79,7 @@ def wait_for_more() -> bool:
     return True
 
 
-@click.command(epilog="Example: tallybook log kpt_001 --since 2d --kind 'point.*' --rater reflector --json")
+@click.command(cls=Verb, example="tallybook log kpt_001 --since 2d --kind 'point.*' --rater reflector --json")
 @click.argument("name", required=False)
 @click.option("--since", metavar="WHEN", help="List only events after this moment.")
 @click.option("--until", metavar="WHEN", help="List only events up to this moment.")
@@ -90,8 +90,6 @@ def wait_for_more() -> bool:
 )
 @click.option("--follow", is_flag=True, help="Wait for more events until interrupted.")
 @click.option("-n", "--limit", "limit", metavar="N", type=WholeNumber(1), help="List only the last N of them.")
-@as_json
-@click.pass_obj
 def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> None:
     """List events, newest last.
 

@@ -1,15 +1,17 @@
-"""The command line as a whole: it finds the verb, prints help by groups, and reports errors with an exit code."""
+"""The command line: the table of verbs, the group that finds a verb in it, and errors with their exit codes.
+
+The help screen and shell completion read the table alone, so that neither imports the modules of the verbs.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
 import os
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
 from tallybook.ledger.errors import EXIT_BAD_INPUT
-from tallybook.projections.surfaces.cli.verbs import GROUPS, VERBS
 from tallybook.projections.surfaces.console.options import as_json
 from tallybook.projections.surfaces.console.output import complain, run_guarded
 from tallybook.projections.surfaces.workspace.project import find_project
@@ -18,6 +20,73 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from click.shell_completion import CompletionItem
+
+
+class Row(NamedTuple):
+    """The row of a verb.
+
+    Attributes:
+        name: The word after ``tallybook``.
+        module: The module in ``projections/surfaces`` that holds its Click command.
+        summary: A verb phrase of at most 60 characters; the command's docstring begins with it.
+    """
+
+    name: str
+    module: str
+    summary: str
+
+
+GROUPS: Final = {
+    "Every day": (
+        Row("show", "cli.everyday", "Show the playbook, now or as of a moment"),
+        Row("add", "cli.everyday", "Add an entry to the playbook"),
+        Row("rate", "cli.everyday", "Rate entries helpful, harmful or neutral"),
+        Row("record", "cli.everyday", "Record ratings and new entries from JSON"),
+        Row("why", "cli.everyday", "Explain an entry: its origin, its ratings and its fate"),
+        Row("needs-ratings", "cli.everyday", "List the entries that most need ratings"),
+    ),
+    "History": (
+        Row("log", "cli.log", "List events, newest last"),
+        Row("blame", "cli.history", "Show the event that last changed each entry"),
+        Row("graveyard", "cli.history", "List the entries that left the playbook, and why"),
+        Row("diff", "cli.diff", "Compare the playbook at two moments"),
+        Row("bisect", "cli.bisect", "Find the event that made a condition true"),
+        Row("what-if", "cli.whatif", "Replay history under another policy or without some events"),
+        Row("sql", "cli.history", "Query the ledger in SQL with DuckDB"),
+    ),
+    "Curation": (
+        Row("retire", "cli.curation", "Take entries out of the playbook"),
+        Row("restore", "cli.curation", "Bring retired, removed or pruned entries back"),
+        Row("pin", "cli.curation", "Protect entries from pruning"),
+        Row("unpin", "cli.curation", "Let pinned entries be pruned again"),
+        Row("reword", "cli.curation", "Change the text of an entry"),
+        Row("merge", "cli.curation", "Merge entries that say the same"),
+        Row("undo", "cli.curation", "Undo the last change, an event or a session"),
+    ),
+    "Scores": (
+        Row("metrics", "scores.cli.metrics", "Record metrics and benchmarks of the agent"),
+        Row("score", "scores.cli.score", "Show the scores of the agent"),
+        Row("gate", "scores.cli.gate", "Exit with 0 if the scores let the agent evolve, else 1"),
+        Row("baseline", "scores.cli.gate", "Set the value that a score is compared with"),
+    ),
+    "Upkeep": (
+        Row("doctor", "cli.upkeep", "Check the ledger, hooks and settings, and suggest fixes"),
+        Row("verify", "cli.upkeep", "Verify every event of the ledger"),
+        Row("replay", "cli.upkeep", "Rebuild playbook.json from the ledger"),
+        Row("import", "cli.upkeep", "Import an existing playbook.json"),
+        Row("redact", "cli.redact", "Erase a text from the ledger and its files"),
+        Row("completion", "cli.completion", "Print or install shell completion"),
+    ),
+    "Agents": (
+        Row("init", "install.cli", "Install the hooks, commands and settings of an agent"),
+        Row("uninstall", "install.cli", "Remove what init installed; the ledger stays"),
+        Row("reflect", "reflection.cli", "Let a model rate the sessions that await reflection"),
+        Row("hook", "install.cli", "Handle one hook payload of an agent"),
+    ),
+}
+"""Group on the help screen → its verbs, in the order of the screen."""
+
+VERBS: Final = {verb.name: verb for verbs in GROUPS.values() for verb in verbs}
 
 ALTERNATIVES: Final = {
     "delete": "use `tallybook retire NAME`, which takes an entry out",

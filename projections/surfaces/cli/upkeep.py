@@ -14,7 +14,7 @@ from tallybook.ledger.storage.disk import reason
 from tallybook.projections.event_rows import by_json
 from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.surfaces import commands
-from tallybook.projections.surfaces.console.options import as_json, at_when, read_input
+from tallybook.projections.surfaces.console.options import Verb, at_when, read_input
 from tallybook.projections.surfaces.console.output import METER, answer, format_count, note, say
 
 if TYPE_CHECKING:
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-@click.command(epilog="Example: tallybook doctor --json")
-@as_json
-@click.pass_obj
+@click.command(cls=Verb, example="tallybook doctor --json")
 def doctor(project: Project, /, *, as_json: bool) -> int:
     """Check the ledger, hooks and settings, and suggest fixes.
 
@@ -37,11 +35,9 @@ def doctor(project: Project, /, *, as_json: bool) -> int:
     return checks.print_findings(checks.run_checks(project, METER.update), as_json=as_json)
 
 
-@click.command(epilog="Example: tallybook verify --json")
+@click.command(cls=Verb, example="tallybook verify --json")
 @click.option("--expect", metavar="SEQ:CHAIN", help="Require this event and chain, noted elsewhere before.")
 @click.option("--salvage", "salvaging", is_flag=True, help="Show the playbook folded from the undamaged events.")
-@as_json
-@click.pass_obj
 def verify(project: Project, /, *, expect: str | None, salvaging: bool, as_json: bool) -> int:
     """Verify every event of the ledger.
 
@@ -104,13 +100,11 @@ def _verdict_lines(verdict: Verdict, drift: str | None) -> Iterator[str]:
         yield f"drift: {drift}"
 
 
-@click.command(epilog="Example: tallybook replay --at 2d --output before.json")
+@click.command(cls=Verb, example="tallybook replay --at 2d --output before.json")
 @at_when
 @click.option("--output", metavar="FILE", help="Write to FILE instead; - is standard output.")
 @click.option("--check", "checking", is_flag=True, help="Write nothing; exit with 1 if a file differs.")
 @click.option("--no-verify", "unverified", is_flag=True, help="Skip the chain: faster, but changes go unnoticed.")
-@as_json
-@click.pass_obj
 def replay(project: Project, /, *, when: str | None, output: str | None, as_json: bool, **how: bool) -> None:
     """Rebuild playbook.json from the ledger.
 
@@ -182,10 +176,8 @@ def _print_result(project: Project, result: str, why: str = "", *, as_json: bool
         say(f"{project.playbook} {result}{why}")
 
 
-@click.command("import", epilog="Example: tallybook import .claude/playbook.json")
+@click.command("import", cls=Verb, example="tallybook import .claude/playbook.json")
 @click.argument("file")
-@as_json
-@click.pass_obj
 def import_(project: Project, /, *, file: str, as_json: bool) -> None:
     """Import an existing playbook.json.
 

@@ -18,7 +18,7 @@ from tallybook.projections.playbook.render import playbook_bytes
 from tallybook.projections.playbook.view import playbook_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.console import notices
-from tallybook.projections.surfaces.console.options import WholeNumber, as_json, at_when
+from tallybook.projections.surfaces.console.options import Verb, WholeNumber, at_when
 from tallybook.projections.surfaces.console.output import answer, format_count, format_counts, note, say
 from tallybook.projections.surfaces.history import moments, reading
 
@@ -135,7 +135,7 @@ def _cut(text: str) -> str:
     return shorten(text, _TEXT_CHARS, placeholder="…")
 
 
-@click.command("what-if", epilog="Example: tallybook what-if --floor 5 --without session:5f1c2f0e")
+@click.command("what-if", cls=Verb, example="tallybook what-if --floor 5 --without session:5f1c2f0e")
 @click.option(
     "--policy",
     type=click.Choice(list(POLICIES)),
@@ -148,8 +148,6 @@ def _cut(text: str) -> str:
 @click.option("--without", metavar="WHAT", multiple=True, help="Leave out session:ID, rater:NAME or SEQ; repeatable.")
 @at_when
 @click.option("--output", metavar="FILE", help="Write that playbook to FILE; - is standard output.")
-@as_json
-@click.pass_obj
 def what_if(project: Project, /, **options: Any) -> None:
     """Replay history under another policy or without some events.
 

@@ -36,7 +36,21 @@ class WholeNumber(click.IntRange):
             self.fail(f"{value!r} is not a whole number; use one {bounds}", param, ctx)
 
 
-as_json: Final = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+_JSON_HELP: Final = "Print the answer as JSON."
+as_json: Final = click.option("--json", "as_json", is_flag=True, help=_JSON_HELP)
+
+
+class Verb(click.Command):
+    """A verb that works on a project: its function gets the project first, and it has ``--json``."""
+
+    def __init__(self, *, example: str, callback: Command, params: list[click.Parameter], **settings: Any) -> None:
+        """Take what ``click.command`` gives, and an example for the end of the help."""
+        as_json = click.Option(["--json", "as_json"], is_flag=True, help=_JSON_HELP)
+        super().__init__(
+            callback=click.pass_obj(callback), params=[*params, as_json], epilog=f"Example: {example}", **settings
+        )
+
+
 at_when: Final = click.option(
     "--at", "when", metavar="WHEN", help="Answer as of an event, date, age (2d), session or commit."
 )

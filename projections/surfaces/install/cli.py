@@ -1,4 +1,4 @@
-"""The verbs `init` and `uninstall`; both show exactly what they change, or would change."""
+"""The verbs of agents: `init` and `uninstall`, which show exactly what they change, and `hook`."""
 
 from __future__ import annotations
 
@@ -69,6 +69,19 @@ def uninstall(context: click.Context, /, *, user: bool, dry_run: bool, as_json: 
         plan.take(step)
     last = _STAYS if _changes(steps) else f"Nothing to remove: Tallybook has nothing in {place.claude}."
     _print_steps(steps, _DRY_RUN if dry_run else last, as_json=as_json)
+
+
+@click.command(epilog='Example: echo \'{"hook_event_name": "SessionStart", "session_id": "s1"}\' | tallybook hook')
+@click.argument("agent", default="claude")
+def hook(agent: str) -> int:
+    """Handle one hook payload of an agent.
+
+    The payload comes on standard input, and the exit code is always 0. A hook injects the playbook into a session
+    once, records which entries the agent cites, and requests a reflection when a session ends.
+    """
+    from tallybook.projections.surfaces.hooks import handler
+
+    return handler.run([agent])
 
 
 def _changes(steps: Sequence[Step]) -> list[Step]:
