@@ -228,7 +228,12 @@ def flush(fd: int, path: StrPath) -> None:
 
 
 def replace_file(
-    path: StrPath, data: Content, may_replace: Callable[[], bool] = lambda: True, *, private: bool = False
+    path: StrPath,
+    data: Content,
+    may_replace: Callable[[], bool] = lambda: True,
+    *,
+    private: bool = False,
+    durable: bool = True,
 ) -> bool:
     """Put a whole file in place of another: written in the same folder, flushed, renamed, and the folder flushed.
 
@@ -237,6 +242,7 @@ def replace_file(
         data: Its new bytes.
         may_replace: Called right before the rename; returns whether the old file may be replaced.
         private: Whether only this user may read it, even in a shared folder.
+        durable: Whether the file and the folder are flushed.
 
     Returns:
         Whether it was replaced.
@@ -247,7 +253,7 @@ def replace_file(
     """
     fresh = _temporary(path)
     try:
-        _write_new(fresh, data, path, durable=True, private=private)
+        _write_new(fresh, data, path, durable=durable, private=private)
         if not may_replace():
             _discard(fresh)
             return False
@@ -259,7 +265,8 @@ def replace_file(
         _discard(fresh)
         raise
     try:
-        flush_folder(_folder_of(path))
+        if durable:
+            flush_folder(_folder_of(path))
     except OSError as error:
         raise OutcomeUnknownError(path, reason(error)) from error
     return True

@@ -127,7 +127,7 @@ def check_scores(context: Context) -> Iterator[Finding]:
         message, _, fix = str(error).partition("; ")
         yield Finding(BAD, message, f"{fix or 'correct it'}; until then `score`, `gate` and `baseline` fail")
     else:
-        if others := files.strangers(folder):
+        if others := files.find_foreign(folder):
             yield Finding(
                 NOTE,
                 f"{folder}: {format_names(others)} is not a score file of Tallybook",

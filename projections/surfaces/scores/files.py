@@ -1,4 +1,4 @@
-"""The score files on disk: written as the storage has them, those that changed alone, and nobody else's touched."""
+"""The score files on disk: only those that changed are written, and no other files are touched."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 LOCK: Final = "scores.lock"
 KEY: Final = "scoring.storage.path"
-# What these files say has changed since they were written by another version of this: one more than that.
+_STAMP: Final = "score-files"
+# Increased when the content of score files changes, so that files of earlier versions are written again.
 _FORMAT: Final = 2
 _DEFAULT_PATHS: Final = (".claude/metrics/scores/",)
 
@@ -43,8 +44,8 @@ class Written:
     Attributes:
         folder: Where they are.
         written: How many were written.
-        deleted: How many are no longer wanted and are gone.
-        foreign: What lies among them and is nobody's of ours, by its place in the folder; it stays as it is.
+        deleted: How many were deleted, because they are no longer wanted.
+        foreign: Files among them that are not score files, by path in the folder; they stay as they are.
         former: Folders that an earlier configuration named and that still hold score files; they stay as they are.
     """
 
@@ -57,15 +58,15 @@ class Written:
 
 @attrs.frozen
 class _Stamp:
-    """What the files show.
+    """The state of the ledger that the files show.
 
     Attributes:
-        mark: The place in the ledger up to which they do.
-        made_by: What else they follow from: the configuration, this boot (they are not flushed), and their format.
+        position: The position in the ledger up to which they do.
+        made_by: What else decides them: the configuration, this boot (they are not flushed), and their format.
         paths: Every ``storage.path`` under which score files were written, the latest last.
     """
 
-    mark: Position
+    position: Position
     made_by: str
     paths: tuple[str, ...]
 
@@ -90,7 +91,7 @@ def folder_of(project: Project, path: str) -> Path:
 
 
 def rebuild(project: Project, state: Scores) -> Written:
-    """Compare every score file with what it is to be, write those that differ, and delete those no longer wanted.
+    """Compare every score file with what it should be, write those that differ, and delete those no longer wanted.
 
     Args:
         project: Whose files.
@@ -99,23 +100,23 @@ def rebuild(project: Project, state: Scores) -> Written:
     Raises:
         BadInputError: The folder is outside the project.
         LockHeldError: Another process writes them.
-        CannotWriteError: A file stands as it was.
+        CannotWriteError: A file cannot be written.
     """
-    return _bring(project, state, anew=True)
+    return _write_changed(project, state, anew=True)
 
 
 def bring_up_to_date(project: Project, state: Scores) -> Written:
-    """Do the same for what was recorded since it was done last, where that says all that may have changed.
+    """Do as `rebuild` for what was recorded since the last time, where that is known.
 
-    Files of sessions and versions whose time is over stay until ``rebuild``, and what is foreign is not named.
+    Outdated files of sessions and versions stay until ``rebuild``, and foreign files are not named.
     """
-    return _bring(project, state, anew=False)
+    return _write_changed(project, state, anew=False)
 
 
 def differing(project: Project, state: Scores) -> list[str]:
-    """Return the places, in their folder, of the score files that are missing or say something else; writes nothing.
+    """Return the paths, in their folder, of the score files that are missing or differ; nothing is written.
 
-    What stands too long or is nobody's of ours says nothing false, and is ``rebuild``'s to see to.
+    Outdated and foreign files say nothing false; ``rebuild`` handles them.
     """
     folder = folder_of(project, state.config.storage.path)
     if not state.config.enabled:
@@ -123,11 +124,11 @@ def differing(project: Project, state: Scores) -> list[str]:
     return [
         place
         for place, document in score_files.files(state)
-        if _found(folder / place) not in {None, score_files.document_bytes(document)}
+        if _read(folder / place) not in {None, score_files.document_bytes(document)}
     ]
 
 
-def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
+def _write_changed(project: Project, state: Scores, *, anew: bool) -> Written:
     folder = folder_of(project, state.config.storage.path)
     if not state.config.enabled or not (state.last_at or folder.exists()):
         return Written(folder)
@@ -137,15 +138,16 @@ def _bring(project: Project, state: Scores, *, anew: bool) -> Written:
     fd = disk.open_file(lock, write=True, create=True)
     try:
         disk.lock(fd, lock, disk.LOCK_WAIT_MS)
-        before, path = _stamp(cache), state.config.storage.path
+        before, path = _read_stamp(cache), state.config.storage.path
         paths = (*(one for one in (before.paths if before else _DEFAULT_PATHS) if one != path), path)
         now = _Stamp(Position(state.seq, state.chain, state.end), _made_by(state), paths)
         since = None if before is None or anew or not folder.exists() else _since(project, state, before, now)
         done = Written(folder) if since == frozenset() else _write(folder, state, since)
-        if cache is not None and (before is None or since is None or before.mark.seq < now.mark.seq):
+        if cache is not None and (before is None or since is None or before.position.seq < now.position.seq):
             with suppress(CannotWriteError):
                 caches.make_folder(cache, project.ledger)
-                disk.replace_cache_file(Path(cache, "score-files"), _stamp_bytes(now))
+                stamp = [now.position[:3], now.made_by, now.paths]
+                disk.replace_cache_file(Path(cache, _STAMP), json.dumps(stamp).encode())
     finally:
         os.close(fd)
     return attrs.evolve(done, former=tuple(_former(project, paths))) if since is None else done
@@ -166,48 +168,38 @@ def _made_by(state: Scores) -> str:
     return sha256(json.dumps([_FORMAT, disk.boot_id(), as_json(state.config)]).encode()).hexdigest()
 
 
-def _stamp(cache: str | None) -> _Stamp | None:
-    """Return what the files show, None where nobody noted it."""
-    if cache is None:
-        return None
-    try:
-        fields = disk.read_file(Path(cache, "score-files")).decode("ascii", "replace").split()
-    except (OSError, CannotWriteError):
-        return None
-    match fields:
-        case [seq, chain, end, made_by, paths] if seq.isdecimal() and end.isdecimal():
-            with suppress(ValueError):
-                return _Stamp(Position(int(seq), chain, int(end)), made_by, tuple(json.loads(bytes.fromhex(paths))))
+def _read_stamp(cache: str | None) -> _Stamp | None:
+    """Return what the files show, None where nothing says so."""
+    with suppress(OSError, CannotWriteError, ValueError, TypeError, RecursionError):
+        (seq, chain, end), made_by, paths = json.loads(disk.read_file(Path(cache or "", _STAMP)))
+        return _Stamp(Position(int(seq), str(chain), int(end)), str(made_by), tuple(map(str, paths)))
     return None
 
 
-def _stamp_bytes(stamp: _Stamp) -> bytes:
-    paths = json.dumps(stamp.paths).encode().hex()
-    return f"{stamp.mark.seq} {stamp.mark.chain} {stamp.mark.offset} {stamp.made_by} {paths}\n".encode()
-
-
 def _since(project: Project, state: Scores, before: _Stamp, now: _Stamp) -> frozenset[str] | None:
-    """Return the sessions of which anything was recorded that the files do not show; None where all may have changed.
+    """Return the sessions with events that the files do not show; None where all files may have changed.
 
     Files that show a later moment are not set back to an earlier one.
     """
-    if before.made_by != now.made_by or (before.mark.seq == now.mark.seq and before.mark.chain != now.mark.chain):
+    if before.made_by != now.made_by or (
+        before.position.seq == now.position.seq and before.position.chain != now.position.chain
+    ):
         return None
     log = open_log(project)
-    if before.mark.seq >= now.mark.seq:
-        # Somebody was quicker; or a shorter ledger was put in its place.
-        return frozenset() if before.mark.seq <= log.head().seq else None
+    if before.position.seq >= now.position.seq:
+        # Another process wrote later files; or the ledger was replaced by a shorter one.
+        return frozenset() if before.position.seq <= log.head().seq else None
     changing = scores_view(state.config).table.keys()
     touched: set[str] = set()
     try:
-        for batch in decode(log.read(before.mark)):
+        for batch in decode(log.read(before.position)):
             kinds = set(map(type, batch.events))
             if kinds & {EventsVoided, EventRedacted}:
                 return None
             if kinds & changing:
                 touched.update(filter(None, map(session_of, batch.records)))
     except DamagedLedgerError:
-        # They show another history than this one.
+        # The files show another history than this one.
         return None
     return frozenset(touched)
 
@@ -216,69 +208,51 @@ def _write(folder: Path, state: Scores, since: frozenset[str] | None = None) -> 
     """Write the files that differ and delete those not wanted, of these sessions and what they lie in, or of all."""
     written, wanted = 0, set()
     foreign: list[str] = []
-    standing = () if since is None else _named(folder, score_files.VERSIONS)
-    for place, document in score_files.files(state, since, standing):
+    versions = () if since is None else _names_in(folder, score_files.VERSIONS)
+    for place, document in score_files.files(state, since, versions):
         wanted.add(place)
         path, data = folder / place, score_files.document_bytes(document)
-        found = _found(path)
-        if found is None:
+        present = _read(path)
+        if present is None:
             foreign.append(place)
-        elif found != data:
-            _refuse_way_out(folder, path.parent)
+        elif present != data:
+            _refuse_link(folder, path.parent)
             disk.make_folder(path.parent, durable=False)
-            _put(path, data)
+            # Not flushed: there may be very many, and each can be written again.
+            disk.replace_file(path, data, durable=False)
             written += 1
     unwanted, others = _unwanted(folder, wanted, since)
     for path in unwanted:
         path.unlink(missing_ok=True)
-    named = () if since is not None else (*strangers(folder), *foreign, *others)
-    return Written(folder, written, len(unwanted), named)
+    foreign = [] if since is not None else [*find_foreign(folder), *foreign, *others]
+    return Written(folder, written, len(unwanted), tuple(foreign))
 
 
-def strangers(folder: Path) -> list[str]:
-    """Return the names of what lies beside the inner folders and is nobody's of ours, hidden files left out."""
+def find_foreign(folder: Path) -> list[str]:
+    """Return the names of foreign files next to the inner folders, without hidden ones."""
     if not folder.is_dir():
         return []
     return sorted(path.name for path in folder.iterdir() if path.name not in score_files.KEYS and path.name[:1] != ".")
 
 
-def _named(folder: Path, name: str) -> list[str]:
-    """Return what the files of ours in an inner folder are named after."""
+def _names_in(folder: Path, name: str) -> list[str]:
+    """Return the ids that the score files in an inner folder are named after."""
     documents = (_document(name, path) for path in _inner(folder, name))
     return [str(one[score_files.NAMED_BY[name]]) for one in documents if one is not None]
 
 
-def _put(path: Path, data: bytes) -> None:
-    """Put a whole file in place of another, not flushed: there may be very many, and each can be written again.
+def _refuse_link(folder: Path, inner: Path) -> None:
+    """Refuse an inner folder that is a link: files would be written outside the folder.
 
     Raises:
-        CannotWriteError: The other stands as it was.
-    """
-    fresh = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        # A leftover of a killed process that had this number.
-        fresh.unlink(missing_ok=True)
-        with os.fdopen(disk.create_file(fresh, like=path), "wb") as file:
-            file.write(data)
-        fresh.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
-        raise CannotWriteError(path, disk.reason(error), "the file is unchanged") from error
-
-
-def _refuse_way_out(folder: Path, inner: Path) -> None:
-    """Refuse a link in the place of one of the folders in it.
-
-    Raises:
-        CannotWriteError: It is one.
+        CannotWriteError: It is a link.
     """
     if inner.is_symlink():
         raise CannotWriteError(inner, "is a symbolic link", f"score files are kept in {folder} itself; remove the link")
 
 
-def _found(path: Path) -> bytes | None:
-    """Return a file's bytes, none where there is none; None where something else stands in its place."""
+def _read(path: Path) -> bytes | None:
+    """Return a file's bytes, empty where it is missing; None where something other than a file has its name."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             return None
@@ -288,7 +262,7 @@ def _found(path: Path) -> bytes | None:
 
 
 def _inner(folder: Path, name: str) -> list[Path]:
-    """Return what lies in an inner folder, hidden files left out."""
+    """Return the paths in an inner folder, without hidden ones."""
     inner = folder / name
     if inner.is_symlink() or not inner.is_dir():
         return []
@@ -296,7 +270,7 @@ def _inner(folder: Path, name: str) -> list[Path]:
 
 
 def _unwanted(folder: Path, wanted: Collection[str], since: frozenset[str] | None) -> tuple[list[Path], list[str]]:
-    """Return the files of ours that are not wanted, and the places of what is not ours; of sessions those asked for."""
+    """Return the score files that are not wanted, and the foreign ones; of sessions only those in ``since``."""
     ours, foreign = [], []
     for name in score_files.KEYS:
         whole = since is None or name != score_files.SESSIONS or (folder / name).is_symlink()
@@ -313,8 +287,8 @@ def _unwanted(folder: Path, wanted: Collection[str], since: frozenset[str] | Non
 
 
 def _document(folder: str, path: Path) -> dict[str, Any] | None:
-    """Return what a file says that was written here, None for any other: its name is the one that it says."""
-    data = _found(path) if path.suffix == score_files.SUFFIX else None
+    """Return the content of a score file, None for a foreign file: a score file's name follows from its content."""
+    data = _read(path) if path.suffix == score_files.SUFFIX else None
     try:
         document = json.loads(data) if data else None
     except (ValueError, RecursionError):
