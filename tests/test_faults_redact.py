@@ -327,9 +327,9 @@ def test_a_second_redaction_joins_one_that_is_not_finished(tmp_path: Path) -> No
     project = told(tmp_path)
     stuck = project.ledger / "odd.json"
     stuck.write_text('["\\u0068unter2-of-the-customer"]')
-    assert 1 == len(redact(project, Target(text=PRIVATE), "first", HUMAN).erased.stands)
+    assert 1 == len(redact(project, Target(text=PRIVATE), "first", HUMAN).erased.remaining)
     done = redact(project, Target(text="Use type"), "second", HUMAN)
-    assert any(str(stuck) in line for line in done.erased.stands)
+    assert any(str(stuck) in line for line in done.erased.remaining)
     stuck.unlink()
     commands.rate(project, "kpt_001", "neutral", HUMAN)
     assert ([], ()) == (holding(project), redactions(project))

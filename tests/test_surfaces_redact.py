@@ -46,7 +46,7 @@ def test_a_text_is_nowhere_and_all_else_is_as_it_was(here: Project, target: Targ
     """The answer names its event; counts, other texts and the chain stand; the head noted before is found again."""
     before, head = counts(here), commands.verify(here).head
     done = redact(here, target, "it was private", HUMAN)
-    assert ([4], (), ()) == ([one.seq for one in done.events], done.erased.stands, done.bodies)
+    assert ([4], (), ()) == ([one.seq for one in done.events], done.erased.remaining, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert ["Use type hints", REDACTED, "Test the edges"] == texts(here)
     assert before == counts(here)
@@ -84,7 +84,7 @@ def test_what_the_chain_needs_is_listed(here: Project) -> None:
     assert first is not None
     assert (first, first + 1) == done.bodies[:2]
     assert [4] == [one.seq for one in done.events]
-    assert any("playbook.json" in line for line in done.erased.stands)
+    assert any("playbook.json" in line for line in done.erased.remaining)
     assert () == commands.verify(here).problems
 
 
@@ -172,7 +172,7 @@ def test_what_hinders_it_midway_leaves_it_to_the_next_writer(here: Project, monk
     monkeypatch.setattr(erasure, "finish", busy)
     done = strike(here)
     monkeypatch.setattr(erasure, "finish", finish)
-    assert any("not finished, the next command that writes continues" in line for line in done.erased.stands)
+    assert any("not finished, the next command that writes continues" in line for line in done.erased.remaining)
     assert REDACTED == texts(here)[1]
     assert "events.jsonl" in holding(here)
     commands.rate(here, "kpt_001", "helpful", HUMAN)
@@ -225,7 +225,7 @@ def test_a_sealed_range_is_found_by_its_text_and_by_its_event(here: Project) -> 
         (seq, *_) = [row["seq"] for row in commands.log(here) if row["kind"] == "log.recovered"][::-1]
         done = redact(here, target or Target(str(seq)), "it was private", HUMAN)
         assert seq in [one.seq for one in done.events]
-        assert ([], ()) == (holding(here, "hunter2"), done.erased.stands)
+        assert ([], ()) == (holding(here, "hunter2"), done.erased.remaining)
         assert () == commands.verify(here).problems
     assert [] == [
         path
@@ -275,7 +275,7 @@ def test_any_text_leaves_the_project(
     (here.ledger / "a.json").write_text(json.dumps({"said": said}))
     shown, before, head = texts(here), counts(here), commands.verify(here).head
     done = strike(here, secret)
-    assert ((), [], []) == (done.erased.stands, holding(here, secret), list(done.bodies))
+    assert ((), [], []) == (done.erased.remaining, holding(here, secret), list(done.bodies))
     assert [REDACTED if secret in text else text for text in shown] == texts(here)
     assert before == counts(here)
     verdict = commands.verify(here, expect=f"{head.seq}:{head.chain}")

@@ -65,7 +65,7 @@ def test_every_file_of_ours_loses_the_text(here: Project) -> None:
     assert {*expected, upper, here.playbook} == {*find_text(here, Target(text=PRIVATE)).erased.files}
     done = strike(here)
     assert sorted([*expected, upper]) == sorted(done.erased.files)
-    assert ((), (), ()) == (done.erased.stands, done.erased.foreign, done.erased.unsearched)
+    assert ((), (), ()) == (done.erased.remaining, done.erased.foreign, done.erased.unsearched)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert sizes == {path: path.stat().st_size for path in sizes}
     assert "the key is" in (here.claude / "diagnostic" / f"{STAMP}_playbook_pruning.txt").read_text()
@@ -110,7 +110,7 @@ def test_a_planted_note_of_a_redaction_makes_nothing_happen(here: Project, tmp_p
     verdict = commands.verify(here)
     assert ((), ()) == (verdict.problems, verdict.redacted)
     assert (name == "erasing") == any("is ignored" in one for one in verdict.notes)
-    assert ((), [REDACTED]) == (strike(here).erased.stands, texts(here)[1:2])
+    assert ((), [REDACTED]) == (strike(here).erased.remaining, texts(here)[1:2])
     assert [] == holding(here)
 
 
@@ -171,8 +171,8 @@ def test_a_spelling_that_cannot_be_blotted_out_is_told(here: Project) -> None:
     path = here.ledger / "odd.json"
     path.write_text(f'["{"".join(f"{chr(92)}u{ord(char):04x}" for char in "hunter2")}"]')
     done = strike(here, "hunter2")
-    assert 1 == len(done.erased.stands)
-    assert str(path) in done.erased.stands[0]
+    assert 1 == len(done.erased.remaining)
+    assert str(path) in done.erased.remaining[0]
     assert "not finished" in commands.verify(here).notes[0]
     commands.rate(here, "kpt_001", "helpful", HUMAN)
     assert None is not redaction.read_pending(here.ledger)
@@ -224,7 +224,7 @@ def test_nothing_is_followed_out_of_the_folder(here: Project, tmp_path_factory: 
     assert sorted(links) == sorted(
         str(Path(line.partition(": ")[0]).relative_to(here.claude)) for line in done.erased.unsearched
     )
-    assert ((), ()) == (done.erased.stands, done.erased.foreign)
+    assert ((), ()) == (done.erased.remaining, done.erased.foreign)
     assert TOLD == (out / "note.txt").read_text()
     assert ([], None) == (holding(here), redaction.read_pending(here.ledger))
 
@@ -234,7 +234,7 @@ def test_every_name_of_a_file_loses_the_text(here: Project) -> None:
     (here.ledger / "a.txt").write_text(TOLD)
     backup = here.root / "backup"
     shutil.copytree(here.claude, backup, copy_function=os.link)
-    assert ((), ()) == (strike(here).erased.stands, strike_nothing(here))
+    assert ((), ()) == (strike(here).erased.remaining, strike_nothing(here))
     left = [path.name for path in backup.rglob("*") if path.is_file() and b"hunter2" in path.read_bytes()]
     # The old rendering was replaced, not overwritten: what stands in the backup alone is beyond reach.
     assert ["playbook.json"] == left
@@ -251,7 +251,7 @@ def test_what_waits_or_was_changed_by_hand_is_found(
     with held(here):
         assert commands.add(here, f"spooled {PRIVATE}", HUMAN).spooled
     done = strike(here)
-    assert ((), 4) == (done.erased.stands, len(done.events))
+    assert ((), 4) == (done.erased.remaining, len(done.events))
     assert ([], 3) == (holding(here), texts(here).count(REDACTED))
     assert ("kpt_900", 1, 0) in counts(here)
     assert () == commands.verify(here).problems
@@ -266,7 +266,7 @@ def test_a_legacy_file_that_nobody_took_in_yet_is_found(
     write_playbook({"key_points": items, "title": TOLD, "last_updated": "2026-01-01T00:00:00Z"})
     assert [here.playbook] == list(find_text(here, Target(text=PRIVATE)).erased.files)
     done = strike(here)
-    assert ((), ()) == (done.erased.stands, done.bodies)
+    assert ((), ()) == (done.erased.remaining, done.bodies)
     assert ([], []) == (holding(here), holding(here, "hunter2"))
     assert [REDACTED, REDACTED, "other"] == texts(here)
     assert [("kpt_001", 3, 0), ("kpt_002", 0, 0), ("kpt_003", 0, 0)] == counts(here)
@@ -346,7 +346,7 @@ def test_a_rendering_at_work_is_waited_for(here: Project) -> None:
     fd = os.open(here.ledger / "render.lock", os.O_RDWR)
     try:
         assert disk.try_lock(fd)
-        assert "not finished" in strike(here).erased.stands[0]
+        assert "not finished" in strike(here).erased.remaining[0]
         assert None is not redaction.read_pending(here.ledger)
     finally:
         os.close(fd)

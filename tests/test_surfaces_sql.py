@@ -157,7 +157,7 @@ def test_an_error_in_the_middle_of_an_answer_is_one_line(here: Project, capsys: 
 @pytest.mark.parametrize("query", ["SELECT when, kind FROM events", "SELECT max(when) FROM ratings"])
 def test_a_word_that_sql_keeps_for_itself_is_named(here: Project, query: str) -> None:
     """The ledger's own names for times want double quotes, and whoever forgets them is told."""
-    with pytest.raises(BadInputError, match='the columns "at" and "when" stand in double quotes'):
+    with pytest.raises(BadInputError, match='put the columns "at" and "when" in double quotes'):
         ask(here, query)
 
 

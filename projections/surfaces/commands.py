@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
     from tallybook.projections.surfaces.writing import record as recording
     from tallybook.projections.surfaces.writing import requests
-    from tallybook.projections.surfaces.writing.record import Outcome, Report
+    from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
     curate, decide = (
@@ -126,7 +126,7 @@ def add(project: Project, text: str, by: Mapping[str, str], key: str | None = No
             raise redactions.RedactedTextError("TEXT", why)
         with closing(reading.open_log(project)) as log, log.transaction():
             redactions.accept(log.folder, text)
-    return _one(recording.write(project, [requests.Request(requests.Update({"new_key_points": [text]}), by, key)]))
+    return recorded(project, requests.Request(requests.Update({"new_key_points": [text]}), by, key))
 
 
 def rate(project: Project, name: str, rating: str, by: Mapping[str, str], key: str | None = None) -> Outcome:
@@ -154,16 +154,12 @@ def rate_all(project: Project, given: requests.Rating, by: Mapping[str, str], ke
 
 def record(project: Project, payload: Any, by: Mapping[str, str], key: str | None = None) -> Outcome:
     """Record an extraction result as one batch."""
-    return _one(recording.write(project, [requests.Request(requests.Update(payload), by, key)]))
+    return recorded(project, requests.Request(requests.Update(payload), by, key))
 
 
 def recorded(project: Project, request: Request) -> Outcome:
-    """Record one request."""
-    return _one(recording.write(project, [request]))
-
-
-def _one(report: Report) -> Outcome:
-    """Return the outcome of the only request, with what was odd on the way."""
+    """Record one request; return its outcome, with a note for each problem."""
+    report = recording.write(project, [request])
     notes = [str(problem) for problem in report.problems]
     if report.unrendered is not None:
         # Only the cause: the rest of the message would seem to be about the ledger, where all is recorded.

@@ -89,7 +89,7 @@ def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
             {
                 "events": events,
                 "files": files,
-                "stands": list(erased.stands),
+                "stands": list(erased.remaining),
                 "bodies": list(done.bodies),
                 "foreign": foreign,
                 "unsearched": list(erased.unsearched),
@@ -98,7 +98,7 @@ def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
         )
     else:
         say(*_lines(done, result))
-    return EXIT_NOT_WRITTEN if erased.stands else 0
+    return EXIT_NOT_WRITTEN if erased.remaining else 0
 
 
 def _lines(done: RedactionResult, result: str) -> Iterator[str]:
@@ -108,7 +108,7 @@ def _lines(done: RedactionResult, result: str) -> Iterator[str]:
         yield f"{result}: event {one.seq}, {kind_of(one.event)[0]}{f' {name}' if name else ''}"
     for path in done.erased.files:
         yield f"{result}: {path}"
-    for line in done.erased.stands:
+    for line in done.erased.remaining:
         yield f"still stands: {line}"
     for seq in done.bodies:
         yield f"not redacted: event {seq} holds it in a name, a rating or its provenance, which the chain covers"

@@ -18,7 +18,7 @@ from pathlib import Path
 import re
 import stat
 import sys
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
@@ -91,16 +91,6 @@ def _imports(source: bytes) -> Iterator[str]:
         yield from sys.modules.keys() & {f"{package.decode()}.{name}" for name in re.findall(r"\w+", names.decode())}
 
 
-def is_cached(log: Log) -> TypeGuard[JsonlLog]:
-    """Return whether a ledger has such files: it is long enough, and this user has a folder for them."""
-    try:
-        if not isinstance(log, JsonlLog) or log.path.stat().st_size <= TAIL_BYTES:
-            return False
-        return caches.find_folder(log.folder) is not None
-    except OSError:
-        return False
-
-
 def last_redaction(log: JsonlLog, after: Position) -> int:
     """Return the number of the last event after a position that redacts something, 0 without one."""
     return max((batch.last for batch in log.read(after) if redaction.redacted_ids(batch)), default=0)
@@ -122,8 +112,13 @@ class Reading:
 
     @classmethod
     def of(cls, log: Log) -> Reading | None:
-        """Begin to read a ledger; None where nothing is stored of it."""
-        if not is_cached(log):
+        """Begin to read a ledger; None where nothing is stored of it: it is short, or this user has no cache folder."""
+        try:
+            if not isinstance(log, JsonlLog) or log.path.stat().st_size <= TAIL_BYTES:
+                return None
+            if caches.find_folder(log.folder) is None:
+                return None
+        except OSError:
             return None
         # The head comes first: a redaction that begins after it is found by last_redaction.
         head = log.head()

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 
-class SeveralPointsError(TallybookError):
+class SeveralEntriesError(TallybookError):
     """Several entries have the words that were given."""
 
     exit_code = EXIT_NO
@@ -56,7 +56,7 @@ def story_of(
         that returns the story as of an earlier event number.
 
     Raises:
-        SeveralPointsError: The words fit several.
+        SeveralEntriesError: The words fit several.
     """
     log = open_log(project)
     if isinstance(when, str):
@@ -76,7 +76,7 @@ def story_of(
         matching_name = find_name(words, state.book.used)
         names = find_by_words(state, words) if matching_name in {None, words} else [matching_name]
         if len(names) > 1:
-            raise SeveralPointsError(words, entry_rows(state, names))
+            raise SeveralEntriesError(words, entry_rows(state, names))
         if names:
             story_as_of = _teller(history, names[0], index)
             story = story_as_of(state.seq)
@@ -105,7 +105,7 @@ _PLAIN: Final = ("seq", "at", "id", "key", "when", "part")
 
 @attrs.frozen(eq=False)
 class StoredEvent:
-    """An event as a checkpoint has it; it is decoded when it is asked for, and most never are.
+    """An event as a checkpoint has it; it is decoded on demand, and most never are.
 
     Attributes:
         values: The event as JSON values.

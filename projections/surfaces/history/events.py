@@ -1,6 +1,6 @@
-"""The events of a ledger: chosen by entry, session, rater, kind and place, and read on as they come.
+"""The events of a ledger, filtered by entry, session, rater, kind and number, and followed as they are appended.
 
-What a batch's bytes rule out is not decoded: every writer writes a name, a session and a kind in one way alone.
+A batch is decoded only if its bytes may match: every writer writes a name, a session and a kind in the same way.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from tallybook.ledger.records import EventRecord
 
 
-# What a batch's bytes tell
+# Filtering bytes
 
 
 def _needles(wanted: EventFilter) -> list[tuple[bytes, ...]]:
-    """Return what the bytes of a batch hold if an event of it is asked for: one of each."""
+    """Return groups of byte strings; a batch with a wanted event holds one of each group."""
     needles: list[tuple[bytes, ...]] = [
         (_by(field, value),)
         for field, value in ((b"session", wanted.session), (b"rater", wanted.rater))
@@ -61,7 +61,7 @@ def _may_match(batch: RawBatch, wanted: EventFilter, needles: Iterable[tuple[byt
 
 
 def comes_from(log: Log, rater: str) -> bool:
-    """Say whether any event may come from a rater, without decoding one."""
+    """Return whether any event may come from a rater, without decoding one."""
     return log.may_contain(_by(b"rater", rater))
 
 
@@ -70,128 +70,126 @@ def raters(log: Log) -> list[str]:
     return sorted({record.by.rater for batch in decode(log.read()) for record in batch.records})
 
 
-# What was undone
+# Undone events
 
 
 @attrs.frozen
 class Undone:
-    """What is void in a stretch of the ledger, and the numbers of what it takes back.
+    """The undone events of a part of the ledger.
 
     Attributes:
-        voids: What is void at its end.
-        seqs: Id of an event that was taken back → its sequence number.
+        voids: What is undone at its end.
+        seqs: Id of an undone event → its event number.
     """
 
     voids: UndoneIds = attrs.field(factory=UndoneIds)
     seqs: dict[str, int] = attrs.field(factory=dict)
 
     def brief(self, record: EventRecord) -> dict[str, Any]:
-        """Return an event for people, marked where it was taken back."""
+        """Return an event for people, marked if it was undone."""
         return brief(record, self._undone_by(record), self.seqs)
 
     def row(self, record: EventRecord) -> dict[str, Any]:
-        """Return an event as JSON-ready values, with ``undone_by`` where it was taken back.
+        """Return an event as JSON-ready values, with ``undone_by`` if it was undone.
 
         A rating that is not one of RATINGS has ``counts``, false.
         """
-        number, found = self._undone_by(record), row(record)
+        number, values = self._undone_by(record), row(record)
         if isinstance(record.event, PointRated) and record.event.rating not in RATINGS:
-            found["counts"] = False
-        return found if number is None else found | {"undone_by": number}
+            values["counts"] = False
+        return values if number is None else values | {"undone_by": number}
 
     def _undone_by(self, record: EventRecord) -> int | None:
         by = self.voids.by(record)
         return None if by is None else by.seq
 
 
-def undone(log: Log, mark: Position = START) -> Undone:
-    """Return what the undoings behind a place take back; where there is none, nothing else is decoded for it."""
+def undone(log: Log, after: Position = START) -> Undone:
+    """Return what the undos after a position undo; without any, nothing else is decoded."""
     needle = _of_kind(KIND_OF[EventsVoided])
     if not log.may_contain(needle):
-        # As most ledgers are; so what is listed begins at once, and is read once.
+        # As in most ledgers; so a listing begins at once, and the log is read once.
         return Undone()
-    telling = decode(batch for batch in log.read(mark) if needle in batch.data)
-    told = [one for batch in telling for one in batch.records]
-    ids = {id_ for one in told if isinstance(one.event, EventsVoided) for id_ in one.event.ids}
-    return Undone(find_undone(told), _seqs(log, ids) if ids else {})
+    undos = [
+        record for batch in decode(one for one in log.read(after) if needle in one.data) for record in batch.records
+    ]
+    ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
+    return Undone(find_undone(undos), _seqs(log, ids) if ids else {})
 
 
 def _seqs(log: Log, ids: Collection[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    seqs: dict[str, int] = {}
     for batch in log.read():
         for seq, line in enumerate(batch.data.split(b"\n"), batch.first):
             id_ = head_field(line.partition(SECTION)[0], b"id")
             if id_ in ids:
-                found[id_] = seq
-        if len(found) == len(ids):
+                seqs[id_] = seq
+        if len(seqs) == len(ids):
             break
-    return found
+    return seqs
 
 
 # The events
 
 
-class _Place:
-    """How far a log was read.
+class _Cursor:
+    """A position in a log up to which its events were listed.
 
     Attributes:
-        mark: The place behind the last batch.
-        found: Whether anything that was asked for came.
+        position: The position after the last batch.
+        has_matched: Whether any wanted event was listed.
     """
 
     def __init__(self) -> None:
         """Begin at the beginning."""
-        self.mark = START
-        self.found = False
+        self.position = START
+        self.has_matched = False
 
     def records(self, log: Log, wanted: EventFilter) -> Iterator[EventRecord]:
-        """Yield the events behind the place that are asked for, up to the log's end by now."""
+        """Yield the wanted events after the position, up to the present end of the log."""
         for batch in decode(self._batches(log, wanted)):
             for record in select_events(batch, wanted):
-                self.found = True
+                self.has_matched = True
                 yield record
 
     def _batches(self, log: Log, wanted: EventFilter) -> Iterator[RawBatch]:
         needles = _needles(wanted)
         last = None
-        for batch in log.read(self.mark):
+        for batch in log.read(self.position):
             if wanted.until is not None and batch.first > wanted.until:
                 break
             last = batch
             if _may_match(batch, wanted, needles):
                 yield batch
         if last is not None:
-            self.mark = last.position
+            self.position = last.position
 
 
 def stretches(
     log: Log, wanted: EventFilter, wait: Callable[[], bool] | None = None
 ) -> Iterator[tuple[Position, Iterator[EventRecord]]]:
-    """Yield the events that are asked for, newest last, each stretch with the place behind which it begins.
+    """Yield the wanted events, newest last, in parts, each with the position after which it begins.
 
     Args:
         log: The ledger.
-        wanted: What is asked for.
-        wait: Called at the end of each stretch; returns where there may be another, and says whether anybody still
-            listens. None for one stretch alone.
+        wanted: The filter.
+        wait: Called at the end of each part; returns when there may be another, and whether to go on. None for one
+            part alone.
 
     Raises:
-        UnknownEntryError: There is one stretch, and no event of the whole log concerns the entry that is asked for.
+        UnknownEntryError: There is one part, and no event of the whole log is about the wanted entry.
     """
-    place = _Place()
-    yield START, place.records(log, wanted)
+    cursor = _Cursor()
+    yield START, cursor.records(log, wanted)
     while wait is not None and wanted.until is None and wait():
-        yield place.mark, place.records(log, wanted)
-    if wait is None and not place.found and wanted.name is not None and not _is_told_of(log, wanted.name):
-        raise UnknownEntryError(wanted.name, find_name(wanted.name, current(log).used))
+        yield cursor.position, cursor.records(log, wanted)
+    if wait is None and not cursor.has_matched and wanted.name is not None:
+        about_it = _Cursor().records(log, EventFilter(wanted.name))
+        if next(about_it, None) is None:
+            raise UnknownEntryError(wanted.name, find_name(wanted.name, current(log).used))
 
 
 def events(log: Log, wanted: EventFilter) -> Iterator[EventRecord]:
-    """Yield the events of a log that are asked for, in one stretch, as ``stretches``."""
+    """Yield the wanted events of a log up to its end; raises as ``stretches``."""
     for _, records in stretches(log, wanted):
         yield from records
-
-
-def _is_told_of(log: Log, name: str) -> bool:
-    """Say whether any event concerns an entry."""
-    return any(True for _ in _Place().records(log, EventFilter(name)))

@@ -115,8 +115,9 @@ def last_rendered(project: Project) -> Rendered | None:
     """Return the last rendering of ``playbook.json``, None where the note of it is missing or damaged."""
     # The note only saves comparing, so no error of it counts.
     with contextlib.suppress(CannotWriteError, ValueError):
-        seq, sha256 = (read_bytes(project.ledger / "rendered") or b"").decode("ascii").split()
-        return Rendered(int(seq), sha256)
+        seq, digest = (read_bytes(project.ledger / "rendered") or b"").decode("ascii").split()
+        if seq.isdigit():
+            return Rendered(int(seq), digest)
     return None
 
 

@@ -193,7 +193,7 @@ class Checkpointer:
         return self.form.spacing * max(cache_files.APART_BYTES, TIMES * size)
 
     def watch(self, batches: Iterable[Batch], last: Batch | None = None) -> Iterator[Batch]:
-        """Yield batches and store checkpoints: when the next batch is asked for, the one before it is folded."""
+        """Yield batches and store checkpoints: when the next batch is requested, the one before it is folded."""
         for batch in batches:
             if last is not None:
                 # Every fold runs through here, so only the offset of a batch is looked at.

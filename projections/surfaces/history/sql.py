@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import islice, takewhile
 import json
 from math import isfinite
+import re
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
@@ -40,32 +41,32 @@ SETTINGS: Final = {
     "allow_persistent_secrets": "false",
     "python_enable_replacements": "false",
 }
-"""Nothing is spilled to disk, fetched, kept, or taken from this program's own variables."""
+"""DuckDB writes nothing to disk, fetches nothing, stores no secrets and reads no variables of this program."""
 
 TUNED: Final = ("SET enable_progress_bar = false", "SET TimeZone = 'UTC'")
-"""Nothing is drawn among the answer, which is the same in every time zone."""
+"""Without a progress bar in the answer, which is the same in every time zone."""
 
 SHUT: Final = ("SET enable_external_access = false", "SET lock_configuration = true")
 ASKS: Final = {"SELECT", "MULTI"}
-"""Kinds of statements that only ask; PIVOT is the last, and makes a type of its own in memory."""
+"""Kinds of statements that only read; PIVOT is the second, because it makes a type of its own in memory."""
 
 CHUNK_ROWS: Final = 10_000
-"""Rows that are handed over, or fetched, at once."""
+"""Rows that are inserted or fetched at once."""
 
 RESERVED: Final = ("at", "when", "into")
-"""Words of the ledger or of an answer that SQL keeps for itself."""
+"""Names of columns that are reserved words of SQL."""
 
 ZONED: Final = "TIMESTAMP WITH TIME ZONE"
-"""Times that DuckDB hands over with the help of another library alone."""
+"""DuckDB returns such times only with the help of another library."""
 
 
 @attrs.frozen
 class Table:
-    """What a query answers.
+    """The result of a query.
 
     Attributes:
-        columns: Their names, each once.
-        rows: The rows, fetched as they are asked for; values as JSON has them.
+        columns: The names of its columns, each once.
+        rows: The rows, fetched when they are iterated; values as JSON has them.
     """
 
     columns: tuple[str, ...]
@@ -73,15 +74,15 @@ class Table:
 
 
 def query(project: Project, text: str, when: str | Moment | None = None) -> Table:
-    """Return what a query answers.
+    """Return the result of a query.
 
     Args:
-        project: Whose ledger.
-        text: One SELECT, or what can stand in its place: WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE, PIVOT.
-        when: The moment up to which history is taken; None for now.
+        project: The project.
+        text: One SELECT, or WITH, FROM, VALUES, DESCRIBE, SHOW, SUMMARIZE or PIVOT in its place.
+        when: The moment up to which history counts; None for now.
 
     Raises:
-        BadInputError: DuckDB is missing, or cannot answer.
+        BadInputError: DuckDB is missing, or refuses the query.
     """
     duck = _duckdb()
     whole, until = commands.up_to(project, when)
@@ -106,7 +107,7 @@ def query(project: Project, text: str, when: str | Moment | None = None) -> Tabl
 
 
 def _without_zones(connection: duckdb.DuckDBPyConnection, text: str, types: list[str]) -> None:
-    """Ask again, for times in UTC that have no zone in the place of those that have one."""
+    """Run the query again, with times in UTC without a zone in place of times with one."""
     connection.execute(f"CREATE TEMP TABLE zoned AS {text}")
     chosen = ", ".join(f"#{place}::{type_.replace(ZONED, 'TIMESTAMP')}" for place, type_ in enumerate(types, 1))
     connection.execute(f"SELECT {chosen} FROM zoned")  # noqa: S608 - places and types alone
@@ -114,7 +115,7 @@ def _without_zones(connection: duckdb.DuckDBPyConnection, text: str, types: list
 
 @contextmanager
 def _asking(text: str = "") -> Iterator[None]:
-    """Let what DuckDB has against a query be an error of the query, and an interruption be one."""
+    """Turn DuckDB's errors into errors of the query, and its interruptions into `KeyboardInterrupt`."""
     duck = _duckdb()
     try:
         yield
@@ -123,7 +124,7 @@ def _asking(text: str = "") -> Iterator[None]:
     except duck.Error as error:
         raise _fault(error, text) from error
     except RuntimeError as error:
-        # It looks for signals itself, and has its own word for what Python would raise.
+        # It checks for signals itself, and raises this where Python would raise KeyboardInterrupt.
         if "interrupted" not in str(error):
             raise
         raise KeyboardInterrupt from error
@@ -144,7 +145,7 @@ def _duckdb() -> Any:
 
 
 def _fill(connection: duckdb.DuckDBPyConnection, read: Callable[[], Iterable[Batch]], text: str) -> None:
-    """Make every table, and fill those that the query names: each is a walk through history."""
+    """Create every table, and fill those that the query names: each takes a fold of history."""
     for name, columns in sql_tables.COLUMNS.items():
         connection.execute(f"CREATE TABLE {name} ({_columns(columns)})")
     for name, view in sql_tables.VIEWS.items():
@@ -162,22 +163,22 @@ def _columns(columns: dict[str, str]) -> str:
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, name: str, rows: Iterable[sql_tables.Row]) -> None:
-    """Put rows into a table, a stretch at once as JSON: row by row would take a hundred times as long."""
+    """Insert rows into a table, many at once as JSON: row by row would take a hundred times as long."""
     columns = sql_tables.COLUMNS[name]
     # Bodies come as JSON in a text, and a time as the ledger writes it.
     shape = json.dumps([{column: "BIGINT" if "INT" in type_ else "VARCHAR" for column, type_ in columns.items()}])
     chosen = ", ".join(f'one."{column}"::{type_}' for column, type_ in columns.items())
     insert = f"INSERT INTO {name} SELECT {chosen} FROM (SELECT unnest(from_json(?::JSON, ?)) AS one)"  # noqa: S608
-    left = iter(rows)
-    while stretch := list(islice(left, CHUNK_ROWS)):
-        connection.execute(insert, [msgspec.json.encode(stretch).decode(), shape])
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, CHUNK_ROWS)):
+        connection.execute(insert, [msgspec.json.encode(chunk).decode(), shape])
 
 
 def _check(connection: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Refuse what is no single question.
+    """Refuse a text that is not a single query.
 
     Raises:
-        BadInputError: It is none, or more than one.
+        BadInputError: It has no statement, several, or one that is not a query.
     """
     statements = connection.extract_statements(text)
     if len(statements) != 1:
@@ -190,30 +191,28 @@ def _check(connection: duckdb.DuckDBPyConnection, text: str) -> None:
 
 
 def _fault(error: Exception, text: str) -> BadInputError:
-    """Return what DuckDB has against a query as one line."""
-    said = " ".join(str(error).partition("\n\nLINE ")[0].split())
-    hint = 'the columns "at" and "when" stand in double quotes' if _is_reserved(said, text) else ""
-    return BadInputError("the query", said, hint)
-
-
-def _is_reserved(said: str, text: str) -> bool:
-    words = text.casefold().replace(",", " ").replace("(", " ").replace(")", " ").split()
-    return "Parser Error" in said and any(word in words for word in RESERVED)
+    """Return DuckDB's error about a query as one line."""
+    message = " ".join(str(error).partition("\n\nLINE ")[0].split())
+    words = re.split(r"[\s,()]+", text.casefold())
+    is_reserved = "Parser Error" in message and not set(RESERVED).isdisjoint(words)
+    return BadInputError(
+        "the query", message, 'put the columns "at" and "when" in double quotes' if is_reserved else ""
+    )
 
 
 def _distinct(names: list[str]) -> tuple[str, ...]:
-    """Return names with a number behind each that came before."""
-    found: dict[str, None] = {}
+    """Return names, with a number appended to each that was used before."""
+    distinct: dict[str, None] = {}
     for name in names:
-        distinct, number = name, 1
-        while distinct in found:
-            distinct, number = f"{name}_{number}", number + 1
-        found[distinct] = None
-    return tuple(found)
+        candidate, number = name, 1
+        while candidate in distinct:
+            candidate, number = f"{name}_{number}", number + 1
+        distinct[candidate] = None
+    return tuple(distinct)
 
 
 def _rows(connection: duckdb.DuckDBPyConnection, is_json: list[bool]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of an answer; an error on the way is one of the query."""
+    """Yield the rows of the result; an error on the way is an error of the query."""
     while True:
         with _asking():
             rows = connection.fetchmany(CHUNK_ROWS)
@@ -224,7 +223,7 @@ def _rows(connection: duckdb.DuckDBPyConnection, is_json: list[bool]) -> Iterato
 
 
 def _plain(value: Any, *, parse: bool = False) -> Any:
-    """Return a value as JSON has it; JSON in a text is taken apart."""
+    """Return a value as JSON has it; JSON in a text is parsed if asked for."""
     if parse and isinstance(value, str):
         return json.loads(value)
     return next((convert(value) for types, convert in PLAIN if isinstance(value, types)), str(value))
@@ -240,4 +239,4 @@ PLAIN: Final[tuple[tuple[Any, Callable[[Any], Any]], ...]] = (
     ((list, tuple), lambda value: [_plain(child) for child in value]),
     (bytes, bytes.hex),
 )
-"""Types of what a database answers → what JSON has for it; anything else goes as its text."""
+"""Types of DuckDB's values → the conversion to JSON; any other value becomes its text."""

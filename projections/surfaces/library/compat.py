@@ -153,9 +153,11 @@ def update_playbook_data(playbook: dict[str, Any], extraction_result: Mapping[st
     # A plain dict is saved as a manual edit, which is not screened: there a model's words look like a person's.
     payload, _ = secrets.mask_payload(lists)
     decided, high_water = (loaded.decided, loaded.high_water) if loaded is not None else (Playbook(), 0)
-    playbook["key_points"], pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
+    entries, pruned, names = apply_extraction(playbook["key_points"], payload, decided, high_water)
     if loaded is not None:
+        # Before the dict has the result: it compares its entries with those that it got from the ledger.
         loaded.apply(payload, names)
+    playbook["key_points"] = entries
     if pruned and is_diagnostic_mode():
         # OBS-SCORE-002
         details = "\n".join(

@@ -116,7 +116,7 @@ def commit_of(folder: os.PathLike[str] | str, revision: str) -> Commit:
     """Return the commit that a revision names, in whatever form git takes.
 
     Raises:
-        OSError, SubprocessError: There is none, or git cannot be asked.
+        OSError, SubprocessError: There is none, or git fails.
     """
     id_ = ask(folder, "rev-parse", "--verify", "--end-of-options", f"{revision}^{{commit}}").decode().strip()
     seconds = ask(folder, "rev-list", "--max-count=1", "--timestamp", id_).split()[0]
@@ -128,7 +128,7 @@ def ledger_in(commit: Commit, project: Project) -> Iterator[Copy | None]:
     """Open the ledger in a commit; None if the commit has no file in its place.
 
     Raises:
-        OSError, SubprocessError: Git cannot be asked.
+        OSError, SubprocessError: Git fails.
         NewerLedgerError: Its format is from the future.
     """
     blob = _blob(commit, project)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 CLAUDE = ".claude"
 PLAYBOOK_NAME = "playbook.json"
 MARKS = "marks"
-"""Folder of the ledger for files that save time and decide nothing: this session was told, nothing is pending."""
+"""Folder of the ledger for files that only save time: this session has the playbook, nothing is pending."""
 _NOWHERE = (errno.ENOENT, errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP)
 _OUT = "links out of the project are not followed"
 SETTINGS_PLACE = os.path.join("config", "tallybook.toml")
@@ -375,8 +375,8 @@ def _read_line(path: str) -> str:
 def has_own_ledger(settings: StrPath) -> bool:
     """Return whether a settings file gives its folder a ledger of its own: ``own = true`` in the section ``[ledger]``.
 
-    It is found line by line, so that a mistake elsewhere in the file moves nobody to another ledger, and a hook loads
-    no TOML reader for it; only where it is written in another form is the whole file read as TOML.
+    It is looked for line by line, so that a mistake elsewhere in the file does not change the ledger, and a hook loads
+    no TOML reader. Only if it is written in another form is the whole file read as TOML.
     """
     with suppress(OSError, ValueError, RecursionError, TallybookError):
         disk.refuse_link(os.path.dirname(settings))

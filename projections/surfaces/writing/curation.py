@@ -73,7 +73,7 @@ def curate(project: Project, what: Curation, by: Mapping[str, str]) -> Outcome:
     """Record a curation of an entry.
 
     Raises:
-        NothingToDoError: It is so already, or cannot be done to an entry as it stands.
+        NothingToDoError: It is so already, or cannot be done to the entry in its present state.
     """
     try:
         return commands.recorded(project, Request(what, by))
@@ -111,9 +111,9 @@ def _is_adding(event: object) -> bool:
 
 
 def undo(project: Project, target: str | None, session: str | None, reason: str, by: Mapping[str, str]) -> UndoResult:
-    """Undo the last change, what an event's number or id stands for, or all of a session so far.
+    """Undo the last change, an event or its batch by number or id, or all of a session so far.
 
-    The number of an event about one entry stands for that event, any other for its whole batch.
+    The number of an event about one entry means that event, any other its whole batch.
 
     Raises:
         BadInputError: The event is of a kind that cannot be undone, there is no such session, or the reason could not
@@ -131,11 +131,11 @@ def undo(project: Project, target: str | None, session: str | None, reason: str,
     if session is not None:
         session = session_of(log, session, f"--of {session}").session
         records = _records_of(batches, session)
-        asked = Undo((), session, reason)
+        action = Undo((), session, reason)
     else:
         records = _last_change(batches) if target is None else _named(batches, target)
-        asked = Undo(tuple(one.id for one in records), None, reason)
-    outcome = commands.recorded(project, Request(asked, by))
+        action = Undo(tuple(record.id for record in records), None, reason)
+    outcome = commands.recorded(project, Request(action, by))
     return UndoResult(outcome, tuple((one.seq, summary(one.event)) for one in records))
 
 
@@ -150,8 +150,8 @@ def _undoable(batch: Batch) -> list[EventRecord]:
 
 def _records_of(batches: Iterator[Batch], session: str) -> list[EventRecord]:
     """Return the events of a session that can be undone."""
-    said = [record for batch in batches if batch.may_contain_text(session) for record in batch.records]
-    own = [record for record in said if record.by.session == session]
+    records = [record for batch in batches if batch.may_contain_text(session) for record in batch.records]
+    own = [record for record in records if record.by.session == session]
     records = [record for record in own if type(record.event) in _UNDOABLE]
     if not records:
         undoing = max((record.event.by.seq for record in own if isinstance(record.event, UndoneEvent)), default=None)
@@ -182,20 +182,19 @@ def _last_change(batches: Iterator[Batch]) -> list[EventRecord]:
 
 
 def _is_change(batch: Batch, names: Collection[str]) -> bool:
-    """Say whether a batch says something of the playbook or a score that stands.
+    """Return whether a batch changed the playbook or a score.
 
-    An empty update or edit does not, nor does a rating that counts for nothing.
+    An empty update or edit does not, nor does a rating that does not count.
     """
-    for event in batch.events:
+
+    def is_change(event: object) -> bool:
         if isinstance(event, _CLOSES):
-            if getattr(event, "top", ""):
-                return True
-        elif isinstance(event, PointRated):
-            if event.name in names and event.rating in RATINGS:
-                return True
-        elif type(event) in _CHANGES:
-            return True
-    return False
+            return bool(getattr(event, "top", ""))
+        if isinstance(event, PointRated):
+            return event.name in names and event.rating in RATINGS
+        return type(event) in _CHANGES
+
+    return any(map(is_change, batch.events))
 
 
 def _is_import(batch: Batch) -> bool:
@@ -221,14 +220,14 @@ def _described(batch: Batch) -> str:
     """Return a batch in words, with the command that undoes it."""
     records = _undoable(batch)
     record = next((one for one in reversed(records) if not _is_of_entry(one.event)), records[0])
-    # The event that closes an update counts what the others say.
+    # The event that ends an update repeats what the others say.
     others = len(records) - 2 if isinstance(record.event, _CLOSES) else 0
     more = f" and {others:,} more" if others > 0 else ""
     return f"event {record.seq} ({summary(records[0].event)}{more}), run: {_command(record.seq)}"
 
 
 def _is_of_entry(event: object) -> bool:
-    """Say whether an event is about one entry, and so can be undone without the rest of its batch."""
+    """Return whether an event is about one entry, and so can be undone without the rest of its batch."""
     return KIND_OF[type(event)].startswith("point.")
 
 

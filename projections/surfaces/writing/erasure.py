@@ -44,7 +44,7 @@ _DIGESTS = f"ledger/{redacted_digests.FOLDER}/{redacted_digests.NAME}"
 _APART = frozenset({"ledger/events.jsonl", "ledger/head", "ledger/lock", "ledger/erasing", "playbook.json", _DIGESTS})
 # Where the agent keeps whole checkouts of the repository: copies like any other.
 _CHECKOUTS = "worktrees"
-# What Tallybook writes in the agent's folder besides its score files; anything else there is somebody's own.
+# The files that Tallybook writes in the agent's folder besides its score files; other files there are foreign.
 _OWN = re.compile(
     r"ledger/.+|playbook\.json\.unreadable-[^/]+|\.playbook\.json\.\d+\.tmp|diagnostic/\d{8}T\d{12}Z_[^/]+\.txt",
     re.DOTALL,
@@ -111,7 +111,7 @@ def _is_own(path: Path, place: str) -> bool:
 
 
 def _may_hold(path: Path, claude: Path) -> bool:
-    """Return whether a name in the agent's folder stands for a file, or leads to something elsewhere."""
+    """Return whether a path in the agent's folder is a file, or a link to something elsewhere."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -123,20 +123,24 @@ def _may_hold(path: Path, claude: Path) -> bool:
     return stat.S_ISREG(mode)
 
 
-def holds(path: Path, wanted: Collection[str]) -> bool:
-    """Return whether a file holds one of these spellings, or, if it is JSON, one of the texts in another spelling.
+def holds(path: Path, wanted: Collection[str], span: tuple[int, int] | None = None) -> bool:
+    """Return whether a file has one of these spellings, or, if it is JSON, one of the texts in another spelling.
+
+    Args:
+        path: The file.
+        wanted: The spellings.
+        span: The range of bytes to search; None for the whole file, as JSON too.
 
     Raises:
         OSError: It cannot be read.
         CannotWriteError: It is not a regular file.
     """
-    needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
     fd = disk.open_file(path, write=False)
     try:
         size = os.fstat(fd).st_size
-        if next(_places(fd, (0, size), needles), None) is not None:
+        if next(_places(fd, span or (0, size), wanted), None) is not None:
             return True
-        return size <= _MAX_JSON_BYTES and _is_in_json(read_at(fd, size, 0), wanted)
+        return span is None and size <= _MAX_JSON_BYTES and _is_in_json(read_at(fd, size, 0), wanted)
     finally:
         os.close(fd)
 
@@ -151,11 +155,10 @@ def overwrite(path: Path, wanted: Collection[str]) -> bool:
         CannotWriteError: It cannot be overwritten.
         OutcomeUnknownError: The disk would not confirm it.
     """
-    needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
     try:
         fd = disk.open_file(path, write=True)
         try:
-            places = list(_places(fd, (0, os.fstat(fd).st_size), needles))
+            places = list(_places(fd, (0, os.fstat(fd).st_size), wanted))
             for begin, end in places:
                 stars = b"*" * len(read_at(fd, end - begin, begin).removesuffix(_CUT.encode()))
                 os.lseek(fd, begin, os.SEEK_SET)
@@ -169,18 +172,9 @@ def overwrite(path: Path, wanted: Collection[str]) -> bool:
     return bool(places)
 
 
-def in_range(path: Path, begin: int, end: int, wanted: Collection[str]) -> bool:
-    """Return whether a range of a file holds one of these spellings."""
+def _places(fd: int, span: tuple[int, int], wanted: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield the place of each of these spellings in a range of a file, as (begin, end) offsets."""
     needles = [form.encode("utf-8", "surrogatepass") for form in wanted]
-    fd = disk.open_file(path, write=False)
-    try:
-        return next(_places(fd, (begin, end), needles), None) is not None
-    finally:
-        os.close(fd)
-
-
-def _places(fd: int, span: tuple[int, int], needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
-    """Yield the place of each needle in a range of a file, as (begin, end) offsets."""
     overlap = max(map(len, needles), default=1) - 1
     for position in range(*span, _WINDOW_BYTES):
         window = read_at(fd, min(_WINDOW_BYTES + overlap, span[1] - position), position)
@@ -214,13 +208,13 @@ class Erasure:
 
     Attributes:
         files: Files in which the text was overwritten.
-        stands: Where the text still is, and why, a line each.
+        remaining: Where the text still is, and why, a line each.
         foreign: Files in the agent's folder that hold it and are not Tallybook's.
         unsearched: Other people's files that could not be searched, such as a link out of the folder, a line each.
     """
 
     files: tuple[Path, ...] = ()
-    stands: tuple[str, ...] = ()
+    remaining: tuple[str, ...] = ()
     foreign: tuple[Path, ...] = ()
     unsearched: tuple[str, ...] = ()
 
@@ -240,15 +234,15 @@ def finish(project: Project, log: JsonlLog) -> Erasure:
     _await_rendering(project)
     uncleared = cache_files.clear(log.folder)
     done = search(project, pending.texts, overwriting=True)
-    done = attrs.evolve(done, stands=(*done.stands, *uncleared))
+    done = attrs.evolve(done, remaining=(*done.remaining, *uncleared))
     try:
         with log.transaction() as tx:
             redaction.erase(log.path, tx.read(), frozenset(pending.ids))
             # Another process may have finished it, and a third may have requested more since.
-            if not done.stands and redaction.read_pending(log.folder) == pending:
+            if not done.remaining and redaction.read_pending(log.folder) == pending:
                 redaction.remove_pending(log.folder)
     except (CannotWriteError, OutcomeUnknownError) as error:
-        return attrs.evolve(done, stands=(*done.stands, str(error)))
+        return attrs.evolve(done, remaining=(*done.remaining, str(error)))
     return done
 
 
@@ -289,8 +283,8 @@ def _await_rendering(project: Project) -> None:
 
 
 def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Erasure:
-    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if asked to."""
-    done: dict[str, list[Any]] = {"files": [], "stands": [], "foreign": [], "unsearched": []}
+    """Find every file that holds one of these texts, and overwrite it in Tallybook's own files if ``overwriting``."""
+    done: dict[str, list[Any]] = {"files": [], "remaining": [], "foreign": [], "unsearched": []}
     forms, cut = spellings(texts), cut_spellings(texts)
     for path, own in files(project) if texts else ():
         wanted = (*forms, *cut) if path.parent.name == "diagnostic" else forms
@@ -300,9 +294,11 @@ def search(project: Project, texts: Collection[str], *, overwriting: bool) -> Er
             if not own and holds(path, wanted):
                 done["foreign"].append(path)
             elif own and overwriting and holds(path, wanted):
-                done["stands"].append(f"{path}: contains it in a spelling that cannot be overwritten; delete the file")
+                done["remaining"].append(
+                    f"{path}: contains it in a spelling that cannot be overwritten; delete the file"
+                )
         except (TallybookError, OSError) as error:
             # A file that was deleted in the meantime holds nothing; one that cannot be read may.
             if path.exists():
-                done["stands" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
+                done["remaining" if own else "unsearched"].append(f"{path}: could not be searched: {error}")
     return Erasure(**{field: tuple(paths) for field, paths in done.items()})

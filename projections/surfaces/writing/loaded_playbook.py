@@ -36,7 +36,7 @@ class LoadedPlaybook(dict[str, Any]):
     Attributes:
         base: The entries as they were loaded or last saved, with the updates since; what else differs is an edit.
         top: The other top-level keys as they were loaded or last saved.
-        high_water: Highest number of a name that ever stood in the ledger or in this dict.
+        high_water: Highest number of a name ever used in the ledger or in this dict.
         updates: What was applied and not yet saved: (extraction result, text → name in this dict, its key).
         known: Every name that the ledger had when this dict was loaded, and that this dict got since.
         decided: What is pinned, pardoned and merged; it is no part of the document.
@@ -63,11 +63,10 @@ class LoadedPlaybook(dict[str, Any]):
         self.decided = Playbook(pinned=state.pinned, pardons=state.pardons, merged=state.merged)
 
     def apply(self, payload: dict[str, Any], names: dict[str, str]) -> None:
-        """Note an update, before its result is this dict's, so that the next save appends it.
+        """Note an update for the next save; call it before the dict has its result.
 
-        Left out is what only this dict knows, and what the save brings as an edit: a text that a program put into
-        the dict, and an evaluation of an entry that it put there, or of a name that it never got from the ledger. In
-        the ledger that can be another entry's name.
+        Left out are texts that a program put into the dict itself, which the save records as an edit, and evaluations
+        of its entries, or of names that it never got from the ledger: there they can be another entry's names.
         """
         put_here = {entry["name"] for entry in self["key_points"]} - {entry["name"] for entry in self.base}
         texts = {entry["text"] for entry in self.base} | names.keys()
@@ -75,11 +74,11 @@ class LoadedPlaybook(dict[str, Any]):
         known = self.known - put_here
         fresh = [one for one in payload["new_key_points"] if text_fault(one) is not None or one in texts]
         ratings = [one for one in payload["evaluations"] if rating_fault(one) is not None or one["name"] in known]
-        said = {"new_key_points": [*map(_json_or_none, fresh)], "evaluations": [*map(_json_or_none, ratings)]}
-        self.base = apply_extraction(self.base, said, self.decided, 0, names)[0]
+        update = {"new_key_points": [*map(_json_or_none, fresh)], "evaluations": [*map(_json_or_none, ratings)]}
+        self.base = apply_extraction(self.base, update, self.decided, 0, names)[0]
         self.high_water = max([self.high_water, *(parse_number(name) or 0 for name in names.values())])
         # Its own key, so that an update that was spooled and is saved again counts once.
-        self.updates.append((said, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
+        self.updates.append((update, names, f"save:{clock.new_id(clock.utc_now().unix_us)}"))
 
 
 def _json_or_none(item: Any) -> Any:
@@ -143,9 +142,9 @@ def list_requests(playbook: LoadedPlaybook) -> list[Request]:
     """Return the requests of a save: each update, then all other changes as one edit."""
     by = {"rater": "reflector"}
     requests = [Request(Update(payload, names), by, key) for payload, names, key in playbook.updates]
-    base, found = tuple(map(_point, playbook.base)), _entries(playbook["key_points"])
+    base, entries = tuple(map(_point, playbook.base)), _entries(playbook["key_points"])
     top = _top(playbook)
     changed = json.dumps(top) if top != playbook.top else ""
-    if not requests or found != base or changed:
-        requests.append(Request(Change(base, found, changed), {"rater": "agent"}))
+    if not requests or entries != base or changed:
+        requests.append(Request(Change(base, entries, changed), {"rater": "agent"}))
     return requests

@@ -114,14 +114,17 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
                 _remember(log, target, events)
             before = redaction.read_pending(log.folder) or redaction.PendingRedaction((), (), "", {})
             ids = dict.fromkeys((*before.ids, *(one.id for one in events)))
-            texts_owed = dict.fromkeys((*before.texts, *texts))
-            redaction.write_pending(log.folder, redaction.PendingRedaction(tuple(ids), tuple(texts_owed), reason, by))
+            pending = dict.fromkeys((*before.texts, *texts))
+            redaction.write_pending(log.folder, redaction.PendingRedaction(tuple(ids), tuple(pending), reason, by))
         erased = _finish(project, log)
-        if not events and (erased.files or erased.stands):
+        if not events and (erased.files or erased.remaining):
             with log.transaction():
                 _remember(log, target, events)
-    done = RedactionResult(events, _with_playbook(project, erased, texts, _rendered_again(project)), bodies)
-    return _some(done, target)
+    try:
+        error: Exception | None = recording.write(project, []).unrendered
+    except TallybookError as failed:
+        error = failed
+    return _some(RedactionResult(events, _with_playbook(project, erased, texts, error), bodies), target)
 
 
 def _remember(log: JsonlLog, target: Target, events: Collection[EventRecord]) -> None:
@@ -130,20 +133,12 @@ def _remember(log: JsonlLog, target: Target, events: Collection[EventRecord]) ->
     redacted_digests.remember(log.folder, target.text, texts, log.now().at, log.head().seq + 1)
 
 
-def _rendered_again(project: Project) -> Exception | None:
-    """Write ``playbook.json`` without the text; return the error that prevents it."""
-    try:
-        return recording.write(project, []).unrendered
-    except TallybookError as error:
-        return error
-
-
 def _check(reason: str, by: Mapping[str, str], texts: Collection[str]) -> None:
     """Refuse a reason or provenance that no event could carry, or that holds the text itself."""
     if (fault := text_fault(reason)) is not None:
         raise BadInputError("--reason", fault, NOTHING)
-    for option, said in {"reason": reason, **by}.items():
-        if any(text in said for text in texts):
+    for option, value in {"reason": reason, **by}.items():
+        if any(text in value for text in texts):
             raise BadInputError(f"--{option}", "contains the text itself", "use other words")
 
 
@@ -152,12 +147,12 @@ def _finish(project: Project, log: JsonlLog) -> Erasure:
     try:
         return erasure.finish(project, log)
     except (LockHeldError, CannotWriteError, OutcomeUnknownError) as error:
-        return Erasure(stands=(f"{log.path}: not finished, the next command that writes continues: {error}",))
+        return Erasure(remaining=(f"{log.path}: not finished, the next command that writes continues: {error}",))
 
 
 def _some(done: RedactionResult, target: Target) -> RedactionResult:
     """Return the result, or raise if nothing holds the text."""
-    if not (done.events or done.bodies or done.erased.files or done.erased.stands or done.erased.foreign):
+    if not (done.events or done.bodies or done.erased.files or done.erased.remaining or done.erased.foreign):
         raise NothingToRedactError("--text" if target.event is None else target.event)
     return done
 
@@ -168,12 +163,12 @@ def _with_playbook(project: Project, erased: Erasure, texts: Collection[str], er
     if fault is None:
         return erased
     why = "" if error is None else f" ({error})"
-    stands = f"{project.playbook}: {fault}{why}; `tallybook replay` writes it"
-    return attrs.evolve(erased, stands=(*erased.stands, stands))
+    line = f"{project.playbook}: {fault}{why}; `tallybook replay` writes it"
+    return attrs.evolve(erased, remaining=(*erased.remaining, line))
 
 
 def _stands_in(path: Path, texts: Collection[str]) -> str | None:
-    """Say how a text occurs in a file, None if it does not."""
+    """Return how a text occurs in a file, None if it does not."""
     try:
         return "holds it" if texts and erasure.holds(path, erasure.spellings(texts)) else None
     except FileNotFoundError:
@@ -205,11 +200,6 @@ def _every(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
         yield from batch.records
 
 
-def _records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
-    """Yield the events of batches that have free text, or that seal bytes which may be text."""
-    return _every(batch for batch in batches if FREE_MARK in batch.data or SEALS in batch.data)
-
-
 def _search(
     log: JsonlLog, batches: Iterable[RawBatch], texts: Collection[str], event: str | None
 ) -> tuple[tuple[EventRecord, ...], tuple[int, ...]]:
@@ -219,20 +209,23 @@ def _search(
     events: list[EventRecord] = []
     bodies: list[int] = []
     for raw in batches:
-        said = chained_bytes(raw.data)
-        if any(one in said for one in written):
-            lines = said.split(b"\n")
-            bodies += [raw.first + i for i, line in enumerate(lines) if any(one in line for one in written)]
-        events += [
-            record
-            for record in _records([raw])
-            if event in {record.id, str(record.seq)} or _holds(log, raw, record.event, wanted)
-        ]
+        # Line by line only where it matters: most batches do not hold the text.
+        unredactable = chained_bytes(raw.data)
+        if any(text in unredactable for text in written):
+            lines = enumerate(unredactable.split(b"\n"), raw.first)
+            bodies += [seq for seq, line in lines if any(text in line for text in written)]
+        # Other events neither have free text nor seal bytes that may be text.
+        if FREE_MARK in raw.data or SEALS in raw.data:
+            events += [
+                record
+                for record in _every([raw])
+                if event in {record.id, str(record.seq)} or _holds(log, raw, record.event, wanted)
+            ]
     return tuple(events), tuple(bodies)
 
 
 def _holds(log: JsonlLog, raw: RawBatch, event: Event, wanted: Collection[str]) -> bool:
-    """Say whether the text of an event, or the range that it seals, holds one of these spellings."""
+    """Return whether the text of an event, or the range that it seals, holds one of these spellings."""
     if isinstance(event, LogRecovered):
-        return not raw.erased and erasure.in_range(log.path, event.begin, event.end, wanted)
+        return not raw.erased and erasure.holds(log.path, wanted, (event.begin, event.end))
     return any(form in text for text in codec.texts_of(event).values() for form in wanted)

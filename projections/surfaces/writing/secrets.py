@@ -1,11 +1,11 @@
 """Secrets in texts of models and transcripts: found by the exact formats of tokens, masked before they are written.
 
-The formats are those of detect-secrets, found through its own table of plugins and read as expressions alone: nothing
-is looked up, verified or sent. Its plugins that guess (high entropy, a keyword followed by a value) and public IP
-addresses are left out: they are not formats of tokens, and a masked text is lost for ever.
+The formats are the regular expressions of detect-secrets' plugins: nothing is looked up, verified or sent. Its plugins
+that guess (high entropy, a keyword followed by a value) and public IP addresses are left out: they are not formats of
+tokens, and a masked text is lost for ever.
 
-``[masked: GitHub Token]`` takes the place of a secret, in the event and in all that is rendered from it. Masking a
-text again changes nothing.
+``[masked: GitHub Token]`` replaces a secret, in the event and in everything rendered from it. Masking a text again
+changes nothing.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _IN_CONTEXT = frozenset({
     "IBM COS HMAC Credentials",
     "SoftLayer Credentials",
 })  # fmt: skip
-# So wide that names in code fit: a class that begins with APC, a function of 44 letters behind the word "key".
+# Formats so wide that names in code fit: a class that begins with APC, a function of 44 letters after the word "key".
 # A token has digits.
 _NEEDS_A_DIGIT = frozenset({"Artifactory Credentials", "Discord Bot Token", "IBM Cloud IAM Key"})
 
@@ -55,10 +55,10 @@ _OURS = (
     ("Google API Key", r"AIza[A-Za-z0-9_-]{35}"),
     ("NPM tokens", r"npm_[A-Za-z0-9]{36}"),
     ("OpenRouter API Key", r"sk-or-v1-[0-9a-f]{64}"),
-    # Square gives out 43 signs of URL-safe base64; detect-secrets means to escape a hyphen, and lets backslashes in.
+    # Square issues 43 characters of URL-safe base64; the expression of detect-secrets wrongly accepts backslashes.
     ("Square OAuth Secret", r"sq0csp-[0-9A-Za-z_-]{43}"),
-    # In place of plugins whose expressions are quadratic; each finds whatever theirs does. The first is wider too:
-    # keys of projects and service accounts are longer, with other signs in them.
+    # These replace plugins whose expressions take quadratic time; each finds whatever theirs does. The first is wider
+    # too: keys of projects and service accounts are longer, with other characters in them.
     (
         "OpenAI Token",
         r"(?a)(?<![\w-])(?>[\w-]*?(?=sk-))(sk-[\w-]*T3BlbkFJ[\w-]{20,})",
@@ -70,21 +70,21 @@ _OURS = (
     ("NPM tokens", r"""_authToken=\s*+(npm_[^\s"']++|[A-Fa-f0-9-]{36})"""),
 )
 _REPLACED = frozenset({"NPM tokens", "OpenAI Token", "Square OAuth Secret", _JWT})
-# Three runs of spaces behind each other, in any number of ways; and the same, in one way.
+# Three runs of spaces in a row, which match in many ways; and the same in one way.
 _SPACED = r"(?: *)(?:=|:|:=|=>| +|::)(?: *)"
 _SPACED_ONCE = r"(?> *(?:=>|:=|::|[=:]) *| +)"
 
-# Wider than every format, so that a text without anything like a token costs no import; a test shows it for each.
+# Wider than every format, as a test shows for each, so that most texts do not need the import of detect-secrets.
 _HINT = re.compile(
     r"[\w-]{20}|[\w/+=]{40}|://[^/\s@]*+@|AKC|AP[\dA-F]|eyJ|_authToken=|(?i:hooks\.slack|xox[a-z]-)"
     r"|PRIVATE KEY|PuTTY-User-Key"
 )
 _RUN = re.compile(r"[A-Za-z0-9_-]*+")
-# Some expressions take what stands before and behind a token into the match.
+# Some expressions match what is before and after a token as well.
 _WITHIN = re.compile(r'[^\s=:"](?:.*[^\s"])?', re.DOTALL)
 _KEY_END = re.compile(r"END [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)?(?: ?-{2,5})?|Private-MAC: ?[0-9a-fA-F]+")
 _KEY_BODY = re.compile(r"[A-Za-z0-9+/=]{40,}+")
-# One mask can uncover a match next to it; a text that needs more rounds was made to.
+# One mask can uncover a match next to it; only a text made for it needs more rounds.
 _ROUNDS = 8
 
 
@@ -93,8 +93,8 @@ class MaskedText:
     """A text without its secrets.
 
     Attributes:
-        text: The text; the very object that was given where it held none.
-        names: The format of each secret that was masked, in the order of the text; empty for none.
+        text: The text; the very object that was given if it has no secret.
+        names: The format of each masked secret, in the order of the text.
     """
 
     text: str
@@ -103,12 +103,12 @@ class MaskedText:
 
 @attrs.frozen
 class _Format:
-    """What one kind of secret looks like.
+    """The format of one kind of secret.
 
     Attributes:
-        name: What the mask calls it.
-        pattern: Takes time that is linear in the text's length.
-        group: Where in a match the secret stands; 0 for the whole of it.
+        name: Its name in the mask.
+        pattern: Finds it, in time linear in the text's length.
+        group: The group of a match that is the secret; 0 for the whole match.
     """
 
     name: str
@@ -118,7 +118,7 @@ class _Format:
 
 @attrs.frozen
 class _Span:
-    """Where a secret stands: from ``begin`` up to ``end``, in characters."""
+    """The place of a secret: from ``begin`` up to ``end``, in characters."""
 
     begin: int
     end: int
@@ -152,90 +152,81 @@ def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tup
     Raises:
         BadInputError: One of them is nested too deeply to look through.
     """
-    done: list[Request] = []
-    notes: list[Problem] = []
+    masked: list[Request] = []
+    problems: list[Problem] = []
     for request in requests:
         action = request.action
         if request.by.get("rater") in UNSCREENED:
             pass
         elif isinstance(action, Update):
-            action = _mask_update(action, notes)
+            action = _mask_update(action, problems)
         elif isinstance(action, Facts):
-            action = Facts(tuple(_mask_fact(event, notes) for event in action.events))
+            action = Facts(tuple(_mask_fact(event, problems) for event in action.events))
         elif isinstance(action, Curation | Undo):
-            action = _mask_words(action, notes)
-        done.append(attrs.evolve(request, action=action))
-    return tuple(done), tuple(notes)
+            words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
+            words = {field: _mask_item(field, text, problems) for field, text in words.items()}
+            action = attrs.evolve(action, **words)
+        masked.append(attrs.evolve(request, action=action))
+    return tuple(masked), tuple(problems)
 
 
-def _mask_update(action: Update, notes: list[Problem]) -> Update:
+def _mask_update(action: Update, problems: list[Problem]) -> Update:
     payload, more = mask_payload(action.payload)
-    notes += more
-    facts = tuple(_mask_fact(event, notes) for event in action.facts)
+    problems += more
+    facts = tuple(_mask_fact(event, problems) for event in action.facts)
     names: dict[str, str] = {}
     for text, name in action.names.items():
-        # Two texts that differ in their secrets alone are one from here on, under the first one's name.
+        # Two texts that differ only in their secrets become one, under the first one's name.
         names.setdefault(mask(text).text, name)
     return Update(payload, names, facts)
 
 
-def _mask_fact(event: Event, notes: list[Problem]) -> Event:
+def _mask_fact(event: Event, problems: list[Problem]) -> Event:
     """Return an event with a note on an entry masked; other events hold only paths and reasons of Tallybook."""
     if not isinstance(event, PointNoted) or event.note is None:
         return event
-    return attrs.evolve(event, note=_mask_item(f"note on {event.name}", event.note, notes))
-
-
-def _mask_words(action: Curation | Undo, notes: list[Problem]) -> Curation | Undo:
-    """Return a curation or an undo by a model, with its text and its reason masked."""
-    words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
-    return attrs.evolve(action, **{field: _mask_item(field, text, notes) for field, text in words.items()})
+    return attrs.evolve(event, note=_mask_item(f"note on {event.name}", event.note, problems))
 
 
 def mask_payload(payload: Any) -> tuple[Any, tuple[Problem, ...]]:
-    """Return an extraction result with every string in it masked, keys too, and a note for each item that held one.
+    """Return an extraction result with every string in it masked, keys too, and a problem for each masked item.
 
     Raises:
         BadInputError: It is nested too deeply to look through.
     """
     if not isinstance(payload, dict):
         return payload, ()
-    notes: list[Problem] = []
+    problems: list[Problem] = []
     masked: dict[Any, Any] = {}
     try:
         for field, value in payload.items():
-            masked |= _field(field, value, notes)
+            if field in {"new_key_points", "evaluations"} and isinstance(value, list):
+                masked[field] = [_mask_item(f"{field}[{index}]", item, problems) for index, item in enumerate(value)]
+            else:
+                masked |= _mask_item("payload", {field: value}, problems)
     except RecursionError as error:
         raise BadInputError("payload", "is nested too deeply", "nothing was recorded") from error
-    return masked, tuple(notes)
+    return masked, tuple(problems)
 
 
 def mask_value(place: str, value: Any) -> tuple[Any, tuple[Problem, ...]]:
-    """Return a JSON value, no deeper than JSON at the door may be, with every string in it masked, and a note of it."""
-    notes: list[Problem] = []
-    return _mask_item(place, value, notes), tuple(notes)
+    """Return a JSON value with every string in it masked, and a problem if there was one; its depth is bounded."""
+    problems: list[Problem] = []
+    return _mask_item(place, value, problems), tuple(problems)
 
 
-def _field(field: Any, value: Any, notes: list[Problem]) -> dict[Any, Any]:
-    """Return one field of an extraction result, masked; its notes go to the list."""
-    if field not in {"new_key_points", "evaluations"} or not isinstance(value, list):
-        fields: dict[Any, Any] = _mask_item("payload", {field: value}, notes)
-        return fields
-    return {field: [_mask_item(f"{field}[{index}]", item, notes) for index, item in enumerate(value)]}
-
-
-def _mask_item(place: str, value: Any, notes: list[Problem]) -> Any:
-    """Return a part of an extraction result, masked; where it held a secret, a note goes to the list."""
+def _mask_item(place: str, value: Any, problems: list[Problem]) -> Any:
+    """Return a part of an extraction result, masked; add a problem if it held a secret."""
     names: list[str] = []
     masked = _mask_value(value, names)
     if names:
         number = "a secret was" if len(names) == 1 else f"{len(names)} secrets were"
-        notes.append(Problem(place, f"{number} masked ({', '.join(dict.fromkeys(names))})"))
+        problems.append(Problem(place, f"{number} masked ({', '.join(dict.fromkeys(names))})"))
     return masked
 
 
 def _mask_value(value: Any, names: list[str]) -> Any:
-    """Return a JSON value with its strings masked; what was masked goes to the list."""
+    """Return a JSON value with its strings masked; add the format of each secret to ``names``."""
     if isinstance(value, str):
         masked = mask(value)
         names += masked.names
@@ -261,34 +252,34 @@ def _replace(text: str, spans: Sequence[_Span]) -> str:
 
 
 def _spans(text: str) -> list[_Span]:
-    """Return where the secrets of a text stand, in order, none of them overlapping another."""
+    """Return the places of the secrets in a text, in order and without overlaps."""
     formats, labels = _formats()
-    # A label's own words ("Access Key]") must not count as the keyword of what stands behind it. A bracket belongs to
-    # no token, no password and no name.
+    # A label's own words ("Access Key]") must not count as the keyword of what follows. Brackets belong to no token, no
+    # password and no name.
     text = labels.sub(lambda label: "[" * len(label[0]), text)
     spans = [_span(one, match) for one in formats for match in one.pattern.finditer(text) if _is_real(one, match)]
     return _join(text, sorted(_with_blocks(text, spans), key=lambda span: (span.begin, -span.end)))
 
 
 def _join(text: str, spans: Sequence[_Span]) -> list[_Span]:
-    """Return spans drawn out to the end of their runs of token characters, those that then overlap as the first.
+    """Return spans extended to the end of their runs of token characters; those that then overlap become the first.
 
-    Formats grow, and an expression that knows the first 24 characters of a key would leave the rest to be read.
+    Formats grow, and an expression that knows the first 24 characters of a key would leave the rest readable.
     """
     joined: list[_Span] = []
     for span in spans:
         if joined and span.end <= joined[-1].end:
             continue
         run = _RUN.match(text, span.end)
-        drawn = attrs.evolve(span, end=run.end() if run else span.end)
+        extended = attrs.evolve(span, end=run.end() if run else span.end)
         if joined and span.begin < joined[-1].end:
-            drawn = attrs.evolve(joined.pop(), end=drawn.end)
-        joined.append(drawn)
+            extended = attrs.evolve(joined.pop(), end=extended.end)
+        joined.append(extended)
     return joined
 
 
 def _span(one: _Format, match: re.Match[str]) -> _Span:
-    """Return where the secret of a match stands."""
+    """Return the place of the secret in a match."""
     begin, end = match.span(one.group)
     if not one.group and (within := _WITHIN.search(match.string, begin, end)):
         begin, end = within.span()
@@ -296,7 +287,7 @@ def _span(one: _Format, match: re.Match[str]) -> _Span:
 
 
 def _is_real(one: _Format, match: re.Match[str]) -> bool:
-    """Say whether a match can be a secret."""
+    """Return whether a match can be a secret."""
     secret = match[one.group]
     if one.name == _JWT:
         return _is_jwt(secret)
@@ -304,36 +295,33 @@ def _is_real(one: _Format, match: re.Match[str]) -> bool:
 
 
 def _is_jwt(token: str) -> bool:
-    """Say whether header and payload are JSON; without this, ``keyJson.value`` would match."""
+    """Return whether header and payload are JSON; without this, ``keyJson.value`` would match."""
     from detect_secrets.plugins.jwt import JwtTokenDetector
 
     try:
         return JwtTokenDetector.is_formally_valid(".".join(token.split(".")[:2]))
     except RecursionError:
-        # JSON it is, nested more deeply than anybody reads it.
+        # It is JSON, nested more deeply than any reader follows.
         return True
 
 
 def _with_blocks(text: str, spans: list[_Span]) -> list[_Span]:
-    """Return spans with each private key's drawn out to its end line; without one, to the last line of a key."""
+    """Return spans with each private key's extended to its end line; without one, to the last line of a key."""
     if all(span.name != _KEY_BLOCK for span in spans):
         return spans
     ends = [match.end() for match in _KEY_END.finditer(text)]
     last = max((match.end() for match in _KEY_BODY.finditer(text)), default=0)
-    drawn = []
-    for span in spans:
-        if span.name == _KEY_BLOCK:
-            index = bisect_left(ends, span.end)
-            end = ends[index] if index < len(ends) else max(span.end, last)
-            drawn.append(attrs.evolve(span, end=end))
-        else:
-            drawn.append(span)
-    return drawn
+
+    def block_end(span: _Span) -> int:
+        index = bisect_left(ends, span.end)
+        return ends[index] if index < len(ends) else max(span.end, last)
+
+    return [attrs.evolve(span, end=block_end(span)) if span.name == _KEY_BLOCK else span for span in spans]
 
 
 @cache
 def _formats() -> tuple[tuple[_Format, ...], re.Pattern[str]]:
-    """Return every format, those that need their context last, and what finds a mask in a text."""
+    """Return every format, those that need their context last, and an expression that finds a mask in a text."""
     formats = [_Format(name, re.compile(pattern), re.compile(pattern).groups) for name, pattern in _OURS]
     for name, pattern in _detectors():
         if name not in _REPLACED | _LEFT_OUT:
@@ -354,7 +342,7 @@ def _detectors() -> list[tuple[str, re.Pattern[str]]]:
     from detect_secrets.plugins.base import BasePlugin, RegexBasedDetector
 
     if warnings.showwarning is not showing:
-        # It turns a process's warnings into log lines when it is loaded; that is for the process to say.
+        # Loading it turns the process's warnings into log lines, which is not for a library to decide.
         import logging
 
         logging.captureWarnings(capture=False)
