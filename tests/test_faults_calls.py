@@ -13,6 +13,7 @@ import pytest
 from faults.at_calls import BROKEN, WRITES, Trial, errors, facts, go_on, kills, some, unclear
 from faults.scenes import CHANGING, KILL, SCENES, SHORT, Answer, Call, Fault, Scene, begun, run, why_not
 from helpers.authors import HUMAN
+from helpers.sweep import slice_of
 from tallybook.ledger.errors import EXIT_NOT_WRITTEN
 from tallybook.projections.surfaces import commands
 
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.workspace.project import Project
 
-KILLS = 4
-FAILURES = 6
+KILLS = slice_of(4, 2)
+FAILURES = slice_of(6, 3)
 """How many of each are tried in a scene here; `python -m tests.faults kills-at-calls errors-at-calls` tries all."""
 APPEND = SCENES["append"]
 LONG = (SCENES["redaction"], SCENES["keeping quotes"])

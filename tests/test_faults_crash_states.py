@@ -11,14 +11,15 @@ import pytest
 from faults import Setting, crash_states
 from faults.crash_states import RUNS, SECTOR_BYTES, Image, image, sectors, states, suffer
 from faults.recorder import Recorder
+from helpers.sweep import slice_of
 from tallybook.ledger.storage import disk
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the recorder looks files up in /proc/self/fd")
-SLICE = 400
-LEAST = 40
+SLICE = slice_of(400, 120)
+LEAST = slice_of(40, 20)
 """States that each run has at the least, whatever the ids in its lines are."""
 SEED = 1
 

@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from faults import Setting
 from faults.mutations import BYTES, LINES, build, changed_line, judge, mutations, ours
+from helpers.sweep import slice_of
 from tallybook.ledger.verification import verify
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-COUNT = 2_500
+COUNT = slice_of(2_500, 800)
 SEED = 20261122
 
 
