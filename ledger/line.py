@@ -280,8 +280,8 @@ def _encode_by(by: Mapping[str, Any]) -> str:
         raise BadInputError("by", "has no rater", f"use texts for {', '.join(BY_FIELDS)}")
     if len(_encoded_by) >= _MAX_ENCODED_BY:
         _encoded_by.clear()
-    said = _encoded_by[fields] = dumps(by)
-    return said
+    encoded = _encoded_by[fields] = dumps(by)
+    return encoded
 
 
 def _encode_key(key: str | None) -> str:
@@ -351,8 +351,8 @@ def line_fault(line: bytes, seq: int) -> str | None:
         and not core.endswith(b'"sum":"%b"' % digest(value[:-1]).encode())
     ):
         return "its text was changed: it does not fit its digest"
-    found = first_seq(line)
-    return None if found == seq else f"has seq {found} where {seq} is due: lines were moved, repeated, removed or added"
+    own = first_seq(line)
+    return None if own == seq else f"has seq {own} where {seq} is due: lines were moved, repeated, removed or added"
 
 
 def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:

@@ -144,8 +144,8 @@ class Batch:
         if self._raw is None:
             return True
         # Text that looks like an id can also be elsewhere in a line.
-        found = {part.partition(b'"')[0] for part in self._raw.data.split(b'"id":"')[1:]}
-        return any(id_.decode("utf-8", "replace") in ids for id_ in found)
+        parts = self._raw.data.split(b'"id":"')[1:]
+        return any(part.partition(b'"')[0].decode("utf-8", "replace") in ids for part in parts)
 
     def may_contain_text(self, text: str) -> bool:
         """Return False where none of its lines contains a text; True is a maybe. Much faster than decoding heads."""

@@ -60,7 +60,7 @@ def test_a_continuation_that_continues_nothing_says_so(first: str, free: str | N
         (
             '"kind":"point.added","v":1,"body":{"name":"a","text":"b"}',
             '{"salt":"5a17"}',
-            "its free text stands in its body",
+            "its free text is in its body",
         ),
         ('"kind":"point.added","v":1,"body":{"name":"a"}', '{"salt":7,"text":"b"}', "expected str, got int"),
         (

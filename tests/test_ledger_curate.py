@@ -68,22 +68,22 @@ def test_a_wish_becomes_one_event(wish: Curation, event: Event) -> None:
     ("wish", "says"),
     [
         (Curation("retire", "kpt_004"), "kpt_004: is not in the playbook; see `tallybook why`"),
-        (Curation("retire", "kpt_005"), "kpt_005: went into kpt_001; see `tallybook why`"),
-        (Curation("restore", "kpt_001"), "kpt_001: stands in the playbook; nothing was recorded"),
-        (Curation("restore", "kpt_005"), "kpt_005: went into kpt_001; undo that merge instead"),
-        (Curation("restore", "kpt_006"), "kpt_006: would say what kpt_001 says; `tallybook retire kpt_001` first"),
+        (Curation("retire", "kpt_005"), "kpt_005: was merged into kpt_001; see `tallybook why`"),
+        (Curation("restore", "kpt_001"), "kpt_001: is in the playbook; nothing was recorded"),
+        (Curation("restore", "kpt_005"), "kpt_005: was merged into kpt_001; undo that merge instead"),
+        (Curation("restore", "kpt_006"), "kpt_006: would have the text of kpt_001; `tallybook retire kpt_001` first"),
         (Curation("restore", "kpt_007"), "kpt_007: was undone; find that undo with `tallybook log` and undo it"),
         (Curation("pin", "kpt_002"), "kpt_002: is pinned; nothing was recorded"),
         (Curation("pin", "kpt_004"), "kpt_004: is not in the playbook"),
         (Curation("unpin", "kpt_001"), "kpt_001: is not pinned; nothing was recorded"),
-        (Curation("reword", "kpt_001", text="a"), "kpt_001: says that already; nothing was recorded"),
+        (Curation("reword", "kpt_001", text="a"), "kpt_001: already has this text; nothing was recorded"),
         (
             Curation("reword", "kpt_001", text="b"),
-            "kpt_001: would say what kpt_002 says; `tallybook merge kpt_002 kpt_001`",
+            "kpt_001: would have the text of kpt_002; `tallybook merge kpt_002 kpt_001`",
         ),
         (Curation("reword", "kpt_004", text="z"), "kpt_004: is not in the playbook"),
         (Curation("merge", "kpt_004", sources=("kpt_001",)), "kpt_004: is not in the playbook"),
-        (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_005")), "kpt_005: went into kpt_001"),
+        (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_005")), "kpt_005: was merged into kpt_001"),
     ],
 )
 def test_what_is_so_already_or_cannot_be_is_refused(wish: Curation, says: str) -> None:
@@ -109,7 +109,7 @@ def test_a_name_that_never_was_is_named(verb: str) -> None:
         (Curation("reword", "kpt_001", text=" \n"), "TEXT: the text is empty"),
         (Curation("reword", "kpt_001", text="x" * (MAX_TEXT_CHARS + 1)), "TEXT: the text has 100,001 characters"),
         (Curation("reword", "kpt_001", text="half \ud800"), "TEXT: contains half of a surrogate pair"),
-        (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_001")), "kpt_001: cannot go into itself"),
+        (Curation("merge", "kpt_001", sources=("kpt_002", "kpt_001")), "kpt_001: cannot be merged into itself"),
         (Curation("retire", "kpt_001", " "), "--reason: the text is empty"),
         (
             Curation("pin", "kpt_001", "x" * (MAX_REASON_CHARS + 1)),

@@ -180,7 +180,7 @@ def test_an_object_says_of_which_session(said: dict[str, Any], session: str) -> 
         (EVENT | {"timestamp": "x"}, ["the time cannot be read, so it counts for now"]),
         (
             METRICS | {"session_id": "x" * 201},
-            ["the session is too long or cannot be printed, and stands as its digest"],
+            ["the session is too long or cannot be printed, and is replaced by its digest"],
         ),
         (
             METRICS | {"metrics": {"a": 1, "b": "many", "": 2, "c\n": 3}},

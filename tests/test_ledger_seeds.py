@@ -167,7 +167,7 @@ def test_an_item_without_a_text_is_kept_as_evidence(item: object) -> None:
     (skipped,) = legacy.skipped
     assert (1, "holds no text") == (skipped.index, skipped.reason)
     assert item == json.loads(skipped.original or "")
-    assert ["playbook.json: key_points[1]: holds no text; kept in the ledger alone"] == messages(legacy)
+    assert ["playbook.json: key_points[1]: holds no text; kept only in the ledger"] == messages(legacy)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_a_list_of_sections(key: str) -> None:
     legacy = read_legacy(json.dumps({"sections": sections}).encode())
     assert [point("kpt_001", "a"), point("x", "b")] == entries(legacy)
     assert [(0, {"title": "T", key: []}), (3, 5)] == [(s.index, json.loads(s.original or "")) for s in legacy.skipped]
-    assert ["playbook.json: sections[2][0]: holds no text; kept in the ledger alone"] == messages(legacy)
+    assert ["playbook.json: sections[2][0]: holds no text; kept only in the ledger"] == messages(legacy)
 
 
 def test_sections_beside_key_points() -> None:
@@ -213,7 +213,7 @@ def test_sections_beside_key_points() -> None:
     legacy = read("a", sections={"S": ["b"]})
     assert [point("kpt_001", "a")] == entries(legacy)
     assert {"sections": {"S": ["b"]}} == legacy.top_keys
-    assert ["playbook.json: sections: not read, as key_points stands beside them; kept as they are"] == messages(legacy)
+    assert ["playbook.json: sections: not read, as the file also has key_points; kept as they are"] == messages(legacy)
 
 
 def test_other_top_level_keys() -> None:
@@ -239,7 +239,7 @@ def test_a_top_level_key_that_cannot_be_passed_on(value: str, mended: object, re
     legacy = read_text(f'{{"x":{value},"key_points":["a"]}}')
     assert {"x": mended} == legacy.top_keys
     assert (ItemSkipped(1, reason, f'{{"x":{value}}}'),) == legacy.skipped
-    assert [f"playbook.json: 'x': {reason}; kept in the ledger alone"] == messages(legacy)
+    assert [f"playbook.json: 'x': {reason}; kept only in the ledger"] == messages(legacy)
 
 
 def test_a_stamp_that_is_none() -> None:
@@ -253,7 +253,7 @@ def test_key_points_that_stand_twice() -> None:
     """The last list counts, as it did for the old programs; the first is kept as evidence."""
     legacy = read_text('{"key_points":["a"],"key_points":["b"]}')
     assert [point("kpt_001", "b")] == entries(legacy)
-    reason = "stands again later, where it counts"
+    reason = "is repeated later, and the last one counts"
     assert (ItemSkipped(1, reason, '{"key_points":["a"]}'),) == legacy.skipped
 
 

@@ -72,7 +72,7 @@ def sections(text: str) -> LegacyFile:
 
 def test_an_odd_item_of_a_section_is_named_by_its_place() -> None:
     """The place is the section's name in quotes, or its number, and the item's number in it."""
-    kept = "holds no text; kept in the ledger alone"
+    kept = "holds no text; kept only in the ledger"
     assert [f"playbook.json: sections['S'][1]: {kept}"] == messages(sections('{"S":["a",5]}'))
     assert [f"playbook.json: sections[1][0]: {kept}"] == messages(sections('[{"items":["a"]},{"items":[5]}]'))
 
@@ -105,4 +105,4 @@ def test_a_list_is_kept_as_it_was_written() -> None:
 def test_problems_are_told_of_the_file_that_was_named() -> None:
     """Whatever file was read, its own name stands before every problem."""
     legacy = read_legacy(b'{"key_points":["a",5]}', "old.json")
-    assert ["old.json: key_points[1]: holds no text; kept in the ledger alone"] == messages(legacy)
+    assert ["old.json: key_points[1]: holds no text; kept only in the ledger"] == messages(legacy)

@@ -150,7 +150,7 @@ def test_two_entries_with_one_text_are_not_both_restored(here: Project, run: Run
     commands.add(here, "Quote ids.", HUMAN)
     assert 0 == run("retire", "kpt_004").code
     answer = run("restore", "kpt_001", "kpt_004")
-    assert (1, "tallybook: kpt_004: would say what kpt_001 says") == (answer.code, answer.err.partition(";")[0])
+    assert (1, "tallybook: kpt_004: would have the text of kpt_001") == (answer.code, answer.err.partition(";")[0])
     assert ["kpt_002", "kpt_003"] == names(here)
 
 

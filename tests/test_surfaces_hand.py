@@ -95,7 +95,7 @@ def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
         (("undo", "--of", "s1"), EXIT_NO, "session s1: was undone by event 10; run: tallybook undo 10"),
         (("undo", "3", "--of", "s1"), EXIT_BAD_INPUT, "undo: takes either an ID or --of SESSION"),
         (("undo", "3", "--reason", "x" * 1001), EXIT_BAD_INPUT, "--reason: the reason has 1,001 characters"),
-        (("restore", "kpt_001"), EXIT_NO, "kpt_001: stands in the playbook"),
+        (("restore", "kpt_001"), EXIT_NO, "kpt_001: is in the playbook"),
         (("retire", "kpt_999"), EXIT_NO, "kpt_999: no entry ever had this name"),
         (("reword", "kpt_001", " "), EXIT_BAD_INPUT, "TEXT: the text is empty"),
     ],

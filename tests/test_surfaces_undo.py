@@ -196,7 +196,7 @@ def test_restore_of_an_entry_whose_adding_was_undone_names_the_undo(run: Run) ->
     refused = "tallybook: kpt_002: was undone by event 8; run: tallybook undo 8\n"
     assert (EXIT_NO, "", refused) == run("restore", "kpt_002")
     assert 0 == run("undo", "8").code
-    refused = "tallybook: kpt_002: stands in the playbook; nothing was recorded\n"
+    refused = "tallybook: kpt_002: is in the playbook; nothing was recorded\n"
     assert (EXIT_NO, "", refused) == run("restore", "kpt_002")
 
 

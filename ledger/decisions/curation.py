@@ -90,7 +90,7 @@ def reason_fault(reason: str) -> str | None:
 def _check_present(name: str, known: PlaybookFacts) -> None:
     if name not in known.points:
         into = known.merged_into.get(name)
-        what = "is not in the playbook" if into is None else f"went into {into}"
+        what = "is not in the playbook" if into is None else f"was merged into {into}"
         raise NothingToDoError(name, what, "see `tallybook why`")
 
 
@@ -99,54 +99,56 @@ def _names_with_text(text: str, known: PlaybookFacts) -> list[str]:
     return [name for name, point in known.points.items() if point.text == text]
 
 
-def _retire(wish: Curation, known: PlaybookFacts) -> Event:
-    _check_present(wish.name, known)
-    return PointRetired(wish.name, wish.reason)
+def _retire(request: Curation, known: PlaybookFacts) -> Event:
+    _check_present(request.name, known)
+    return PointRetired(request.name, request.reason)
 
 
-def _restore(wish: Curation, known: PlaybookFacts) -> Event:
-    if wish.name in known.points:
-        raise NothingToDoError(wish.name, "stands in the playbook")
-    if wish.name in known.merged_into:
-        raise NothingToDoError(wish.name, f"went into {known.merged_into[wish.name]}", "undo that merge instead")
-    if wish.name not in known.former_points:
-        raise NothingToDoError(wish.name, "was undone", "find that undo with `tallybook log` and undo it")
-    if same := _names_with_text(known.former_points[wish.name].text, known):
-        raise NothingToDoError(wish.name, f"would say what {same[0]} says", f"`tallybook retire {same[0]}` first")
-    return PointRestored(wish.name, wish.reason)
+def _restore(request: Curation, known: PlaybookFacts) -> Event:
+    if request.name in known.points:
+        raise NothingToDoError(request.name, "is in the playbook")
+    if request.name in known.merged_into:
+        into = known.merged_into[request.name]
+        raise NothingToDoError(request.name, f"was merged into {into}", "undo that merge instead")
+    if request.name not in known.former_points:
+        raise NothingToDoError(request.name, "was undone", "find that undo with `tallybook log` and undo it")
+    if same := _names_with_text(known.former_points[request.name].text, known):
+        raise NothingToDoError(request.name, f"would have the text of {same[0]}", f"`tallybook retire {same[0]}` first")
+    return PointRestored(request.name, request.reason)
 
 
-def _pin(wish: Curation, known: PlaybookFacts) -> Event:
-    _check_present(wish.name, known)
-    if wish.name in known.pinned_names:
-        raise NothingToDoError(wish.name, "is pinned")
-    return PointPinned(wish.name, wish.reason)
+def _pin(request: Curation, known: PlaybookFacts) -> Event:
+    _check_present(request.name, known)
+    if request.name in known.pinned_names:
+        raise NothingToDoError(request.name, "is pinned")
+    return PointPinned(request.name, request.reason)
 
 
-def _unpin(wish: Curation, known: PlaybookFacts) -> Event:
-    if wish.name not in known.pinned_names:
-        raise NothingToDoError(wish.name, "is not pinned")
-    return PointUnpinned(wish.name, wish.reason)
+def _unpin(request: Curation, known: PlaybookFacts) -> Event:
+    if request.name not in known.pinned_names:
+        raise NothingToDoError(request.name, "is not pinned")
+    return PointUnpinned(request.name, request.reason)
 
 
-def _reword(wish: Curation, known: PlaybookFacts) -> Event:
-    _check_present(wish.name, known)
-    if (fault := text_fault(wish.text)) is not None:
+def _reword(request: Curation, known: PlaybookFacts) -> Event:
+    _check_present(request.name, known)
+    if (fault := text_fault(request.text)) is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
-    same = _names_with_text(wish.text, known)
-    if wish.name in same:
-        raise NothingToDoError(wish.name, "says that already")
+    same = _names_with_text(request.text, known)
+    if request.name in same:
+        raise NothingToDoError(request.name, "already has this text")
     if same:
-        raise NothingToDoError(wish.name, f"would say what {same[0]} says", f"`tallybook merge {same[0]} {wish.name}`")
-    return PointReworded(wish.name, wish.reason, wish.text)
+        hint = f"`tallybook merge {same[0]} {request.name}`"
+        raise NothingToDoError(request.name, f"would have the text of {same[0]}", hint)
+    return PointReworded(request.name, request.reason, request.text)
 
 
-def _merge(wish: Curation, known: PlaybookFacts) -> Event:
-    for name in (wish.name, *wish.sources):
+def _merge(request: Curation, known: PlaybookFacts) -> Event:
+    for name in (request.name, *request.sources):
         _check_present(name, known)
-    if wish.name in wish.sources:
-        raise BadInputError(wish.name, "cannot go into itself", "nothing was recorded")
-    return PointMerged(wish.name, tuple(dict.fromkeys(wish.sources)), wish.reason)
+    if request.name in request.sources:
+        raise BadInputError(request.name, "cannot be merged into itself", "nothing was recorded")
+    return PointMerged(request.name, tuple(dict.fromkeys(request.sources)), request.reason)
 
 
 CURATIONS: Final[dict[str, Callable[[Curation, PlaybookFacts], Event]]] = {

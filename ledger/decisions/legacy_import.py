@@ -25,6 +25,7 @@ from tallybook.ledger.decisions.legacy_json import (
     to_plain,
     to_text,
 )
+from tallybook.ledger.encoding.strict_json import describe_error
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import MAX_INT, Entry, ItemSkipped, PlaybookAdopted, PointSeeded
 from tallybook.ledger.fast_stdlib import dumps
@@ -157,7 +158,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     problems: list[Problem] = []
     sections: dict[str, list[str]] = {}
     if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in _own_keys(keys):
-        problems.append(Problem(f"{source}: sections", "not read, as key_points stands beside them; kept as they are"))
+        problems.append(Problem(f"{source}: sections", "not read, as the file also has key_points; kept as they are"))
     for index, slot in enumerate(slots):
         text = slot.value.last().get("text") if isinstance(slot.value, JsonObject) else slot.value
         reason = slot.skip or ("" if isinstance(text, str) and text.strip() else "holds no text")
@@ -165,7 +166,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
         if reason:
             naming.note_number(slot.name)
             skipped.append(ItemSkipped(index, reason, to_text(slot.value)))
-            notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept in the ledger alone",)
+            notes: tuple[str, ...] = () if reason == HEADING else (f"{reason}; kept only in the ledger",)
         else:
             item, notes = _read_entry(index, slot, naming.assign(slot.name))
             items.append(item)
@@ -196,13 +197,9 @@ def _parse(data: bytes, source: str) -> Json:
     """Return the file's JSON; a byte order mark, which some editors write, is ignored."""
     too_deep = BadInputError(source, f"is nested more than {MAX_DEPTH} levels deep")
     try:
-        text = data.decode("utf-8").removeprefix("\ufeff")
-        value: Json = DECODER.decode(text)
-    except UnicodeDecodeError as error:
-        raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on") from error
-    except json.JSONDecodeError as error:
-        what = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}" if text.strip() else "is empty"
-        raise BadInputError(source, what) from error
+        value: Json = DECODER.decode(data.decode("utf-8").removeprefix("\ufeff"))
+    except ValueError as error:
+        raise BadInputError(source, describe_error(error)) from error
     except RecursionError as error:
         raise too_deep from error
     # Python's own limit depends on its version and the stack, and other readers have limits of their own.
@@ -238,7 +235,7 @@ def _slots(content: JsonObject) -> Iterator[_Slot]:
     last_places = {key: place for place, (key, _) in enumerate(content.pairs)}
     for place, (key, value) in enumerate(content.pairs):
         pair = JsonObject(((key, value),))
-        reason = _top_fault(top, pair) if place == last_places[key] else "stands again later, where it counts"
+        reason = _top_fault(top, pair) if place == last_places[key] else "is repeated later, and the last one counts"
         if reason:
             yield _Slot(shorten(key), pair, skip=reason)
 
@@ -333,5 +330,5 @@ def _other_notes(fields: dict[str, Json], name: str) -> tuple[str, ...]:
     renamed = (f"name {shorten(own)} {why}; it is {name} from now on",) if own != name else ()
     extra = [key for key in fields if key not in ENTRY_KEYS]
     more = f" and {len(extra) - 1} more" if len(extra) > 1 else ""
-    kept = (f"{shorten(extra[0])}{more} is not part of an entry; kept in the ledger only",) if extra else ()
-    return renamed + kept
+    unknown = (f"{shorten(extra[0])}{more} is not part of an entry; kept in the ledger only",) if extra else ()
+    return renamed + unknown

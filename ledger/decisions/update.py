@@ -39,7 +39,7 @@ FIELDS = ("new_key_points", "evaluations")
 UNKNOWN_KEY = "is not a key of an extraction result"
 # A line holds at least this many names: of 200 characters with four bytes each.
 _NAMES_A_LINE = 60
-# What a name stood for whose adding was undone.
+# The former entry of a name whose addition was undone.
 _UNKNOWN_ENTRY = Entry("", "")
 
 
@@ -202,14 +202,14 @@ def decide_extraction(
             so that no other entry can have it.
         renamed_before: Name that the program uses → the entry's name in the ledger, from its earlier requests.
     """
-    standing = {point.text: name for name, point in known.points.items()} if extraction.texts else {}
+    name_of_text = {point.text: name for name, point in known.points.items()} if extraction.texts else {}
     high_water = known.high_water
     events: list[Event] = []
     ignored = list(extraction.ignored)
     renamed = dict(renamed_before or {})
     for item, text in extraction.texts:
         wish = (wishes or {}).get(text, "")
-        name = standing.get(text, "")
+        name = name_of_text.get(text, "")
         if name:
             ignored.append(IgnoredItem(item, f"already in the playbook as {name}", name))
         elif (why := known.refusal(text)) is not None:
@@ -219,13 +219,13 @@ def decide_extraction(
         else:
             wished = parse_number(wish) or 0
             high_water = wished if wished > high_water else next_free_number(high_water, known.used_names)
-            standing[text] = name = format_name(high_water)
+            name_of_text[text] = name = format_name(high_water)
             events.append(PointAdded(name, text))
         if wish and wish != name:
             renamed[wish] = name
     added = len(events)
     into = {name for name, stays in known.merged_into.items() if stays in known.points}
-    names = known.points.keys() | standing.values() | into
+    names = known.points.keys() | name_of_text.values() | into
     idle = []
     for item, sent, rating in extraction.ratings:
         name = renamed.get(sent, sent)
@@ -282,11 +282,11 @@ def decide_edit(
     renamed = _names_in_ledger(edit, known, renamed_before or {})
     base = {point.name: point for point in edit.base_entries}
     base_names = [renamed.get(name, name) for name in base]
-    found_names = [renamed.get(point.name, point.name) for point in edit.entries]
-    removed = set(base_names) - set(found_names)
+    edited_names = [renamed.get(point.name, point.name) for point in edit.entries]
+    removed = set(base_names) - set(edited_names)
     events: list[Event] = [PointRemoved(name) for name in base_names if name in removed and name in points]
     after = dict.fromkeys(name for name in points if name not in removed)
-    for name, point in zip(found_names, edit.entries, strict=True):
+    for name, point in zip(edited_names, edit.entries, strict=True):
         old, now = base.get(point.name), points.get(name)
         if old == point:
             continue
@@ -294,7 +294,7 @@ def decide_edit(
         if target != now:
             events.append(PointEdited(name, target.helpful, target.harmful, target.text))
         after.setdefault(name)
-    wanted = _decide_order(found_names, base_names, list(after))
+    wanted = _decide_order(edited_names, base_names, list(after))
     if wanted != list(after):
         events.extend(
             PlaybookOrdered(tuple(wanted[begin : begin + _NAMES_A_LINE]))
@@ -309,7 +309,7 @@ def _drop_redacted(
 ) -> tuple[Edit, tuple[RefusedText, ...]]:
     """Return an edit without redacted texts: an existing entry keeps its old text, a new one is left out."""
     base = {point.name: point for point in edit.base_entries}
-    found: list[Entry] = []
+    allowed: list[Entry] = []
     refused: list[RefusedText] = []
     for index, point in enumerate(edit.entries):
         old, now = base.get(point.name), known.points.get(renamed.get(point.name, point.name))
@@ -317,12 +317,12 @@ def _drop_redacted(
         stays = old == point or (now is not None and point.text in texts)
         why = None if stays else known.refusal(point.text)
         if why is None:
-            found.append(point)
+            allowed.append(point)
             continue
         refused.append(RefusedText(f"key_points[{index}]", why, point.name))
         if old is not None and now is not None:
-            found.append(attrs.evolve(point, text=old.text))
-    return attrs.evolve(edit, entries=tuple(found)), tuple(refused)
+            allowed.append(attrs.evolve(point, text=old.text))
+    return attrs.evolve(edit, entries=tuple(allowed)), tuple(refused)
 
 
 def _names_in_ledger(edit: Edit, known: PlaybookFacts, renamed_before: Mapping[str, str]) -> dict[str, str]:
@@ -362,15 +362,14 @@ def _merge_entry(point: Entry, old: Entry | None, now: Entry | None, drift: tupl
     return Entry(point.name, text, max(helpful, 0), max(harmful, 0))
 
 
-def _decide_order(found: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
+def _decide_order(edited: Sequence[str], base: Sequence[str], after: Sequence[str]) -> list[str]:
     """Return the order of the entries after an edit: that of the edit where it changed the base's order."""
-    stood, here = set(base), set(found)
-    kept = [name for name in found if name in stood]
-    new_last = [name for name in found if name not in stood]
-    if kept == [name for name in base if name in here] and list(found) == kept + new_last:
+    in_base, in_edit, in_result = set(base), set(edited), set(after)
+    old = [name for name in edited if name in in_base]
+    new = [name for name in edited if name not in in_base]
+    if old == [name for name in base if name in in_edit] and list(edited) == old + new:
         return list(after)
-    standing = set(after)
-    return [name for name in found if name in standing] + [name for name in after if name not in here]
+    return [name for name in edited if name in in_result] + [name for name in after if name not in in_edit]
 
 
 def read_points(value: object, source: str) -> tuple[Entry, ...]:

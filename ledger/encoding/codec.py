@@ -160,7 +160,7 @@ def _to_event(line: _LineParts) -> Event:
     if type(body) is not dict:
         raise TypeError("expected an object as body")
     if not body.keys().isdisjoint(fields):
-        raise ValueError("its free text stands in its body")
+        raise ValueError("its free text is in its body")
     # A redacted text is None, and the event remains.
     event = structure(kind, version, body | (dict.fromkeys(fields) if redacted else texts or {}), "$.body")
     if isinstance(event, LedgerOpened) and event.format > FORMAT:

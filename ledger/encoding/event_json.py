@@ -186,12 +186,12 @@ def _shape_of(begin: bytes) -> _Shape | None:
     )
 
 
-# What stands between the fields of the body and the free texts.
+# The bytes between the fields of the body and the free texts.
 _BETWEEN: Final = re.compile(rb'\},"sum":"[0-9a-f]{32}",\t"free":\{"salt":"[ !#-\[\]-~]*"')
 
 
 def decode_fast(what: bytes) -> Event | None:
-    """Return the event of a line that stands exactly as this version writes it; None for any other line.
+    """Return the event of a line in exactly the form that this version writes; None for any other line.
 
     msgspec reads the fields strictly into the class, and writes them again in the order of the class. If these are the
     bytes that were read, the JSON is canonical, no field is unknown and no key repeated.

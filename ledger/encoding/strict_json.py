@@ -1,4 +1,4 @@
-"""JSON at the door: what readers of JSON disagree about is refused, in one line that says where. Standard library."""
+"""Strict reading of JSON: a value that readers of JSON disagree about is refused. Standard library only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.kinds.limits import MAX_INT
 
 MAX_PAYLOAD_BYTES = 16 * 1024 * 1024
-# What every reader of JSON takes; their own limits differ, and change from one Python to the next.
+# Every reader of JSON accepts this depth; their own limits differ, also between versions of Python.
 MAX_DEPTH = 100
-# As many as 2^53 and a sign have.
+# As many characters as 2^53 has with a sign.
 _MAX_DIGITS = 17
 HINT = "nothing was recorded"
 
@@ -23,8 +23,8 @@ def loads(data: bytes, source: str, hint: str = HINT) -> Any:
 
     Args:
         data: UTF-8, at most MAX_PAYLOAD_BYTES.
-        source: What the error calls them: a file's name, ``standard input``.
-        hint: What the error says last.
+        source: Their name in the error: a file's name, ``standard input``.
+        hint: The end of the error's message.
 
     Raises:
         BadInputError: Not UTF-8, not JSON, nested too deeply, or with something that readers disagree about: a key
@@ -42,21 +42,24 @@ def loads(data: bytes, source: str, hint: str = HINT) -> Any:
         )
         if data.count(b"[") + data.count(b"{") > MAX_DEPTH:
             _check_depth(value)
-    except UnicodeDecodeError as error:
-        raise BadInputError(source, f"is not UTF-8 text, from byte {error.start} on", hint) from error
-    except json.JSONDecodeError as error:
-        what = f"is not JSON: {error.msg} at line {error.lineno}, column {error.colno}" if data.strip() else "is empty"
-        raise BadInputError(source, what, hint) from error
-    except ValueError as error:
-        # One of the refusals below.
-        raise BadInputError(source, str(error), hint) from error
-    except RecursionError as error:
-        raise BadInputError(source, "is nested too deeply", hint) from error
+    except (ValueError, RecursionError) as error:
+        raise BadInputError(source, describe_error(error), hint) from error
     return value
 
 
+def describe_error(error: ValueError | RecursionError) -> str:
+    """Return what is wrong with bytes that cannot be read as JSON."""
+    if isinstance(error, UnicodeDecodeError):
+        return f"is not UTF-8 text, from byte {error.start} on"
+    if isinstance(error, json.JSONDecodeError):
+        place = f"at line {error.lineno}, column {error.colno}"
+        return f"is not JSON: {error.msg} {place}" if error.doc.strip() else "is empty"
+    # The refusals below are errors of no special class.
+    return "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
 def is_canonical(value: bytes) -> bool:
-    """Say whether JSON is written as the ledger writes it, with nothing that readers disagree about."""
+    """Return whether JSON is in the spelling of the ledger, without values that readers disagree about."""
     try:
         return dumps(loads(value, "line")).encode() == value
     except (BadInputError, UnicodeEncodeError):
@@ -64,7 +67,7 @@ def is_canonical(value: bytes) -> bool:
 
 
 def is_too_deep(value: Any) -> bool:
-    """Say whether a JSON value is nested more than MAX_DEPTH deep."""
+    """Return whether a JSON value is nested more than MAX_DEPTH deep."""
     layer = [value]
     for _ in range(MAX_DEPTH + 1):
         inner: list[Any] = []

@@ -1,1 +1,1 @@
-"""How a log is read: found, verified, recovered, salvaged."""
+"""Reading a log: batches in order, verification, recovery, salvage."""

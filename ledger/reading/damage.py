@@ -89,9 +89,9 @@ class DamageIndex:
     def _parse_claim(self, mention: int) -> tuple[int, int] | None:
         """Return the range (begin, end) that a seal claims; None where it has none."""
         text = read_at(self._fd, _CLAIM_BYTES, mention).removeprefix(_SEAL)
-        begin, found, rest = text.removeprefix(_CLAIM).partition(_CLAIM_END)
+        begin, mark, rest = text.removeprefix(_CLAIM).partition(_CLAIM_END)
         end = rest.partition(b",")[0]
-        if not (text.startswith(_CLAIM) and found and begin.isdigit() and end.isdigit()):
+        if not (text.startswith(_CLAIM) and mark and begin.isdigit() and end.isdigit()):
             return None
         return int(begin), int(end)
 

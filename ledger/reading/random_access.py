@@ -43,7 +43,7 @@ def read_batches_at(path: StrPath, offsets: Iterable[int]) -> Iterator[RawBatch]
             batch = _read_batch(fd, offset)
             if batch is None:
                 source = f"{os.path.basename(path)}: byte {offset}"
-                raise DamagedLedgerError([Problem(source, "is not the batch that stood there")])
+                raise DamagedLedgerError([Problem(source, "no batch begins here that verifies")])
             yield batch
     finally:
         os.close(fd)

@@ -115,19 +115,19 @@ def find_tail(  # noqa: PLR0913, PLR0917 - what is known of a log comes from six
             return Tail(verified, None)
         if boot and head.boot == boot and size - head.position.offset > _LONG_BYTES:
             # Many writers at once, none of which has moved the head yet: each has checked the line before its own.
-            mark = find_last_batch_end(fd, size)
-            if mark is not None:
-                return Tail(mark, None)
+            position = find_last_batch_end(fd, size)
+            if position is not None:
+                return Tail(position, None)
     begin = verified if verified is not None and known.position.offset < verified.offset <= size else known.position
     # After a failed flush the page cache may differ from the disk, so the whole log is verified.
     scan = Scan(fd, begin if known.suspect < 0 else START, size, name, redaction.pending_ids(folder))
-    mark = begin
+    position = begin
     for batch in scan:
-        mark = batch.position
-    mark = scan.position._replace(at=mark.at)
+        position = batch.position
+    position = scan.position._replace(at=position.at)
     if scan.stop is not None and not is_unclean(fd, scan.stop, head, size):
         raise DamagedLedgerError([scan.stop.problem])
-    return Tail(mark, scan.stop)
+    return Tail(position, scan.stop)
 
 
 def quarantine(fd: int, begin: int, end: int, folder: StrPath) -> None:

@@ -80,7 +80,7 @@ class Scan:
         sealed_ranges: The ranges that were skipped, as (begin, end) offsets.
     """
 
-    def __init__(  # noqa: PLR0913 - as a tail is looked for in a few places, and each by all of them
+    def __init__(  # noqa: PLR0913 - what to read, how, and for whom are separate facts
         self,
         fd: int,
         start: Position,
@@ -175,25 +175,25 @@ class Scan:
                 break
         if not around.startswith(b"\n") or b"\n" in data:
             return None
-        found = verify_run(whole, self.position._replace(offset=place), (), sha256).batches
+        batches = verify_run(whole, self.position._replace(offset=place), (), sha256).batches
         body = b',"body":{"begin":%d,"end":%d,"digest":"' % (begin, place)
-        if not found or body not in data:
+        if not batches or body not in data:
             return None
-        batch = found[0]
-        owed = head_field(data, b"id") in self._pending
-        if not owed and data.endswith(body + unread.digest(place).encode() + b'"}'):
+        batch = batches[0]
+        is_pending = head_field(data, b"id") in self._pending
+        if not is_pending and data.endswith(body + unread.digest(place).encode() + b'"}'):
             return batch
-        return batch._replace(erased=True) if owed or unread.is_blank(place - 1) else None
+        return batch._replace(erased=True) if is_pending or unread.is_blank(place - 1) else None
 
     def _describe_stop(self) -> Stop:
         """Return what is wrong at the place where the scan stopped."""
         seq, _, offset, _ = self.position
         size = _FIRST_BYTES
         while True:
-            found = read_at(self._fd, min(size, self._end - offset), offset)
-            text, mark, behind = found.partition(CHAIN_MARK)
-            tail, end, _ = behind.partition(b"\n")
-            if end or len(found) < size or size >= _MAX_DESCRIBED_BYTES:
+            window = read_at(self._fd, min(size, self._end - offset), offset)
+            text, mark, rest = window.partition(CHAIN_MARK)
+            tail, end, _ = rest.partition(b"\n")
+            if end or len(window) < size or size >= _MAX_DESCRIBED_BYTES:
                 break
             size *= 2
         # A text whose redaction is in progress is not damage.

@@ -34,7 +34,7 @@ LOCK_WAIT_MS = 250
 """A writer waits this long for the lock; then its payload is spooled, so that no agent has to wait."""
 
 # A link is not followed out of the ledger's folder, and opening a pipe does not wait for its other end.
-_SAFE = sum(getattr(os, flag, 0) for flag in ("O_CLOEXEC", "O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+_SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else getattr(os, "O_BINARY", 0)
 _NO_LINK = "the ledger is never followed out of its folder"
 
 flush_data = getattr(os, "fdatasync", os.fsync)
@@ -255,15 +255,12 @@ def replace_file(
     try:
         _write_new(fresh, data, path, durable=durable, private=private)
         if not may_replace():
-            _discard(fresh)
             return False
         os.replace(fresh, path)
     except OSError as error:
-        _discard(fresh)
         raise CannotWriteError(path, reason(error), "the file is unchanged") from error
-    except CannotWriteError:
+    finally:
         _discard(fresh)
-        raise
     try:
         if durable:
             flush_folder(_folder_of(path))
@@ -278,11 +275,10 @@ def replace_cache_file(path: StrPath, data: bytes) -> None:
     It gets the rights of a file that is created in its folder.
     """
     fresh = _temporary(path)
-    try:
+    with suppress(OSError, CannotWriteError):
         _write_new(fresh, data, fresh)
         os.replace(fresh, path)
-    except (OSError, CannotWriteError):
-        _discard(fresh)
+    _discard(fresh)
 
 
 def _temporary(path: StrPath) -> str:
@@ -295,7 +291,7 @@ def _folder_of(path: StrPath) -> str:
 
 
 def _discard(fresh: StrPath) -> None:
-    """Remove a file that replaced no other."""
+    """Remove a file unless it has replaced another."""
     with suppress(OSError):
         os.unlink(fresh)
 

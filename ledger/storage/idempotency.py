@@ -24,7 +24,7 @@ from tallybook.ledger.storage.head import contains_any, has_position
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from tallybook.ledger.fast_stdlib import StrPath
     from tallybook.ledger.line import RawBatch
@@ -36,8 +36,8 @@ _FIELDS = 6
 # Hex digits: twelve of the size, eight of the checksum.
 _SIZE_CHARS, _SLOT_CHARS = 12, 20
 _ENTRY_BYTES = 16
-# From this many digests on, loading a bucket into a set is faster than a search for each.
-_MIN_SET_KEYS = 8
+# Without a cache, more keys than these are found faster by reading every key of the log.
+_MAX_SEARCHED_KEYS = 7
 _MAX_KEY_CHARS = 200
 
 
@@ -63,14 +63,7 @@ class _UnprovenError(Exception):
 
 def normalize(key: str) -> str:
     """Return a key as the ledger writes it: itself if it is short printable ASCII without quotes, else its digest."""
-    if (
-        key
-        and key.isascii()
-        and key.isprintable()
-        and len(key) <= _MAX_KEY_CHARS
-        and '"' not in key
-        and "\\" not in key
-    ):
+    if 0 < len(key) <= _MAX_KEY_CHARS and key.isascii() and key.isprintable() and {'"', "\\"}.isdisjoint(key):
         return key
     return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
 
@@ -81,7 +74,7 @@ def find_known(
     """Return those of these keys that the ledger has. The caller holds the lock.
 
     Args:
-        keys: Plain keys.
+        keys: Normalized keys.
         read: Returns the ledger's batches after a position.
         folder: The ledger's folder.
         fd: The log, open for reading.
@@ -90,34 +83,31 @@ def find_known(
         DamagedLedgerError: The log itself cannot be read.
     """
     cache, entries = caches.find_folder(folder), {_entry(key): key for key in keys}
-    if cache is None and len(entries) < _MIN_SET_KEYS:
+    if cache is None and len(entries) <= _MAX_SEARCHED_KEYS:
         needles = [f',"key":"{key}",'.encode() for key in entries.values()]
         if not contains_any(fd, needles):
             return set()
-    table = _EMPTY if cache is None else _load_header(cache)
-    if not has_position(fd, table.position):
-        table = _EMPTY
+    header = _EMPTY if cache is None else _load_header(cache)
+    if not has_position(fd, header.position):
+        header = _EMPTY
     try:
-        found: set[bytes] = set() if cache is None else _find_entries(cache, table, entries)
+        known = set() if cache is None else _find_entries(cache, header, entries)
+        added, position = list[bytes](), header.position
         # Each append extends the cache, so mostly there is nothing to read.
-        fresh, mark = (
-            _read_entries(read(table.position), table.position)
-            if _has_unread_bytes(fd, table)
-            else ([], table.position)
-        )
+        if os.fstat(fd).st_size > position.offset:
+            added, position = _read_entries(read(position), position)
     except (DamagedLedgerError, _UnprovenError):
-        if table is _EMPTY:
+        if header is _EMPTY:
             raise
         # The files do not fit, or the cache ends within a range that was sealed since: read the whole log.
-        table, found = _EMPTY, set()
-        fresh, mark = _read_entries(read(START), START)
-    if cache is not None and mark != table.position:
+        header, known = _EMPTY, set()
+        added, position = _read_entries(read(START), START)
+    if cache is not None and position != header.position:
         with suppress(*_REFUSALS):
             caches.make_folder(cache, folder)
-            disk.replace_cache_file(
-                os.path.join(cache, TABLE), _encode_header(_append_entries(cache, table, fresh, mark))
-            )
-    return {entries[entry] for entry in found.union(fresh) if entry in entries}
+            header = _append_entries(cache, header, added, position)
+            disk.replace_cache_file(os.path.join(cache, TABLE), _encode_header(header))
+    return {entries[entry] for entry in known.union(added) if entry in entries}
 
 
 def extend(folder: StrPath, begin: Position, batches: Iterable[RawBatch]) -> None:
@@ -131,50 +121,51 @@ def extend(folder: StrPath, begin: Position, batches: Iterable[RawBatch]) -> Non
     cache = caches.find_folder(folder)
     if cache is None:
         return
-    table = _load_header(cache)
-    if table is not _EMPTY and table.position[:3] == begin[:3]:
+    header = _load_header(cache)
+    if header is not _EMPTY and header.position[:3] == begin[:3]:
         with suppress(*_REFUSALS):
-            fresh, mark = _read_entries(iter(batches), begin)
-            _write(os.path.join(cache, TABLE), _encode_header(_append_entries(cache, table, fresh, mark)), 0)
+            added, position = _read_entries(iter(batches), begin)
+            header = _append_entries(cache, header, added, position)
+            _write(os.path.join(cache, TABLE), _encode_header(header), 0)
 
 
 def _entry(key: str) -> bytes:
     return sha256(key.encode()).digest()[:_ENTRY_BYTES]
 
 
-def _read_entries(batches: Iterator[RawBatch], mark: Position) -> tuple[list[bytes], Position]:
+def _read_entries(batches: Iterator[RawBatch], position: Position) -> tuple[list[bytes], Position]:
     """Return the digests of the keys of these batches, and the position after them."""
-    fresh: list[bytes] = []
+    added: list[bytes] = []
     for batch in batches:
         key = batch_key(batch.data)
         if key:
-            fresh.append(_entry(key))
-        mark = Position(batch.last, batch.chain, batch.end)
-    return fresh, mark
+            added.append(_entry(key))
+        position = Position(batch.last, batch.chain, batch.end)
+    return added, position
 
 
 def _load_header(cache: str) -> _Header:
     """Return the header of the cache; an empty one where it is missing or damaged."""
     with suppress(*_REFUSALS):
         data = disk.read_file(os.path.join(cache, TABLE))
-        said, _, crc = data.rpartition(b" ")
-        fields = said.split(b" ")
-        whole = said.startswith(_OPENING) and len(fields) == _FIELDS and crc == b"%08x\n" % binascii.crc32(said)
-        if whole and len(fields[5]) == len(_EMPTY.slots):
+        text, _, crc = data.rpartition(b" ")
+        fields = text.split(b" ")
+        is_intact = text.startswith(_OPENING) and len(fields) == _FIELDS and crc == b"%08x\n" % binascii.crc32(text)
+        if is_intact and len(fields[5]) == len(_EMPTY.slots):
             return _Header(Position(int(fields[2]), fields[3].decode(), int(fields[4])), fields[5])
     return _EMPTY
 
 
-def _encode_header(table: _Header) -> bytes:
+def _encode_header(header: _Header) -> bytes:
     """Return a header as its file has it."""
-    mark = table.position
-    said = b"%b%d %b %d %b" % (_OPENING, mark.seq, mark.chain.encode(), mark.offset, table.slots)
-    return b"%b %08x\n" % (said, binascii.crc32(said))
+    seq, chain, offset, _ = header.position
+    text = b"%b%d %b %d %b" % (_OPENING, seq, chain.encode(), offset, header.slots)
+    return b"%b %08x\n" % (text, binascii.crc32(text))
 
 
-def _slot(table: _Header, bucket: int) -> tuple[int, int]:
+def _slot(header: _Header, bucket: int) -> tuple[int, int]:
     """Return the valid size of a bucket file in bytes, and the checksum of these bytes."""
-    slot = table.slots[bucket * _SLOT_CHARS : (bucket + 1) * _SLOT_CHARS]
+    slot = header.slots[bucket * _SLOT_CHARS : (bucket + 1) * _SLOT_CHARS]
     return int(slot[:_SIZE_CHARS], 16), int(slot[_SIZE_CHARS:], 16)
 
 
@@ -182,14 +173,14 @@ def _bucket_file(cache: str, bucket: int) -> str:
     return os.path.join(cache, f"{TABLE}-{bucket:02d}")
 
 
-def _read_bucket(cache: str, table: _Header, bucket: int) -> bytes:
+def _read_bucket(cache: str, header: _Header, bucket: int) -> bytes:
     """Return the valid bytes of a bucket file.
 
     Raises:
         _UnprovenError: They do not fit the header.
     """
     with suppress(*_REFUSALS):
-        size, crc = _slot(table, bucket)
+        size, crc = _slot(header, bucket)
         if not size:
             return b""
         data = disk.read_file(_bucket_file(cache, bucket))[:size]
@@ -198,30 +189,17 @@ def _read_bucket(cache: str, table: _Header, bucket: int) -> bytes:
     raise _UnprovenError
 
 
-def _find_entries(cache: str, table: _Header, entries: Collection[bytes]) -> set[bytes]:
+def _find_entries(cache: str, header: _Header, entries: Iterable[bytes]) -> set[bytes]:
     """Return those of these digests that are in the cache.
 
     Raises:
         _UnprovenError: A bucket file does not fit the header.
     """
-    found: set[bytes] = set()
+    known: set[bytes] = set()
     for bucket, wanted in _group_by_bucket(entries).items():
-        data = _read_bucket(cache, table, bucket)
-        if len(wanted) < _MIN_SET_KEYS:
-            found.update(entry for entry in wanted if _has_entry(entry, data))
-        else:
-            stand = {data[begin : begin + _ENTRY_BYTES] for begin in range(0, len(data), _ENTRY_BYTES)}
-            found.update(stand.intersection(wanted))
-    return found
-
-
-def _has_entry(entry: bytes, data: bytes) -> bool:
-    """Return whether a digest is one of those in a bucket."""
-    place = data.find(entry)
-    # A match that is not aligned spans two digests.
-    while place % _ENTRY_BYTES and place >= 0:
-        place = data.find(entry, place + 1)
-    return place >= 0
+        data = _read_bucket(cache, header, bucket)
+        known |= {data[begin : begin + _ENTRY_BYTES] for begin in range(0, len(data), _ENTRY_BYTES)} & {*wanted}
+    return known
 
 
 def _group_by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
@@ -232,22 +210,22 @@ def _group_by_bucket(entries: Iterable[bytes]) -> dict[int, list[bytes]]:
     return buckets
 
 
-def _append_entries(cache: str, table: _Header, fresh: Iterable[bytes], mark: Position) -> _Header:
+def _append_entries(cache: str, header: _Header, added: Iterable[bytes], position: Position) -> _Header:
     """Append digests to their buckets, after the valid bytes, and return the new header.
 
     Raises:
         OSError, CannotWriteError: A file could not be written.
     """
-    slots = table.slots
-    for bucket, entries in _group_by_bucket(fresh).items():
-        data, (size, crc) = b"".join(entries), _slot(table, bucket)
+    slots = header.slots
+    for bucket, entries in _group_by_bucket(added).items():
+        data, (size, crc) = b"".join(entries), _slot(header, bucket)
         if size:
             _write(_bucket_file(cache, bucket), data, size)
         else:
             disk.replace_cache_file(_bucket_file(cache, bucket), data)
         slot = b"%012x%08x" % (size + len(data), binascii.crc32(data, crc))
         slots = slots[: bucket * _SLOT_CHARS] + slot + slots[(bucket + 1) * _SLOT_CHARS :]
-    return _Header(mark, slots)
+    return _Header(position, slots)
 
 
 def _write(path: str, data: bytes, begin: int) -> None:
@@ -262,8 +240,3 @@ def _write(path: str, data: bytes, begin: int) -> None:
         disk.write_all(fd, data, path)
     finally:
         os.close(fd)
-
-
-def _has_unread_bytes(fd: int, table: _Header) -> bool:
-    """Return whether the log is longer than the part that the cache covers."""
-    return os.fstat(fd).st_size > table.position.offset

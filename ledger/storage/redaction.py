@@ -35,7 +35,7 @@ _CONTINUES = b'"kind":"%b"' % CONTINUED.encode()
 SEALS = b',\t"kind":"log.recovered","v":1,'
 _BEGIN = b'"body":{"begin":'
 _PIECE_BYTES = 1024 * 1024
-# The longest time between creating the pending file and its last change, enough to write and rename it.
+# More time than a process needs between creating the pending file and renaming it.
 _NOTE_NS = 600 * 10**9
 _REDACTED = b'"kind":"event.redacted","v":1,"body":{"id":"'
 
@@ -134,10 +134,10 @@ def _fill(fd: int, length: int, first: bytes, path: StrPath) -> None:
         first = b""
 
 
-def find_unexplained(lost: Iterable[tuple[int, str]], explained: Collection[str], source: str) -> list[Problem]:
+def find_unexplained(erased: Iterable[tuple[int, str]], explained: Collection[str], source: str) -> list[Problem]:
     """Return a problem for each text that is erased without a redaction."""
     message = "its text was erased without an event.redacted"
-    return [Problem(f"{source}: seq {seq}", message, seq) for seq, id_ in lost if id_ not in explained]
+    return [Problem(f"{source}: seq {seq}", message, seq) for seq, id_ in erased if id_ not in explained]
 
 
 def read_pending(folder: StrPath) -> PendingRedaction | None:
@@ -147,16 +147,16 @@ def read_pending(folder: StrPath) -> PendingRedaction | None:
     the file itself remains to be removed, under its second name, the redaction has no ids and no texts.
 
     Raises:
-        CannotWriteError: What stands in its place is no note of ours, so nobody knows which texts must not be read.
+        CannotWriteError: The file cannot be read, so it is unknown which texts must not be read.
     """
     path = os.path.join(folder, PENDING_FILE)
     try:
         disk.refuse_link(folder)
         fd = disk.open_file(path, write=False)
         try:
-            found, proof = _parse_pending(read_up_to(fd))
+            redaction, proof = _parse_pending(read_up_to(fd))
             if _is_proven(proof, fd):
-                return found
+                return redaction
         finally:
             os.close(fd)
     except FileNotFoundError:
@@ -171,28 +171,28 @@ def is_foreign(folder: StrPath) -> bool:
     """Return whether the ledger's folder has a pending file that was not written on this machine, so is ignored."""
     if not os.path.lexists(os.path.join(folder, PENDING_FILE)):
         return False
-    found = read_pending(folder)
-    return found is None or not found.by
+    redaction = read_pending(folder)
+    return redaction is None or not redaction.by
 
 
 def _parse_pending(data: bytes) -> tuple[PendingRedaction, object]:
     import json  # noqa: PLC0415 - slow to load, and rarely needed
 
     value: Any = json.loads(data)
-    found = PendingRedaction(tuple(value["ids"]), tuple(value["texts"]), value["reason"], value["by"])
-    said: list[object] = [found.reason, *found.ids, *found.texts, *found.by.values()]
-    if not all(isinstance(one, str) and one for one in said):
+    redaction = PendingRedaction(tuple(value["ids"]), tuple(value["texts"]), value["reason"], value["by"])
+    texts: list[object] = [redaction.reason, *redaction.ids, *redaction.texts, *redaction.by.values()]
+    if not all(isinstance(text, str) and text for text in texts):
         raise TypeError("expected texts")
     # An author that no event can have would keep the redaction pending for ever.
-    if not {"rater"} <= found.by.keys() <= {*BY_FIELDS} or {type(value["ids"]), type(value["texts"])} != {list}:
+    if not {"rater"} <= redaction.by.keys() <= {*BY_FIELDS} or {type(value["ids"]), type(value["texts"])} != {list}:
         raise TypeError("expected an author, and two lists")
-    return found, value.get("proof")
+    return redaction, value.get("proof")
 
 
 def _proof(fd: int) -> dict[str, Any]:
-    """Return what only this machine knows of a file that it just created: boot id, inode and creation time."""
-    made = os.fstat(fd)
-    return {"boot": disk.boot_id(), "file": made.st_ino, "made": made.st_ctime_ns}
+    """Return facts that only this machine knows about a file that it has just created: boot id, inode, time."""
+    file = os.fstat(fd)
+    return {"boot": disk.boot_id(), "file": file.st_ino, "made": file.st_ctime_ns}
 
 
 def _is_proven(proof: object, fd: int) -> bool:
@@ -210,11 +210,11 @@ def _is_proven(proof: object, fd: int) -> bool:
 
 def pending_ids(folder: StrPath) -> frozenset[str]:
     """Return the events whose text readers must treat as erased although it may still be on disk."""
-    found = read_pending(folder)
-    return frozenset() if found is None else frozenset(found.ids)
+    redaction = read_pending(folder)
+    return frozenset() if redaction is None else frozenset(redaction.ids)
 
 
-def write_pending(folder: StrPath, what: PendingRedaction) -> None:
+def write_pending(folder: StrPath, pending: PendingRedaction) -> None:
     """Write the pending file durably, before anything is erased.
 
     Raises:
@@ -222,12 +222,12 @@ def write_pending(folder: StrPath, what: PendingRedaction) -> None:
         OutcomeUnknownError: The disk did not confirm its name.
     """
     path = os.path.join(folder, PENDING_FILE)
-    value = {"ids": list(what.ids), "texts": list(what.texts), "reason": what.reason, "by": dict(what.by)}
+    value = {"ids": list(pending.ids), "texts": list(pending.texts), "reason": pending.reason, "by": dict(pending.by)}
     try:
         disk.replace_file(path, lambda fd: dumps(value | {"proof": _proof(fd)}).encode())
     except CannotWriteError as error:
         raise CannotWriteError(path, error.reason, "nothing was redacted") from error
-    if read_pending(folder) != what:
+    if read_pending(folder) != pending:
         raise CannotWriteError(path, "may be a file from elsewhere", "nothing was redacted")
 
 
@@ -260,7 +260,7 @@ def _overwrite_and_remove(path: StrPath) -> None:
 
 
 def _overwrite(path: StrPath) -> None:
-    """Overwrite a file with blanks, durably. One with a second hard link is only removed: the other may be foreign."""
+    """Overwrite a file with blanks, durably. One with a second name is only removed: that may be another program's."""
     fd = disk.open_file(path, write=True)
     try:
         if os.fstat(fd).st_nlink > 1:

@@ -1,4 +1,4 @@
-"""The spool: requests that wait because another process held the lock, one file each, recorded later exactly once.
+"""The spool: requests that wait because another process held the lock, one file each, to be recorded exactly once.
 
 Standard library only, because hooks write to it.
 """
@@ -25,7 +25,7 @@ else:
     idempotency = import_lazily("tallybook.ledger.storage.idempotency")
 
 FOLDER = "spool"
-# Event numbers grow until a file is taken in, and each line with them.
+# Event numbers grow until the file is recorded, and the length of each line with them.
 _FAR = Position(10**15, GENESIS, 0)
 _ID, _SALT = "0" * 36, "0" * 16
 
@@ -34,10 +34,10 @@ class SpoolFile(NamedTuple):
     """A file of the spool.
 
     Attributes:
-        path: Their file; removed once what it holds is durable.
-        id: Its own id, under which they are taken in once.
+        path: Its path; the file is removed once its requests are durable in the ledger.
+        id: Its own id, part of the idempotency keys under which its requests are recorded.
         at: When they were sent, UTC.
-        requests: What was sent, undecided, as ``requests.request_to_json`` writes it.
+        requests: The requests, not yet decided, as ``requests.request_to_json`` writes them.
     """
 
     path: str
@@ -57,11 +57,11 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
     Args:
         drafts: The events.
         by: Who sent them.
-        key: The idempotency key; None for the one that the spool gives.
+        key: The idempotency key; None for one that the spool assigns.
         at: When they were sent.
 
     Raises:
-        BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` is not a provenance.
+        BadInputError: A line or the batch would be too long, a text is not Unicode, or ``by`` is invalid.
     """
     sent = [one._replace(when=one.when or at) for one in drafts]
     frame(
@@ -77,7 +77,7 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
         folder: The ledger's folder.
         at: When they were sent.
         id_: A fresh id.
-        requests: What was sent; JSON-ready.
+        requests: The requests, as JSON values.
 
     Raises:
         CannotWriteError: It cannot be written; nothing was recorded.
@@ -96,8 +96,8 @@ def put(folder: StrPath, at: str, id_: str, requests: list[dict[str, Any]]) -> s
 
 
 def read_files(folder: StrPath, since: str = "") -> tuple[list[SpoolFile], list[Problem]]:
-    """Return what was sent at a time or later and waits, by time and id, and the files that cannot be read."""
-    found: list[SpoolFile] = []
+    """Return the files sent at a time or later, by time and id, and a problem for each that cannot be read."""
+    files: list[SpoolFile] = []
     problems: list[Problem] = []
     spool = os.path.join(folder, FOLDER)
     try:
@@ -105,34 +105,34 @@ def read_files(folder: StrPath, since: str = "") -> tuple[list[SpoolFile], list[
         names = sorted(name for name in os.listdir(spool) if name.endswith(".json") and name[0] != ".")
         names = [name for name in names if name >= since.replace(":", "")]
     except CannotWriteError as error:
-        return found, [Problem(FOLDER, str(error))]
+        return files, [Problem(FOLDER, str(error))]
     except OSError:
-        return found, problems
-    import json  # noqa: PLC0415 - slow to load; whoever takes payloads in decodes them
+        return files, problems
+    import json  # noqa: PLC0415 - slow to load, and mostly no file waits
 
     for name in names:
         path = os.path.join(spool, name)
         try:
-            one = json.loads(disk.read_file(path))
-            found.append(SpoolFile(path, one["id"], one["at"], one["requests"]))
+            value = json.loads(disk.read_file(path))
+            files.append(SpoolFile(path, value["id"], value["at"], value["requests"]))
         except FileNotFoundError:
-            continue  # Another process took it in meanwhile.
+            continue  # Another process recorded it meanwhile.
         except (OSError, ValueError, KeyError, TypeError, RecursionError, CannotWriteError) as error:
             problems.append(Problem(f"{FOLDER}/{name}", f"cannot be read: {type(error).__name__}; it stays there"))
-    return found, problems
+    return files, problems
 
 
 def has_recent(folder: StrPath, beginning: str, since: str) -> bool:
-    """Return whether a request under a key with this beginning waits that was sent at a time or later."""
-    # Anyone can have put a file there.
-    sent: list[Any] = [one.requests for one in read_files(folder, since)[0]]
-    requests = (request for some in sent if isinstance(some, list) for request in some)
+    """Return whether a request waits that was sent at a time or later and whose key has this beginning."""
+    # Another program may have put a file there.
+    values: list[Any] = [file.requests for file in read_files(folder, since)[0]]
+    requests = (request for value in values if isinstance(value, list) for request in value)
     return any(isinstance(one, dict) and str(one.get("key")).startswith(beginning) for one in requests)
 
 
-def remove_files(taken: list[SpoolFile]) -> None:
+def remove_files(files: list[SpoolFile]) -> None:
     """Remove files whose requests are durable in the ledger."""
-    for one in taken:
-        # A file that remains is refused by its idempotency key next time.
+    for file in files:
+        # The requests of a file that remains are refused by their idempotency keys next time.
         with suppress(OSError):
-            os.unlink(one.path)
+            os.unlink(file.path)

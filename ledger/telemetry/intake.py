@@ -88,49 +88,49 @@ class _Reading:
 
 def fill_defaults(value: Mapping[str, Any], session: str = "", component: str = "") -> dict[str, Any]:
     """Return an object with a default session and component added where it, or its data, names none."""
-    said = dict(value)
-    for keys, default in ((SESSION_KEYS, _session(said) or session), (COMPONENT_KEYS, component)):
+    fields = dict(value)
+    for keys, default in ((SESSION_KEYS, _session(fields) or session), (COMPONENT_KEYS, component)):
         if default and not _first_name(value, keys):
-            said[keys[0]] = default
-    return said
+            fields[keys[0]] = default
+    return fields
 
 
-def idempotency_key(said: Mapping[str, Any], place: str | None = None, before: int = 0) -> str:
+def idempotency_key(fields: Mapping[str, Any], place: str | None = None, before: int = 0) -> str:
     """Return the idempotency key of an object.
 
     Args:
-        said: The object, with its defaults.
+        fields: The object, with its defaults.
         place: Base name of the file that it comes from; None where it names a time, which makes it unique.
         before: How many equal objects came before it in that file.
     """
-    identity = canonical(said if place is None else [said, place, before])
+    identity = canonical(fields if place is None else [fields, place, before])
     return f"metrics:{digest(identity)}"
 
 
-def canonical(said: Any) -> bytes:
+def canonical(fields: Any) -> bytes:
     """Return a value as JSON that does not depend on the order of keys."""
-    return json.dumps(said, sort_keys=True, separators=(",", ":")).encode()
+    return json.dumps(fields, sort_keys=True, separators=(",", ":")).encode()
 
 
-def read_object(said: Mapping[str, Any]) -> Intake:
+def read_object(fields: Mapping[str, Any]) -> Intake:
     """Translate an object into events."""
     notes: list[str] = []
-    found = _shape(said)(said, notes)
+    found = _shape(fields)(fields, notes)
     if isinstance(found, str):
         notes = [] if found == _UNSCORED else [f"{found}; it is kept and counts nothing"]
-        typed = bool(_type(said))
-        found = _Reading((_unscored_event(said, found),), _rater(said), _WANTED if typed else ())
-    session, when = _session(said), _when(said)
-    named = {"component": _first_name(said, COMPONENT_KEYS), "session": session, "time": when or ""}
-    return Intake(found.events, session, when, found.rater, (*notes, *_find_oddities(said, named, found.wants)))
+        typed = bool(_type(fields))
+        found = _Reading((_unscored_event(fields, found),), _rater(fields), _WANTED if typed else ())
+    session, when = _session(fields), _when(fields)
+    named = {"component": _first_name(fields, COMPONENT_KEYS), "session": session, "time": when or ""}
+    return Intake(found.events, session, when, found.rater, (*notes, *_find_oddities(fields, named, found.wants)))
 
 
-def _find_oddities(said: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
+def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
     """Yield problems with an object's component, session and time."""
     for what, name in named.items():
         if name.startswith(lenient.DIGEST_PREFIX):
-            yield f"the {what} is too long or cannot be printed, and stands as its digest"
-    unread = not named["time"] and any(said.get(key) is not None for key in TIME_KEYS)
+            yield f"the {what} is too long or cannot be printed, and is replaced by its digest"
+    unread = not named["time"] and any(fields.get(key) is not None for key in TIME_KEYS)
     if unread:
         yield "the time cannot be read, so it counts for now"
     missing = [what for what in wants if not named[what] and not (unread and what == "time")]
@@ -139,72 +139,72 @@ def _find_oddities(said: Mapping[str, Any], named: Mapping[str, str], wants: Seq
         yield f"no {' and no '.join(missing)} is named{unscored}"
 
 
-def encode_original(said: Any) -> str:
+def encode_original(fields: Any) -> str:
     """Return a value as JSON to keep as evidence; of a longer one the first 100,000 characters, as a JSON string."""
-    text = json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(fields, ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:
-        text = json.dumps(said, separators=(",", ":"))
+        text = json.dumps(fields, separators=(",", ":"))
     return text if len(text) <= MAX_ORIGINAL_CHARS else json.dumps(text[:MAX_ORIGINAL_CHARS], ensure_ascii=False)
 
 
-def _first_name(said: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+def _first_name(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """Return the first name under one of these keys; empty without one."""
-    return next(filter(None, (lenient.read_name(said[key]) for key in keys if key in said)), "")
+    return next(filter(None, (lenient.read_name(fields[key]) for key in keys if key in fields)), "")
 
 
-def _session(said: Mapping[str, Any]) -> str:
+def _session(fields: Mapping[str, Any]) -> str:
     """Return the session that an object names, at its top or in its data; empty without one."""
-    return next(filter(None, (_first_name(area, SESSION_KEYS) for area in (said, *_data(said)))), "")
+    return next(filter(None, (_first_name(area, SESSION_KEYS) for area in (fields, *_data(fields)))), "")
 
 
-def _data(said: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _data(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the data objects of a telemetry event."""
-    return [area for key in _DATA_KEYS if isinstance(area := said.get(key), dict)]
+    return [area for key in _DATA_KEYS if isinstance(area := fields.get(key), dict)]
 
 
-def _when(said: Mapping[str, Any]) -> str | None:
-    return next(filter(None, (lenient.read_time(said[key]) for key in TIME_KEYS if key in said)), None)
+def _when(fields: Mapping[str, Any]) -> str | None:
+    return next(filter(None, (lenient.read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
 
 
-def _type(said: Mapping[str, Any]) -> str:
-    names = (said.get(key) for key in _TYPE_KEYS)
+def _type(fields: Mapping[str, Any]) -> str:
+    names = (fields.get(key) for key in _TYPE_KEYS)
     return next((lenient.read_name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
 
 
-def _rater(said: Mapping[str, Any]) -> str:
-    return "import" if _type(said) else "agent"
+def _rater(fields: Mapping[str, Any]) -> str:
+    return "import" if _type(fields) else "agent"
 
 
-def _unscored_event(said: Mapping[str, Any], reason: str) -> TelemetryKept:
-    return TelemetryKept(_first_name(said, COMPONENT_KEYS), _type(said), reason, encode_original(said))
+def _unscored_event(fields: Mapping[str, Any], reason: str) -> TelemetryKept:
+    return TelemetryKept(_first_name(fields, COMPONENT_KEYS), _type(fields), reason, encode_original(fields))
 
 
-def _shape(said: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Reading | str]:
+def _shape(fields: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Reading | str]:
     """Return the function that reads an object of this shape."""
-    kind, type_ = said.get("kind"), _type(said)
+    kind, type_ = fields.get("kind"), _type(fields)
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]
-    if find_row(type_, _first_name(said, COMPONENT_KEYS)):
+    if find_row(type_, _first_name(fields, COMPONENT_KEYS)):
         return _telemetry
-    if isinstance(said.get("metrics"), dict):
+    if isinstance(fields.get("metrics"), dict):
         return _metrics
-    if type_ and any(isinstance(said.get(key), str) for key in _TYPE_KEYS[:2]):
+    if type_ and any(isinstance(fields.get(key), str) for key in _TYPE_KEYS[:2]):
         return _telemetry
-    shapes = (reader for key, reader in _SHAPES if said.get(key) is not None)
-    return next(shapes, _benchmark if isinstance(said.get("summary"), dict) else _telemetry)
+    shapes = (reader for key, reader in _SHAPES if fields.get(key) is not None)
+    return next(shapes, _benchmark if isinstance(fields.get("summary"), dict) else _telemetry)
 
 
-def _metrics(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
-    sent = said.get("metrics")
+def _metrics(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    sent = fields.get("metrics")
     if not isinstance(sent, dict):
         return "the metrics are no object of names and numbers"
     found = _read_metrics(sent, notes)
     if not found:
         return "there is no number among the metrics"
-    source = lenient.read_name(said.get("source"), _MOST_TYPE_CHARS) or _type(said)
-    return _Reading(tuple(_metrics_events(said, found, source)), _rater(said), ("component", "session"))
+    source = lenient.read_name(fields.get("source"), _MOST_TYPE_CHARS) or _type(fields)
+    return _Reading(tuple(_metrics_events(fields, found, source)), _rater(fields), ("component", "session"))
 
 
 def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
@@ -225,17 +225,17 @@ def _is_metric(name: str) -> bool:
     return 0 < len(name) <= _MOST_METRIC_CHARS and name.isprintable()
 
 
-def _metrics_events(said: Mapping[str, Any], found: Mapping[str, float], source: str) -> Iterator[MetricsRecorded]:
+def _metrics_events(fields: Mapping[str, Any], found: Mapping[str, float], source: str) -> Iterator[MetricsRecorded]:
     """Yield metrics in as many events as their lines need."""
-    component, pairs = _first_name(said, COMPONENT_KEYS), list(found.items())
+    component, pairs = _first_name(fields, COMPONENT_KEYS), list(found.items())
     for begin in range(0, len(pairs), METRICS_AN_EVENT):
         yield MetricsRecorded(component, Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
 
 
-def _benchmark(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
-    parts = list(_benchmark_parts(said))
+def _benchmark(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    parts = list(_benchmark_parts(fields))
     if not parts:
-        event = _benchmark_of(said)
+        event = _benchmark_of(fields)
         return event if isinstance(event, str) else _Reading((event,), wants=("component",))
     events = []
     for place, part in parts:
@@ -248,10 +248,10 @@ def _benchmark(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     return _Reading(tuple(events)) if events else "none of its components is a benchmark"
 
 
-def _benchmark_parts(said: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the results of a benchmark of several components, each with its place in the object."""
-    sent = said.get("components")
-    own = {"benchmark": name} if (name := _first_name(said, _BENCHMARK_KEYS)) else {}
+    sent = fields.get("components")
+    own = {"benchmark": name} if (name := _first_name(fields, _BENCHMARK_KEYS)) else {}
     if isinstance(sent, list):
         for index, part in enumerate(sent):
             yield f"components[{index}]", own | _part(part, ("id", "name"))
@@ -268,18 +268,18 @@ def _part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
     return found
 
 
-def _benchmark_of(said: Mapping[str, Any]) -> BenchmarkRecorded | str:
-    summary = said.get("summary")
+def _benchmark_of(fields: Mapping[str, Any]) -> BenchmarkRecorded | str:
+    summary = fields.get("summary")
     inner = summary if isinstance(summary, dict) else {}
-    passed, total, failed = (_read_count(said.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
-    if isinstance(said.get("passed"), bool) and total is None:
+    passed, total, failed = (_read_count(fields.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
+    if isinstance(fields.get("passed"), bool) and total is None:
         # A benchmark of a single case, with true or false as its result.
-        passed, total = int(said["passed"]), 1
+        passed, total = int(fields["passed"]), 1
     if total is None and passed is not None and failed is not None:
         total = passed + failed
     if passed is None or total is None or passed > total:
         return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
-    return BenchmarkRecorded(_first_name(said, COMPONENT_KEYS), _first_name(said, _BENCHMARK_KEYS), passed, total)
+    return BenchmarkRecorded(_first_name(fields, COMPONENT_KEYS), _first_name(fields, _BENCHMARK_KEYS), passed, total)
 
 
 def _read_count(value: object) -> int | None:
@@ -290,15 +290,16 @@ def _read_count(value: object) -> int | None:
     return int(number)
 
 
-def _feedback(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
-    words = (said[key].strip().casefold() for key in ("feedback", "verdict") if isinstance(said.get(key), str))
+def _feedback(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    words = (fields[key].strip().casefold() for key in ("feedback", "verdict") if isinstance(fields.get(key), str))
     verdict = next((word for word in words if word in VERDICTS), "")
-    numbers = (_read_percent(said.get(key)) for key in ("feedback", "score"))
+    numbers = (_read_percent(fields.get(key)) for key in ("feedback", "score"))
     score = next((number for number in numbers if number is not None), VERDICTS.get(verdict))
     if score is None:
         return f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}"
-    note = _read_text(said.get("note"), "note", notes)
-    return _Reading((FeedbackRecorded(_first_name(said, COMPONENT_KEYS), score, verdict, note),), "human", ("session",))
+    note = _read_text(fields.get("note"), "note", notes)
+    event = FeedbackRecorded(_first_name(fields, COMPONENT_KEYS), score, verdict, note)
+    return _Reading((event,), "human", ("session",))
 
 
 def _read_percent(value: object) -> float | None:
@@ -319,18 +320,18 @@ def _read_text(value: object, what: str, notes: list[str]) -> str:
     return value[:MAX_NOTE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _baseline(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
-    value = _read_percent(said.get("baseline", said.get("value")))
-    score = _first_name(said, ("score", "component"))
+def _baseline(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    value = _read_percent(fields.get("baseline", fields.get("value")))
+    score = _first_name(fields, ("score", "component"))
     if value is None or not score:
         return "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall"
-    return _Reading((BaselineSet(score, value, _read_text(said.get("reason"), "reason", notes)),), "human")
+    return _Reading((BaselineSet(score, value, _read_text(fields.get("reason"), "reason", notes)),), "human")
 
 
-def _session_end(said: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
-    if "session_ended" in said and lenient.read_number(said["session_ended"]) is not True:
+def _session_end(fields: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
+    if "session_ended" in fields and lenient.read_number(fields["session_ended"]) is not True:
         return "session_ended is not true"
-    return _Reading((SessionEnded(_version([said])),), wants=("session",))
+    return _Reading((SessionEnded(_version([fields])),), wants=("session",))
 
 
 def _version(areas: Sequence[Mapping[str, Any]]) -> str:
@@ -340,23 +341,23 @@ def _version(areas: Sequence[Mapping[str, Any]]) -> str:
     return next((name for name in names if name and name != "unknown"), "")
 
 
-def _telemetry(said: Mapping[str, Any], notes: list[str]) -> _Reading | str:
-    type_ = _type(said)
+def _telemetry(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    type_ = _type(fields)
     if not type_:
         return "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
-    row = find_row(type_, _first_name(said, COMPONENT_KEYS))
+    row = find_row(type_, _first_name(fields, COMPONENT_KEYS))
     if row is None:
         return _UNSCORED
-    areas = [{key: value for key, value in area.items() if key not in SESSION_KEYS} for area in _data(said)]
-    areas.append({key: value for key, value in said.items() if key not in _ABOUT})
+    areas = [{key: value for key, value in area.items() if key not in SESSION_KEYS} for area in _data(fields)]
+    areas.append({key: value for key, value in fields.items() if key not in _ABOUT})
     found = {name: value for name, value in read_metrics(row, areas).items() if _is_metric(name)}
-    if isinstance(sent := said.get("metrics"), dict):
+    if isinstance(sent := fields.get("metrics"), dict):
         found |= _read_metrics(sent, notes)
     ended = (SessionEnded(_version(areas)),) if row.ends_session else ()
     if not found and not ended:
         return "the event brings no number"
     wants = _WANTED[1:] if ended else _WANTED
-    return _Reading((*ended, *_metrics_events(said, found, type_)), "import", wants)
+    return _Reading((*ended, *_metrics_events(fields, found, type_)), "import", wants)
 
 
 KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], _Reading | str]]] = {
