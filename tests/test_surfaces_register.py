@@ -82,7 +82,7 @@ def check(log: JsonlLog, expected: dict[tuple[str, int | None], Any] | None = No
     expected = stories_of(log) if expected is None else expected
     for _ in range(2):
         for (name, moment), told in expected.items():
-            assert told == commands.why(project_of(log), name, moment and str(moment))
+            assert told == commands.why(project_of(log), name, None if moment is None else str(moment))
 
 
 @settings(
@@ -162,7 +162,7 @@ def test_damage_of_the_register_changes_no_answer(log: JsonlLog, how: str) -> No
     for place, path in enumerate(files(log)):
         data = path.read_bytes()
         path.write_bytes(DAMAGES[how](data))
-        # All questions are asked, each behind the damage of another file.
+        # Every question is asked, each after the damage of another file.
         check(log, dict([*expected.items()][place % step :: step]))
         assert data == path.read_bytes()
 
