@@ -143,7 +143,7 @@ def test_only_what_was_written_here_is_known_by_name_and_shape() -> None:
     """Another key, another order, or another name than its own makes a file somebody else's."""
     document = json.loads(SESSION_FILE)
     name = f"{EXAMPLE}.json"
-    assert score_files.named_as("sessions", name, document)
+    assert score_files.is_score_file("sessions", name, document)
     others = [
         {**document, "note": ""},
         dict(reversed(document.items())),
@@ -151,10 +151,10 @@ def test_only_what_was_written_here_is_known_by_name_and_shape() -> None:
         None,
         {**document, "session_id": 3},
     ]
-    assert [False] * 5 == [score_files.named_as("sessions", name, other) for other in others]
-    assert not score_files.named_as("sessions", "copy.json", document)
-    assert not score_files.named_as("daily", name, document)
-    assert not score_files.named_as("reports", name, {})
+    assert [False] * 5 == [score_files.is_score_file("sessions", name, other) for other in others]
+    assert not score_files.is_score_file("sessions", "copy.json", document)
+    assert not score_files.is_score_file("daily", name, document)
+    assert not score_files.is_score_file("reports", name, {})
 
 
 def test_every_file_is_known_again() -> None:
@@ -162,4 +162,4 @@ def test_every_file_is_known_again() -> None:
     sessions = [("../x", AT, MEASURED, "V 1"), ("s", AT, plain(3), "1.0")]
     for place, document in score_files.files(folded(config(), *sessions)):
         folder, _, name = place.partition("/")
-        assert score_files.named_as(folder, name, json.loads(score_files.document_bytes(document)))
+        assert score_files.is_score_file(folder, name, json.loads(score_files.document_bytes(document)))

@@ -14,8 +14,6 @@ import re
 from string import digits
 from typing import TYPE_CHECKING, Any, Final
 
-import attrs
-
 from tallybook.projections.scores.configuration.model import OVERALL, SESSION
 from tallybook.projections.scores.grades import grade_of
 from tallybook.projections.scores.periods import PERIODS, aggregate, grouped, series
@@ -23,7 +21,7 @@ from tallybook.projections.scores.trends.trend import trend
 from tallybook.projections.scores.view import day_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
 
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.scores.periods import Tally
@@ -69,9 +67,9 @@ _LONG: Final = ("monthly",)
 def file_name(id_: str) -> str:
     """Return the name of the file of a session or a version, unique on every file system.
 
-    Small letters, digits, ``.``, ``_`` and ``-`` stand as they are. An id with anything else in it, longer than 100
-    characters, that begins with a dot, or that some system gives to a device, is written small, with ``_`` for what is
-    else, at most 60 characters of it, and ``~`` and 32 digits of its SHA-256 behind it.
+    An id of lower-case letters, digits, ``.``, ``_`` and ``-`` is used as it is. An id with other characters, longer
+    than 100 characters, beginning with a dot, or reserved for a device by some system is written in lower case, with
+    ``_`` for other characters, cut to 60 characters, followed by ``~`` and 32 digits of its SHA-256.
     """
     if _PLAIN.fullmatch(id_) and not _DEVICES.fullmatch(id_):
         return f"{id_}{SUFFIX}"
@@ -79,8 +77,8 @@ def file_name(id_: str) -> str:
     return f"{shown}~{sha256(id_.encode()).hexdigest()[:_DIGEST_CHARS]}{SUFFIX}"
 
 
-def named_as(folder: str, name: str, document: object) -> bool:
-    """Say whether a file of this folder, name and content is a score file of Tallybook."""
+def is_score_file(folder: str, name: str, document: object) -> bool:
+    """Return whether a file of this folder, name and content is a score file of Tallybook."""
     keys = KEYS.get(folder, ())
     if not isinstance(document, dict) or tuple(document) != keys or not keys:
         return False
@@ -98,14 +96,13 @@ def files(
 ) -> Iterator[tuple[str, Document]]:
     """Yield each score file as its path, ``daily/2026-01-16.json``, and its content.
 
-    A session, a day, and a week, month or version of which any day is so, is kept for the configured number of days,
-    counted back from the last event, that day included; what they say counts every session of theirs.
+    Files of sessions and days are written for the configured number of days, counted back from the last event, that
+    day included; a week, month or version as long as one of its days is, and it counts all of its sessions.
 
     Args:
         state: What was scored, counted.
-        touched: Of the files of sessions only these sessions' are asked for, and of versions those of theirs beside
-            those named; None for all.
-        versions: Those.
+        touched: The sessions whose files are asked for, and those of their versions; None for all.
+        versions: Further versions whose files are asked for.
     """
     config, first = state.config, first_day(state)
     known = set(versions)
@@ -127,7 +124,7 @@ def _latest(state: Scores, first: str) -> Iterator[Session]:
 
 
 def _place(folder: str, id_: str) -> str:
-    # What periods are called is ours to say.
+    # Names of periods need no escaping.
     return f"{folder}/{f'{id_}{SUFFIX}' if folder in PERIODS else file_name(id_)}"
 
 
@@ -158,13 +155,13 @@ def session_document(session: Session, config: Config) -> Document:
     }
 
 
-def divided(found: Mapping[str, int], config: Config) -> Document:
+def divided(scores: Mapping[str, int], config: Config) -> Document:
     """Return scores as ``{component_scores, session_scores, grade}``; the grade is None without an overall score."""
-    overall = found.get(OVERALL_ID)
+    overall = scores.get(OVERALL_ID)
     return {
-        "component_scores": {name: found[name] for name in config.components if name in found},
+        "component_scores": {name: scores[name] for name in config.components if name in scores},
         "session_scores": {
-            name: found[f"{SESSION}{name}"] for name in (*config.sessions, OVERALL) if f"{SESSION}{name}" in found
+            name: scores[f"{SESSION}{name}"] for name in (*config.sessions, OVERALL) if f"{SESSION}{name}" in scores
         },
         "grade": grade_name(overall, config),
     }
@@ -177,14 +174,14 @@ def coverage(measured: Mapping[str, int]) -> dict[str, float]:
 
 def grade_name(value: float | None, config: Config) -> str | None:
     """Return the letter of a score, None for no data."""
-    found = grade_of(value, config.grades)
-    return None if found is None else found.name
+    grade = grade_of(value, config.grades)
+    return None if grade is None else grade.name
 
 
 def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     """Yield the days, weeks or months that have scores, in order, as "Daily Aggregates" has them.
 
-    The trend is that of the overall score as it stood at the last day with data in the period: the short one, and of
+    The trend is that of the overall score as of the last day with data in the period: the short one, and of
     months the long one.
 
     Args:
@@ -196,10 +193,12 @@ def periods(state: Scores, folder: str, first: str = "") -> Iterator[Document]:
     key, name_of = PERIODS[folder]
     ends = {name_of(day): day for day in sorted(state.days) if day >= first}
     tallies = grouped({day: tally for day, tally in state.days.items() if name_of(day) in ends}, name_of)
-    history = _History.of(state.days)
+    overall = [(day.isoformat(), value) for day, value in series(state.days, OVERALL_ID)]
     days = config.trends.long_term_days if folder in _LONG else config.trends.short_term_days
     for name in sorted(ends):
-        yield _aggregate(key, name, tallies[name], config, history.trend(ends[name], days))
+        until = bisect_right(overall, ends[name], key=lambda one: one[0])
+        values = [value for _, value in overall[max(until - 2 * days, 0) : until]]
+        yield _aggregate(key, name, tallies[name], config, trend(values, days))
 
 
 def version_documents(state: Scores) -> Iterator[Document]:
@@ -212,8 +211,8 @@ def version_documents(state: Scores) -> Iterator[Document]:
         tally = state.versions[version]
         overall = tally.range(OVERALL_ID)
         averages += [] if overall is None else [overall.avg]
-        found = None if overall is None else trend(averages[-2:], 1)
-        yield _aggregate("version", version, tally, state.config, found)
+        change = None if overall is None else trend(averages[-2:], 1)
+        yield _aggregate("version", version, tally, state.config, change)
 
 
 def _version_order(version: str) -> tuple[list[tuple[int, str]], str]:
@@ -223,29 +222,6 @@ def _version_order(version: str) -> tuple[list[tuple[int, str]], str]:
     return [(len(number), number or part) for number, part in zip(numbers, parts, strict=True)], version
 
 
-def _aggregate(key: str, name: str, tally: Tally, config: Config, found: Trend | None) -> Document:
-    brief = None if found is None else {"direction": found.direction, "delta": found.delta}
+def _aggregate(key: str, name: str, tally: Tally, config: Config, change: Trend | None) -> Document:
+    brief = None if change is None else {"direction": change.direction, "delta": change.delta}
     return {key: name, **aggregate(tally, config), "trend": brief}
-
-
-@attrs.frozen
-class _History:
-    """The overall score day by day.
-
-    Attributes:
-        days: Days that have one, in order.
-        values: Its average on each.
-    """
-
-    days: Sequence[str]
-    values: Sequence[int]
-
-    @classmethod
-    def of(cls, days: Mapping[str, Tally]) -> _History:
-        found = series(days, OVERALL_ID)
-        return cls([day.isoformat() for day, _ in found], [value for _, value in found])
-
-    def trend(self, until: str, days: int) -> Trend | None:
-        """Return the trend as it stood on a day."""
-        end = bisect_right(self.days, until)
-        return trend(self.values[max(end - 2 * days, 0) : end], days)

@@ -88,8 +88,10 @@ class Focus:
 
 def names(config: Config) -> dict[str, str]:
     """Return score id → its name for people."""
-    found = {one.id: one.name for one in config.components.values()}
-    return found | {f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)}
+    components = {one.id: one.name for one in config.components.values()}
+    return components | {
+        f"{SESSION}{name}": name.replace("_", " ").capitalize() for name in (*config.sessions, OVERALL)
+    }
 
 
 def current_scores(state: Scores) -> dict[str, CurrentScore]:
@@ -103,20 +105,20 @@ def current_scores(state: Scores) -> dict[str, CurrentScore]:
 
 
 def _current_score(state: Scores, score: str, name: str, day: str) -> CurrentScore:
-    found = series(state.days, score)
-    shown = [one for one in found if _is_enough(state, score, one[0].isoformat())]
-    measured = state.days[found[-1][0].isoformat()].measured(score) if found else 0
-    short = trend([value for _, value in found], state.config.trends.short_term_days)
-    return CurrentScore(score, name, found, shown, found[-1][1] if day else None, day, measured, short)
+    days = series(state.days, score)
+    shown = [one for one in days if _is_enough(state, score, one[0].isoformat())]
+    measured = state.days[days[-1][0].isoformat()].measured(score) if days else 0
+    short = trend([value for _, value in days], state.config.trends.short_term_days)
+    return CurrentScore(score, name, days, shown, days[-1][1] if day else None, day, measured, short)
 
 
 def _is_enough(state: Scores, score: str, day: str) -> bool:
-    """Say whether enough of a score was measured on a day that has it to show it to people."""
+    """Return whether enough of a score was measured on a day that has it to show it to people."""
     return is_enough(score, state.days[day].measured(score), state.config.display.min_coverage)
 
 
 def _last_days(state: Scores) -> dict[str, str]:
-    """Return score id → the last day that has it, without those on which no score stands any more."""
+    """Return score id → the last day that has it, without days that are too long ago."""
     if not state.days:
         return {}
     first = first_of(max(state.days), state.config.trends.long_term_days)
@@ -125,23 +127,21 @@ def _last_days(state: Scores) -> dict[str, str]:
 
 
 def values(state: Scores) -> dict[str, float | None]:
-    """Return score id → the score as it stands, in the configuration's order, without those that are not shown.
+    """Return score id → the current score, in the configuration's order, without those that are not shown.
 
     This looks at the days of a long trend alone, however many there are.
     """
     days = {score: day for score, day in _last_days(state).items() if _is_enough(state, score, day)}
-    found = {score: state.days[days[score]].range(score) for score in state.config.score_ids if score in days}
-    return {score: one.avg for score, one in found.items() if one is not None}
+    ranges = {score: state.days[days[score]].range(score) for score in state.config.score_ids if score in days}
+    return {score: one.avg for score, one in ranges.items() if one is not None}
 
 
 def logged(state: Scores) -> str:
     """Return the line for a log about scores with an alert; empty without any."""
-    found = alerts(values(state), state.config.levels, LOG)
-    if not found:
-        return ""
-    told = [f"{one.score_id} is {one.value:g} ({one.level})" for one in found[:LOGGED]]
-    more = f" and {len(found) - LOGGED} more" if len(found) > LOGGED else ""
-    return f"low scores: {', '.join(told)}{more}"
+    low = alerts(values(state), state.config.levels, LOG)
+    shown = [f"{one.score_id} is {one.value:g} ({one.level})" for one in low[:LOGGED]]
+    more = f" and {len(low) - LOGGED} more" if len(low) > LOGGED else ""
+    return f"low scores: {', '.join(shown)}{more}" if low else ""
 
 
 def target(config: Config) -> int:
@@ -149,61 +149,63 @@ def target(config: Config) -> int:
     return config.grades[min(TARGET_GRADE, len(config.grades) - 1)].least
 
 
-def focus(standing: Iterable[CurrentScore], config: Config) -> list[Focus]:
+def focus(scores: Iterable[CurrentScore], config: Config) -> list[Focus]:
     """Return the components below the target or declining, the worst first.
 
     Args:
-        standing: How scores stand; composites are passed over, since their components say more.
+        scores: The current scores; composites are left out, since their components say more.
         config: Its second grade begins at the target.
     """
-    found = []
-    for one in standing:
+    areas = []
+    for one in scores:
         if one.value is None or one.id not in config.components:
             continue
         drop = -one.trend.delta if one.trend is not None and one.trend.delta <= -LEAST_DROP else None
         if one.value < target(config) or drop is not None:
             grade = grade_of(one.value, config.grades)
             action = "" if grade is None else grade.action
-            found.append(Focus(one.id, one.name, one.value, one.value < target(config), drop, action))
-    return sorted(found, key=lambda one: (not one.below, one.value))
+            areas.append(Focus(one.id, one.name, one.value, one.value < target(config), drop, action))
+    return sorted(areas, key=lambda one: (not one.below, one.value))
 
 
-def current(standing: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
-    """Return how scores stand: ``{date, component_scores, session_scores, grade, coverage}``.
+def current(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
+    """Return the current scores: ``{date, component_scores, session_scores, grade, coverage}``.
 
     The date is that of the last data; the coverage of each score, of its own last day.
     """
-    values = {one.id: one.value for one in standing.values() if one.value is not None}
-    day = max((one.day for one in standing.values()), default="")
-    measured = {one.id: one.measured for one in standing.values() if one.value is not None}
+    values = {one.id: one.value for one in scores.values() if one.value is not None}
+    day = max((one.day for one in scores.values()), default="")
+    measured = {one.id: one.measured for one in scores.values() if one.value is not None}
     return {"date": day or None, **divided(values, config), "coverage": coverage(measured)}
 
 
+def _current_and_trend(scores: Mapping[str, CurrentScore], config: Config) -> dict[str, Any]:
+    return {
+        "current": current(scores, config),
+        "trend": trend_of(scores[OVERALL_ID], config.trends.short_term_days),
+    }
+
+
 def summary(state: Scores) -> dict[str, Any]:
-    """Return how all stands: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
-    standing, config = current_scores(state), state.config
-    beside = {"trend": trend_of(standing[OVERALL_ID], config.trends.short_term_days)}
-    return (
-        current(standing, config) | beside | {"focus": [attrs.asdict(one) for one in focus(standing.values(), config)]}
-    )
+    """Return the summary: ``current`` with ``trend``, as ``trend_of`` gives it, and ``focus``, each as `Focus`."""
+    scores, config = current_scores(state), state.config
+    both = _current_and_trend(scores, config)
+    areas = [attrs.asdict(area) for area in focus(scores.values(), config)]
+    return {**both["current"], "trend": both["trend"], "focus": areas}
 
 
 def feed(state: Scores) -> dict[str, Any]:
     """Return the feed of a dashboard: ``{current, trend, alerts}``, those as ``alerts_of`` gives them."""
-    standing, config = current_scores(state), state.config
-    return {
-        "current": current(standing, config),
-        "trend": trend_of(standing[OVERALL_ID], config.trends.short_term_days),
-        "alerts": alerts_of(standing, config),
-    }
+    scores, config = current_scores(state), state.config
+    return {**_current_and_trend(scores, config), "alerts": alerts_of(scores, config)}
 
 
-def alerts_of(standing: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
+def alerts_of(scores: Mapping[str, CurrentScore], config: Config) -> list[dict[str, Any]]:
     """Return the alerts of the channel ``dashboard`` in order, each ``{score, level, value, below, notify}``."""
-    found = alerts({one.id: one.value for one in standing.values()}, config.levels, DASHBOARD)
+    low = alerts({one.id: one.value for one in scores.values()}, config.levels, DASHBOARD)
     return [
         {"score": one.score_id, "level": one.level, "value": one.value, "below": one.below, "notify": list(one.notify)}
-        for one in found
+        for one in low
     ]
 
 

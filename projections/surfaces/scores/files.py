@@ -293,4 +293,4 @@ def _document(folder: str, path: Path) -> dict[str, Any] | None:
         document = json.loads(data) if data else None
     except (ValueError, RecursionError):
         return None
-    return document if score_files.named_as(folder, path.name, document) else None
+    return document if score_files.is_score_file(folder, path.name, document) else None

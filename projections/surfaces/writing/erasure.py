@@ -107,7 +107,7 @@ def _is_own(path: Path, place: str) -> bool:
         document = json.loads(disk.read_file(path))
     except (OSError, ValueError, RecursionError, TallybookError):
         return False
-    return score_files.named_as(path.parent.name, path.name, document)
+    return score_files.is_score_file(path.parent.name, path.name, document)
 
 
 def _may_hold(path: Path, claude: Path) -> bool:

@@ -1,4 +1,4 @@
-"""The verbs `gate` and `baseline`: whether an agent may evolve, and what its scores are held against."""
+"""The verbs `gate` and `baseline`: whether an agent may evolve, and what its scores are compared with."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 
 
 class _Points(click.FloatRange):
-    """A number from 0 to 100; NaN, which lies in every range for Click and below no bound for a gate, is none."""
+    """A number from 0 to 100. Click takes NaN for a number in every range; here it is refused."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = super().convert(value, param, ctx)
-        if isnan(found):
+        points = super().convert(value, param, ctx)
+        if isnan(points):
             self.fail(f"{value} is not a number from 0 to 100.", param, ctx)
-        return float(found)
+        return float(points)
 
 
 _POINTS: Final = _Points(0, 100)
@@ -51,12 +51,12 @@ def ask(known: Sequence[History], config: Config, query: GateQuery) -> Gate:
     """Return whether an agent may evolve, and why not.
 
     Args:
-        known: What is known of every score.
+        known: The history of every score.
         config: The configuration, with the bounds.
         query: What the caller asks.
 
     Raises:
-        BadInputError: The score that is asked about is none.
+        BadInputError: There is no such score.
     """
     if query.score_id is not None:
         query = attrs.evolve(query, score_id=score_named(config, query.score_id, "--component"))
@@ -69,19 +69,19 @@ def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
     for reason in reasons:
         if reason.closes and reason.bound is not None:
             closing.setdefault(reason.score_id, []).append(reason)
-    for score, found in closing.items():
-        value, bounds = found[0].value, [(number(one.bound), one.rule) for one in found if one.bound is not None]
+    for score, why in closing.items():
+        value, bounds = why[0].value, [(number(one.bound), one.rule) for one in why if one.bound is not None]
         below = ", ".join(f"below {bound} ({rule})" for bound, rule in bounds)
         yield f"- {score} is {number(value) if value is not None else NO_DATA}: {below}"
     yield from (f"  {one.text}" for one in reasons if one.rule == NOT_ENOUGH)
     scored = sum(one.latest is not None for one in known)
-    regressed = any(one.rule in METHODS for found in closing.values() for one in found)
+    regressed = any(one.rule in METHODS for why in closing.values() for one in why)
     hint = "; `tallybook baseline SCORE` acknowledges a drop" if regressed else ""
     yield f"  {len(closing) or 'none'} of {scored} scores close it, {len(known) - scored} have no data{hint}"
 
 
 def set_baseline(project: Project, given: str, value: float | None, reason: str) -> tuple[BaselineSet, Outcome]:
-    """Set what a score is held against from here on; a drop that is known by now is acknowledged by it.
+    """Set the baseline of a score, which acknowledges the drops so far.
 
     Args:
         project: Whose score.
@@ -102,10 +102,10 @@ def set_baseline(project: Project, given: str, value: float | None, reason: str)
 
 
 def _latest(state: Scores, score: str) -> int:
-    (found,) = (one for one in histories(state) if one.score_id == score)
-    if found.latest is None:
+    (history,) = (one for one in histories(state) if one.score_id == score)
+    if history.latest is None:
         raise NothingToDoError(score, "has no data and so no value for a baseline", "give --value N")
-    return found.latest.value
+    return history.latest.value
 
 
 @click.command("gate", epilog="Example: tallybook gate --component ac06 --min 75 --no-drop 3")
@@ -128,18 +128,18 @@ def gate_verb(project: Project, /, **options: Any) -> int:
     query = GateQuery(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
     state = state_of(project, load(project), when := find_moment(project, options["when"]))
     known = histories(state)
-    found = ask(known, state.config, query)
+    answered = ask(known, state.config, query)
     if when is None and (low := logged(state)):
         note(low)
     if options["as_json"]:
-        answer({"open": found.open, "reasons": [attrs.asdict(reason) for reason in found.reasons]})
+        answer({"open": answered.open, "reasons": [attrs.asdict(reason) for reason in answered.reasons]})
     else:
-        say("open" if found.open else "closed")
-        if any(one.closes and one.bound is None for one in found.reasons):
+        say("open" if answered.open else "closed")
+        if any(one.closes and one.bound is None for one in answered.reasons):
             say(f"- {_FEED}")
-        told = [f"{'- ' if one.closes else '  '}{one.text}" for one in found.reasons]
-        say(*(told if query.score_id is not None else brief(found.reasons, known)))
-    return 0 if found.open else EXIT_NO
+        sentences = [f"{'- ' if one.closes else '  '}{one.text}" for one in answered.reasons]
+        say(*(sentences if query.score_id is not None else brief(answered.reasons, known)))
+    return 0 if answered.open else EXIT_NO
 
 
 @click.command(epilog="Example: tallybook baseline ac06 --reason 'the new prompt is worth it'")
@@ -165,8 +165,8 @@ def baseline(project: Project, /, *, score: str | None, value: float | None, rea
 
 
 def _list(project: Project, *, as_json: bool) -> None:
-    found = state_of(project, load(project)).baselines
-    rows = [{"score": name, "value": one.value, "day": str(one.day), "seq": one.seq} for name, one in found.items()]
+    baselines = state_of(project, load(project)).baselines
+    rows = [{"score": name, "value": one.value, "day": str(one.day), "seq": one.seq} for name, one in baselines.items()]
     if as_json:
         answer(rows)
         return

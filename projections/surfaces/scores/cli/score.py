@@ -1,4 +1,4 @@
-"""The verb `score`: its options choose what is asked of the scores, and how the answer is given."""
+"""The verb `score`: its options choose what is shown of the scores, and in which form."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _WITHOUT: Final = {
     "blame": ("session", "detail", "export"),
     "configured": ("blame", "component", "detail", "export", "when"),
 }
-"""Option → those of which its answer would say nothing, beside those of _PERIODS."""
-_SPELT: Final = {"configured": "config", "when": "at"}
+"""Option → those that its answer would ignore, as well as the others of _PERIODS."""
+_SPELLED: Final = {"configured": "config", "when": "at"}
 
 
-def _one_of(options: Mapping[str, Any]) -> str:
+def _one_of(given_options: Mapping[str, Any]) -> str:
     """Return which of the answers that exclude each other is asked for, empty for none.
 
     Raises:
-        BadInputError: Several are, or something that the answer would say nothing of.
+        BadInputError: Several are, or an option that the answer would ignore.
     """
-    given = {name for name, value in options.items() if value is not None and value is not False}
+    given = {name for name, value in given_options.items() if value is not None and value is not False}
     named = [name for name in _PERIODS if name in given]
-    beside = [(one, other) for one, others in _WITHOUT.items() if one in given for other in others if other in given]
-    if len(named) > 1 or beside:
-        told = " and ".join(f"--{_SPELT.get(name, name)}" for name in (named if len(named) > 1 else beside[0]))
-        raise BadInputError(told, "exclude each other", "give one of them")
+    ignored = [(one, other) for one, others in _WITHOUT.items() if one in given for other in others if other in given]
+    if len(named) > 1 or ignored:
+        options = [f"--{_SPELLED.get(name, name)}" for name in (named if len(named) > 1 else ignored[0])]
+        raise BadInputError(" and ".join(options), "exclude each other", "give one of them")
     return named[0] if named else ""
 
 
@@ -146,7 +146,7 @@ def _dated(page: Page, when: Moment | None, state: Scores) -> Page:
 
 
 def _blame(project: Project, state: Scores, when: Moment | None, options: Mapping[str, Any]) -> None:
-    """Print what the playbook saw change before a score dropped."""
+    """Print what changed in the playbook before a score dropped."""
     from tallybook.projections.surfaces.scores import drop_report
 
     given = options["blame"]
