@@ -10,8 +10,8 @@ from tallybook.ledger.events import RATINGS
 from tallybook.ledger.records import EventRecord
 from tallybook.projections.entry_history.status import blame, graveyard
 from tallybook.projections.event_rows import kind_of, row
+from tallybook.projections.fold import UndoneEvent
 from tallybook.projections.playbook.confidence import interval
-from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

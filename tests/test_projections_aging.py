@@ -25,9 +25,9 @@ from tallybook.ledger.events import (
     PointUnpinned,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.aging import DAY_US, aged_view
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
-from tallybook.projections.undo import fold_history
 
 CLOSE = PlaybookUpdated(0, 0, 0)
 EDIT = PlaybookEdited(None, None, "")

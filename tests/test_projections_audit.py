@@ -29,10 +29,9 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
 from tallybook.projections.entry_history.audit import Story, audit_view, deciding_events, story_json
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

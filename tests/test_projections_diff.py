@@ -32,9 +32,9 @@ from tallybook.projections.comparison.diff import (
     diff,
 )
 from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses
+from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.render import entry, playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

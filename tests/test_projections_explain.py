@@ -24,8 +24,8 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.entry_history.audit import audit_view, explain, find_exit
 from tallybook.projections.entry_history.status import STATUS_VIEW
+from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

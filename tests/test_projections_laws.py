@@ -22,15 +22,14 @@ from tallybook.ledger.events import (
 )
 from tallybook.ledger.records import Batch, make_batch
 from tallybook.projections.catalog import VIEWS
-from tallybook.projections.fold import View, fold
+from tallybook.projections.fold import UndoneEvent, View, fold, fold_history
+from tallybook.projections.fold import history as with_records
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.scores.configuration.parser import overlaid, read_config
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Import, Request, Update
-from tallybook.projections.undo import UndoneEvent, fold_history
-from tallybook.projections.undo import history as with_records
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

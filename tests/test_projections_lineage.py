@@ -21,7 +21,7 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.entry_history.lineage import find_by_words, lineage, normalize_words
 from tallybook.projections.entry_history.status import EntryStatuses, status_view
-from tallybook.projections.undo import fold_history
+from tallybook.projections.fold import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

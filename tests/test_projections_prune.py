@@ -21,9 +21,9 @@ from tallybook.ledger.events import (
     PointRetired,
     PointReworded,
 )
+from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, STEPS, Policy, weight
 from tallybook.projections.playbook.view import playbook_view
-from tallybook.projections.undo import fold_history
 
 FINAL = playbook_view(POLICIES["final"])
 UPDATES = st.lists(st.lists(st.tuples(st.sampled_from("ab"), st.booleans()), max_size=4), max_size=12)

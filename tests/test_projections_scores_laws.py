@@ -23,11 +23,10 @@ from tallybook.ledger.events import (
     SessionEnded,
 )
 from tallybook.ledger.records import Author, EventRecord
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import UNDOABLE, fold, fold_history
 from tallybook.projections.scores.periods import PERIODS, grouped
 from tallybook.projections.scores.session_inputs import KINDS
 from tallybook.projections.scores.view import Scores, day_of, scores_view
-from tallybook.projections.undo import UNDOABLE, fold_history
 
 SESSIONS = st.sampled_from(["s1", "s2", "s3", None])
 COMPONENTS = st.sampled_from(["ac01", "AC-02", "score.ac06", "", "ac99"])

@@ -28,6 +28,7 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.parser import read_config
 from tallybook.projections.scores.reports.drop_causes import (
     Drop,
@@ -40,7 +41,6 @@ from tallybook.projections.scores.reports.drop_causes import (
 )
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -27,12 +27,12 @@ from tallybook.ledger.events import (
     SessionEnded,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.parser import DocumentError, overlaid, read_config
 from tallybook.projections.scores.scoring import component_score
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

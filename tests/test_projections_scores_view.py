@@ -22,11 +22,10 @@ from tallybook.ledger.events import (
     TelemetryKept,
 )
 from tallybook.ledger.records import make_batch
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.scores import view as module
 from tallybook.projections.scores.periods import Range, Tally
 from tallybook.projections.scores.view import Baseline, Scores, Sessions, day_of, scores_view
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

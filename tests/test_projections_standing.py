@@ -24,14 +24,13 @@ from tallybook.ledger.events import (
     PointReworded,
 )
 from tallybook.projections.entry_history.status import EntryStatuses, blame, graveyard, status_view
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import fold, fold_history
+from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.confidence import interval, lower_bound
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import Policy
 from tallybook.projections.playbook.render import needs_ratings
 from tallybook.projections.playbook.view import PLAYBOOK
-from tallybook.projections.undo import fold_history
-from tallybook.projections.undo import history as retold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

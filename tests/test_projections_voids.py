@@ -23,14 +23,13 @@ from tallybook.ledger.events import (
     PointRated,
 )
 from tallybook.ledger.records import Batch, EventRecord
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import UNDOABLE, UndoneEvent, find_undone, fold, fold_history
+from tallybook.projections.fold import history as retold
 from tallybook.projections.playbook.render import playbook_dict
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.writing import record
 from tallybook.projections.surfaces.writing.requests import Request, Undo, Update
-from tallybook.projections.undo import UNDOABLE, UndoneEvent, find_undone, fold_history
-from tallybook.projections.undo import history as retold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,10 +21,10 @@ from tallybook.ledger.events import (
 )
 from tallybook.projections.comparison.whatif import Exclusion, difference_json, fold_alternative
 from tallybook.projections.entry_history.audit import audit_view
+from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.prune import POLICIES, Policy
 from tallybook.projections.playbook.render import entry, playbook_dict
 from tallybook.projections.playbook.view import playbook_view
-from tallybook.projections.undo import UNDOABLE, fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,6 +24,7 @@ from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, P
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.status import STATUS_VIEW, blame, graveyard
+from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
@@ -32,7 +33,6 @@ from tallybook.projections.surfaces.history import cache_files, reading
 from tallybook.projections.surfaces.history.entry_story import STATUS_FORM
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -218,7 +218,7 @@ def test_the_digest_of_the_code_covers_every_module_of_a_fold(module: str, form:
     """Every module of Tallybook that is loaded along with a fold is in the digest that its checkpoints are bound to."""
     # A package is only a folder with a docstring.
     named = "*(name for name, one in sys.modules.items() if not hasattr(one, '__path__'))"
-    probe = f"import sys, tallybook.ledger.encoding.codec, tallybook.projections.undo, {module}; print({named})"
+    probe = f"import sys, tallybook.ledger.encoding.codec, tallybook.projections.fold, {module}; print({named})"
     loaded = subprocess.run([sys.executable, "-c", probe], capture_output=True, check=True, text=True).stdout.split()
     ours = {name for name in loaded if name.startswith("tallybook.")}
     assert module in ours

@@ -35,11 +35,11 @@ from tallybook.ledger.events import EventsVoided, PointMerged, PointRated, Point
 from tallybook.ledger.storage.redaction import PendingRedaction, write_pending
 from tallybook.projections.entry_history.audit import audit_view, explain
 from tallybook.projections.entry_history.status import STATUS_VIEW
+from tallybook.projections.fold import fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import cache_files, index
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import redact
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

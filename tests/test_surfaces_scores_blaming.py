@@ -19,13 +19,13 @@ from tallybook.ledger.events import (
     PointRated,
     SessionEnded,
 )
+from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores import configuration
 from tallybook.projections.surfaces.scores.drop_report import CAUTION, LAST, SHOWN, Asked, blame, lines
 from tallybook.projections.surfaces.workspace.project import Project
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from pathlib import Path

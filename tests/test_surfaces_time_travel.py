@@ -18,14 +18,13 @@ from tallybook.ledger.backends.memory import MemoryLog
 from tallybook.ledger.clock import moment
 from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.events import EventsVoided, PlaybookUpdated, PointAdded, PointCited, PointRated
-from tallybook.projections.fold import View, fold
+from tallybook.projections.fold import View, fold, fold_history
 from tallybook.projections.playbook.entry_state import REDACTED, Points
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import curation, redact
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,10 @@ from tallybook.ledger.encoding.codec import decode, encode
 from tallybook.ledger.errors import BadInputError
 from tallybook.ledger.events import EventsVoided
 from tallybook.ledger.line import Draft
+from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.history.as_of import describe
 from tallybook.projections.surfaces.history.moments import Moment, _find, _Question, resolve
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,9 +9,8 @@ import attrs
 
 from tallybook.ledger.events import PlaybookUpdated, PointRated
 from tallybook.projections.event_rows import by_json, kind_of, summary
-from tallybook.projections.fold import State, View, fold
+from tallybook.projections.fold import State, View, find_undone, fold, fold_history, mark_undone, undos_in
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook, settle
-from tallybook.projections.undo import find_undone, fold_history, mark_undone, undos_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.events import EventsVoided
-from tallybook.projections.fold import State, View, fold, ignore
+from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, fold, fold_history, ignore
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
-from tallybook.projections.undo import UNDOABLE, UndoneEvent, fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

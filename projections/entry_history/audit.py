@@ -10,11 +10,10 @@ from tallybook.ledger import events
 from tallybook.projections.entry_history.lineage import lineage
 from tallybook.projections.entry_history.status import ADDING_KINDS, LEAVING_KINDS, Uses, brief
 from tallybook.projections.event_rows import by_json, reference
-from tallybook.projections.fold import State, View, ignore
+from tallybook.projections.fold import State, UndoneEvent, View, ignore
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
-from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -13,12 +13,11 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.projections.event_rows import reference, summary
-from tallybook.projections.fold import State, View, ignore
+from tallybook.projections.fold import State, UndoneEvent, View, ignore
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
-from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from tallybook.ledger.records import Batch, EventRecord

@@ -11,10 +11,9 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.ledger.names import join_sections, parse_number
-from tallybook.projections.fold import State, View
+from tallybook.projections.fold import State, UndoneEvent, View
 from tallybook.projections.playbook.entry_state import REDACTED, MutableEntry, Points, add_rating, evolve
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
-from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping

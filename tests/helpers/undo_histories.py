@@ -14,8 +14,8 @@ from tallybook.ledger.events import (
     PointAdded,
 )
 from tallybook.ledger.records import Author, Batch, EventRecord, make_batch
+from tallybook.projections.fold import UNDOABLE, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK, Playbook
-from tallybook.projections.undo import UNDOABLE, fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

@@ -27,10 +27,9 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.projections.entry_history.status import affected_names, brief
-from tallybook.projections.fold import State, View, batch_view
+from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 from tallybook.projections.scores.periods import PERIODS, grouped
-from tallybook.projections.undo import UndoneEvent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,11 +9,10 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.projections.fold import State, fold
+from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import fold_view, open_log
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from tallybook.projections.playbook.checkpoint import Form

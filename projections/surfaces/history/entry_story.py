@@ -19,10 +19,10 @@ from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.entry_history.audit import audit_view
 from tallybook.projections.entry_history.lineage import entry_rows, find_by_words
 from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses
+from tallybook.projections.fold import UndoneEvent, fold_history
 from tallybook.projections.playbook.checkpoint import Form, pack, unpack
 from tallybook.projections.surfaces.history.index import index_of
 from tallybook.projections.surfaces.history.reading import fold_view, open_log
-from tallybook.projections.undo import UndoneEvent, fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

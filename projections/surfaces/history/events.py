@@ -16,8 +16,8 @@ from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import SECTION, START, head_field
 from tallybook.ledger.names import find_name
 from tallybook.projections.event_rows import EventFilter, brief, row, select_events
+from tallybook.projections.fold import UndoneIds, find_undone
 from tallybook.projections.surfaces.history.reading import current
-from tallybook.projections.undo import UndoneIds, find_undone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator

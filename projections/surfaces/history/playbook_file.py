@@ -19,13 +19,12 @@ from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
 from tallybook.ledger.names import rename_in_sections
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import fold, history
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
 from tallybook.projections.playbook.view import PLAYBOOK, VERSION, Playbook
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.workspace.project import PLAYBOOK_NAME
-from tallybook.projections.undo import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

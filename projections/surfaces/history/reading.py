@@ -18,13 +18,12 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple, dumps
 from tallybook.ledger.line import START, Position
-from tallybook.projections.fold import State, fold
+from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces.console.output import METER
 from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.cache_files import FAULTS, CacheFiles, Reading, last_redaction
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,7 +47,7 @@ _TAIL_PART: Final = 8
 _MODULES: Final = (
     "tallybook.ledger.encoding.codec",
     "tallybook.projections.playbook.checkpoint",
-    "tallybook.projections.undo",
+    "tallybook.projections.fold",
 )
 """What decides the state of a playbook, with the modules that these import."""
 

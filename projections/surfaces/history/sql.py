@@ -20,10 +20,9 @@ import msgspec
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections import sql_tables
 from tallybook.projections.entry_history.status import status_view
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import fold, history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.installation import install_command
-from tallybook.projections.undo import history
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

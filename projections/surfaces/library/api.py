@@ -8,12 +8,11 @@ from tallybook.ledger.errors import UnknownEntryError
 from tallybook.ledger.events import Entry
 from tallybook.ledger.records import Author
 from tallybook.projections.event_rows import EventFilter, by_json
-from tallybook.projections.fold import State
+from tallybook.projections.fold import State, fold_history
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import events, reading
 from tallybook.projections.surfaces.workspace.project import Project, find_project
 from tallybook.projections.surfaces.writing.requests import Rating
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

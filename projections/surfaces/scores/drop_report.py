@@ -9,6 +9,7 @@ import attrs
 
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError
+from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.model import OVERALL, SESSION
 from tallybook.projections.scores.grades import is_enough
 from tallybook.projections.scores.periods import PERIODS, grouped
@@ -17,7 +18,6 @@ from tallybook.projections.scores.trends.gates import NOT_ENOUGH
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.configuration import score_named
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -19,13 +19,12 @@ from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.line import START, Position
 from tallybook.ledger.storage import caches
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import fold, fold_history
 from tallybook.projections.scores.playbook_health import SCORED_PLAYBOOK, is_measured
 from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.history.reading import open_log
 from tallybook.projections.surfaces.scores.cache.sessions import DamagedCacheError
-from tallybook.projections.undo import fold_history
 
 try:
     from tallybook.projections.surfaces.scores.cache import store

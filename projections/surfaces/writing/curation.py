@@ -25,14 +25,13 @@ from tallybook.ledger.events import (
     PointSeeded,
 )
 from tallybook.projections.event_rows import summary
-from tallybook.projections.fold import fold
+from tallybook.projections.fold import UNDOABLE, UndoneEvent, fold, history
 from tallybook.projections.playbook.view import PLAYBOOK
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.history.moments import session_of
 from tallybook.projections.surfaces.writing import record as recording
 from tallybook.projections.surfaces.writing.requests import Request, Undo
-from tallybook.projections.undo import UNDOABLE, UndoneEvent, history
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping

@@ -51,7 +51,7 @@ _SETTINGS: Final = (
 _MODULES: Final = (
     "tallybook.ledger.encoding.codec",
     "tallybook.projections.scores.view",
-    "tallybook.projections.undo",
+    "tallybook.projections.fold",
     "tallybook.projections.surfaces.scores.cache.sessions",
 )
 """What decides a state of scores, with the modules that these import."""

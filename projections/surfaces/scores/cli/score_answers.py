@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.errors import BadInputError, NothingToDoError
+from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.model import component_id
 from tallybook.projections.scores.reports import evidence, score_files
 from tallybook.projections.scores.reports import summary as scoring
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores.render import page
-from tallybook.projections.undo import fold_history
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
