@@ -57,10 +57,6 @@ class View(Generic[S]):
     settle: Callable[[S, Batch], None] | None = None
 
 
-def ignore(_state: Any, _event: Any, _batch: Batch) -> None:
-    """Do nothing: the row of a kind in the table of a view that handles whole batches in ``settle``."""
-
-
 def batch_view(start: Callable[[], S], kinds: Iterable[type[Any]], apply_batch: Callable[[S, Batch], None]) -> View[S]:
     """Return a view that applies whole batches: those that have an event of these kinds."""
     return View(start, dict.fromkeys(kinds, _wait_for_batch), apply_batch)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from tallybook.ledger.events import EventsVoided
-from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, fold, fold_history, ignore
+from tallybook.projections.fold import UNDOABLE, State, UndoneEvent, View, batch_view, fold, fold_history
 from tallybook.projections.playbook.render import entry
 from tallybook.projections.playbook.view import CHANGES, PLAYBOOK, Playbook
 
@@ -86,7 +86,7 @@ def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion | None = Non
             batch = _leave_out(state, batch, exclusion)
         fold(view, [batch], state.other)
 
-    return View(lambda: Alternative(other=view.start()), dict.fromkeys(CHANGES, ignore), apply_batch)
+    return batch_view(lambda: Alternative(other=view.start()), CHANGES, apply_batch)
 
 
 def _leave_out(state: Alternative, batch: Batch, without: Exclusion) -> Batch:

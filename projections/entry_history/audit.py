@@ -10,7 +10,7 @@ from tallybook.ledger import events
 from tallybook.projections.entry_history.lineage import lineage
 from tallybook.projections.entry_history.status import ADDING_KINDS, LEAVING_KINDS, Uses, brief
 from tallybook.projections.event_rows import by_json, reference
-from tallybook.projections.fold import State, UndoneEvent, View, ignore
+from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry_state import add_rating
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
@@ -201,11 +201,8 @@ def _reason(story: Story, event: Any) -> str:
 
 def audit_view(name: str, policy: Policy = SPEC_POLICY) -> View[Story]:
     """Return the view of the story of one name under a policy."""
-    return View(
-        start=lambda: Story(name=name, book=Playbook(policy=policy)),
-        table=dict.fromkeys((*CHANGES, events.PointNoted), ignore),
-        settle=_apply_batch,
-    )
+    kinds = (*CHANGES, events.PointNoted)
+    return batch_view(lambda: Story(name=name, book=Playbook(policy=policy)), kinds, _apply_batch)
 
 
 # What `why` answers

@@ -13,7 +13,7 @@ import attrs
 from tallybook.ledger import events
 from tallybook.ledger.events import Entry
 from tallybook.projections.event_rows import reference, summary
-from tallybook.projections.fold import State, UndoneEvent, View, ignore
+from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry_state import REDACTED
 from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.render import entry
@@ -183,8 +183,8 @@ def _apply_batch(state: EntryStatuses, batch: Batch) -> None:
 def status_view(policy: Policy = SPEC_POLICY) -> View[EntryStatuses]:
     """Return the view of the status of every name, under a policy."""
     # References need the index of an event, so whole batches are applied.
-    kinds = dict.fromkeys((*CHANGES, events.PlaybookInjected, events.PointCited), ignore)
-    return View(lambda: EntryStatuses(book=Playbook(policy=policy)), kinds, _apply_batch)
+    kinds = (*CHANGES, events.PlaybookInjected, events.PointCited)
+    return batch_view(lambda: EntryStatuses(book=Playbook(policy=policy)), kinds, _apply_batch)
 
 
 STATUS_VIEW: Final = status_view()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger.events import PlaybookUpdated, PointMerged, PointRated
-from tallybook.projections.fold import View, ignore
+from tallybook.projections.fold import View, batch_view
 from tallybook.projections.playbook.prune import SPEC_POLICY, STEPS, Policy, weight
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
@@ -156,6 +156,4 @@ def aged_view(policy: Policy = SPEC_POLICY, half_life_us: int = 90 * DAY_US) -> 
     A rating's age is the time from its event to the deciding update, at least 0. Counts from a legacy file or a manual
     edit are as old as that event.
     """
-    return View(
-        partial(AgedPlaybook, policy=policy, half_life_us=half_life_us), dict.fromkeys(CHANGES, ignore), _apply_batch
-    )
+    return batch_view(partial(AgedPlaybook, policy=policy, half_life_us=half_life_us), CHANGES, _apply_batch)

@@ -89,12 +89,10 @@ class Rater:
     """A rater.
 
     Attributes:
-        about: What it is and needs, in one line.
         ask: Sends a model (its name, empty for the usual one) a prompt; None where nothing is sent.
         more_bytes: What is sent with the prompt, in bytes.
     """
 
-    about: str
     ask: Callable[[str, str], Reply] | None
     more_bytes: int = 0
 
@@ -241,8 +239,11 @@ def estimate_tokens(rater: str, prompt: str) -> int:
 
 
 RATERS: Final[dict[str, Rater]] = {
-    NO_RATER: Rater("nobody: no model, no key, no cost; citations are still recorded with a quote", None),
-    "claude": Rater("Claude Code's own client, headless, with the login that it has", _claude, _CLAUDE_BYTES),
-    "anthropic": Rater("the provider's SDK (the extra `anthropic`), with a key of its own", _anthropic),
+    # No model, no key, no cost; citations are still recorded with a quote.
+    NO_RATER: Rater(None),
+    # Claude Code's own client, headless, with the user's login.
+    "claude": Rater(_claude, _CLAUDE_BYTES),
+    # The provider's SDK (the extra `anthropic`), with a key of its own.
+    "anthropic": Rater(_anthropic),
 }
 """Name in the settings → the rater."""
