@@ -4,8 +4,7 @@ The classes in ``ledger/kinds`` are the schema of the ledger: one frozen class p
 are the fields of the line's ``body``. Fields declared with ``FREE_TEXT`` hold text that a person or a model wrote; they
 are written to the line's free section and are None once they were redacted.
 
-To add a kind: write its class in ``ledger/kinds``, add it to EVENT_TYPES, and add one golden line to
-tests/golden.jsonl.
+To add a kind, follow "An event kind" in CONTRIBUTING.md: besides this table it needs a golden line and a summary.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ RULES = [
         lambda name: not within(name, "tallybook", "tests") or within(name, "tallybook.ledger.kinds"),
     ),
     Rule(
-        "3: views import tallybook.ledger.events, .errors, .recorded, .names, .light and each other",
+        "3: views import the names and tables of the ledger, and each other",
         lambda module: within(module, "tallybook.projections") and not within(module, "tallybook.projections.surfaces"),
         lambda name: not within(name, "tallybook", "tests") or within(name, *VIEWS_MAY),
     ),
