@@ -243,6 +243,12 @@ def test_add_reads_standard_input(here: Project, run: Run) -> None:
     assert "Keep “lines”\napart." == commands.show(here)["key_points"][-1]["text"]
 
 
+def test_reword_reads_its_text_from_standard_input(here: Project, run: Run) -> None:
+    """`-` means the same as for `add`, so that it never becomes the text of an entry."""
+    assert 0 == run("reword", "kpt_001", "-", stdin="Quote “ids”\nalways.\n".encode()).code
+    assert "Quote “ids”\nalways." == commands.show(here)["key_points"][0]["text"]
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a terminal")
 @pytest.mark.parametrize(
     ("words", "keys", "waits"),

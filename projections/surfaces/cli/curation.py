@@ -10,7 +10,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.cli.main import VERBS
-from tallybook.projections.surfaces.console.options import Verb, provenance, provenance_of, with_reason
+from tallybook.projections.surfaces.console.options import Verb, provenance, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.writing import curation
 
@@ -61,8 +61,9 @@ unpin = _verb_of_names("unpin", "The next update prunes those that the policy pr
 def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: bool, **by: Any) -> None:
     """Change the text of an entry.
 
-    Its name and its counts stay.
+    Its name and its counts stay. A TEXT of - is read from standard input.
     """
+    text = read_text(text, "the new text")
     _curate(project, Curation("reword", name, reason, text), by, as_json=as_json)
 
 
