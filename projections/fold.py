@@ -95,32 +95,20 @@ def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until:
 
 # Undone events
 
+# Agents report these; they say nothing about what the playbook holds.
+_REPORTS = {"playbook.injected", "point.cited"}
 UNDOABLE: frozenset[type[Any]] = frozenset(
-    {
-        events.EventsVoided,
-        events.PlaybookAdopted,
-        events.PlaybookEdited,
-        events.PlaybookOrdered,
-        events.PlaybookUpdated,
-        events.PointAdded,
-        events.PointEdited,
-        events.PointMerged,
-        events.PointNoted,
-        events.PointPinned,
-        events.PointRated,
-        events.PointRemoved,
-        events.PointRestored,
-        events.PointRetired,
-        events.PointReworded,
-        events.PointSeeded,
-        events.PointUnpinned,
-        events.MetricsRecorded,
-        events.BenchmarkRecorded,
-        events.FeedbackRecorded,
-        events.BaselineSet,
-        events.SessionEnded,
-    }
-)
+    cls
+    for kind, (cls, _) in events.EVENT_TYPES.items()
+    if kind.startswith(("playbook.", "point.")) and kind not in _REPORTS
+) | {
+    events.EventsVoided,
+    events.MetricsRecorded,
+    events.BenchmarkRecorded,
+    events.FeedbackRecorded,
+    events.BaselineSet,
+    events.SessionEnded,
+}
 """Kinds that can be undone: those that change the playbook or a score, and undo itself."""
 
 

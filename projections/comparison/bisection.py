@@ -132,7 +132,7 @@ def search_view(condition: Condition) -> View[Search]:
 def search(
     condition: Condition,
     read: Callable[[], Iterable[Batch]],
-    stretch: tuple[int, int | None] = (0, None),
+    span: tuple[int, int | None] = (0, None),
     *,
     last: bool = False,
 ) -> Search:
@@ -144,10 +144,10 @@ def search(
     Args:
         condition: The condition.
         read: Returns history from the beginning.
-        stretch: The moments after which the search starts and ends; None for the end of history.
+        span: The moments after which the search starts and ends; None for the end of history.
         last: Whether to go on to the last such moment.
     """
-    (begin, end), view = stretch, search_view(condition)
+    (begin, end), view = span, search_view(condition)
     state = view.start()
     state.begin(fold_history(PLAYBOOK, read, begin))
     undos: list[EventRecord] = []

@@ -33,10 +33,6 @@ class Exclusion:
     raters: frozenset[str] = frozenset()
     seqs: frozenset[int] = frozenset()
 
-    def __bool__(self) -> bool:
-        """Say whether anything is left out."""
-        return bool(self.sessions or self.raters or self.seqs)
-
     def matches(self, batch: Batch, before: int) -> Iterator[tuple[EventRecord, list[str]]]:
         """Yield each event of a batch with the values of ``--without`` that leave it out, none where it stays.
 
@@ -52,11 +48,27 @@ class Exclusion:
             event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
             yield record, reasons if type(event) in UNDOABLE else []
 
-    def touches(self, batch: Batch, before: int) -> bool:
-        """Say whether an event of a batch may be left out, without decoding who recorded it."""
-        return any(map(batch.may_contain_text, self.sessions | self.raters)) or any(
-            before < seq <= batch.last for seq in self.seqs
-        )
+    def apply(
+        self, batch: Batch, before: int, note: Callable[[EventRecord, list[str]], None] = lambda *_: None
+    ) -> Batch:
+        """Return a batch without the events left out, even if none is left, so that event numbers do not shift.
+
+        Args:
+            batch: The batch.
+            before: As for ``matches``.
+            note: Called with each event left out and the values of ``--without`` that leave it out.
+        """
+        # Most batches are not decoded to find out who recorded them.
+        named = any(map(batch.may_contain_text, self.sessions | self.raters))
+        if not named and not any(before < seq <= batch.last for seq in self.seqs):
+            return batch
+        remaining = []
+        for record, reasons in self.matches(batch, before):
+            if reasons:
+                note(record, reasons)
+            else:
+                remaining.append(record)
+        return batch if len(remaining) == len(batch.records) else batch.with_records(remaining)
 
 
 @attrs.define
@@ -81,34 +93,22 @@ def alternative_view(view: View[Any] = PLAYBOOK, without: Exclusion | None = Non
     exclusion = without or Exclusion()
 
     def apply_batch(state: Alternative, batch: Batch) -> None:
+        def note(record: EventRecord, reasons: list[str]) -> None:
+            if not isinstance(record.event, UndoneEvent):
+                state.has_undo = state.has_undo or isinstance(record.event, EventsVoided)
+                state.left_out |= {reason: state.left_out.get(reason, 0) + 1 for reason in reasons}
+
         fold(PLAYBOOK, [batch], state.real)
-        if exclusion and exclusion.touches(batch, state.seq):
-            batch = _leave_out(state, batch, exclusion)
-        fold(view, [batch], state.other)
+        fold(view, [exclusion.apply(batch, state.seq, note)], state.other)
 
     return batch_view(lambda: Alternative(other=view.start()), CHANGES, apply_batch)
 
 
-def _leave_out(state: Alternative, batch: Batch, without: Exclusion) -> Batch:
-    """Return a batch without the events left out, and count those."""
-    remaining = []
-    for record, reasons in without.matches(batch, state.seq):
-        if not reasons:
-            remaining.append(record)
-        elif not isinstance(record.event, UndoneEvent):
-            state.has_undo = state.has_undo or isinstance(record.event, EventsVoided)
-            state.left_out |= {reason: state.left_out.get(reason, 0) + 1 for reason in reasons}
-    return batch if len(remaining) == len(batch.records) else batch.with_records(remaining)
-
-
 def left_out(batches: Iterable[Batch], without: Exclusion) -> Iterator[Batch]:
-    """Yield history without some of its events; each batch stays, even if empty, so that numbers do not shift."""
+    """Yield history without some of its events."""
     before = 0
     for batch in batches:
-        if without.touches(batch, before):
-            yield batch.with_records([record for record, reasons in without.matches(batch, before) if not reasons])
-        else:
-            yield batch
+        yield without.apply(batch, before)
         before = batch.last
 
 

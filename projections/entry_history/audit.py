@@ -36,7 +36,7 @@ class Step:
     Attributes:
         record: The event; ``playbook.updated`` for a prune, ``event.redacted`` for a redacted text.
         helpful: Helpful count after the event; where the event took the entry out, the last count.
-        harmful: Harmful count, likewise.
+        harmful: Harmful count, in the same way.
     """
 
     record: EventRecord

@@ -48,7 +48,7 @@ def is_surely_harmful(helpful: float, harmful: float) -> bool:
 
     Args:
         helpful: Count of helpful ratings, 0 or more; a fraction where ratings lose weight with age.
-        harmful: Count of harmful ratings, likewise.
+        harmful: Count of harmful ratings, in the same way.
     """
     lead = harmful - helpful
     return lead > 0 and lead * lead > PRUNE_Z_SQUARED * (harmful + helpful)

@@ -24,7 +24,7 @@ def playbook_dict(playbook: Playbook) -> dict[str, Any]:
     return {
         "version": None,
         "last_updated": playbook.last_updated,
-        # A version that it brought stands in its place.
+        # A version from the file replaces the default.
         **filter_sections(playbook.top, playbook.points),
         "key_points": [entry(point) for point in playbook.points.values()],
     }

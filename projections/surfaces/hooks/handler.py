@@ -269,7 +269,7 @@ def request_reflection(project: ProjectPaths, payload: Payload) -> str:
             "reflection.requested", end=end, trigger=payload.event, transcript=payload.transcript
         )
         # Before the event, so that a later hook finds it if this one ends in between; and after it, because a worker
-        # that found no work may have said so meanwhile.
+        # that finds no work may note it in between.
         unsettle(project)
         ledger_access.append(project, [event], payload.by, f"reflect:{payload.session}:{end}")
         unsettle(project)
@@ -296,7 +296,7 @@ def start_pending_work(project: ProjectPaths, payload: Payload) -> str:
 
 
 def is_settled(project: AnyProject, rater: str) -> bool:
-    """Return whether a worker found a short while ago that a rater has no pending work."""
+    """Return whether a worker noted a short while ago that a rater has no pending work."""
     path = os.path.join(project.ledger, MARKS, SETTLED)
     with suppress(OSError, TallybookError):
         fresh = 0 <= clock.utc_now().unix_us - os.stat(path).st_mtime_ns // 1000 <= SETTLED_S * clock.MICROSECONDS

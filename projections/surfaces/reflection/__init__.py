@@ -1,1 +1,1 @@
-"""Reflection on sessions: transcripts read, models asked, their answers recorded."""
+"""Reflection on sessions: reading transcripts, asking a model, recording its answers."""

@@ -69,7 +69,7 @@ class Line:
         end: Where the next one begins.
         turns: Its turns, none for most kinds of lines.
         uuid: Its own id, empty without one.
-        at: When it was written, as it stands there; empty without one.
+        at: When it was written, as it is there; empty without one.
         sidechain: Whether a subagent wrote it, in the session's own transcript.
     """
 
@@ -128,7 +128,7 @@ def load_object(data: bytes) -> dict[str, Any]:
 
 
 def _line(data: bytes, begin: int, end: int, asked_ids: set[str]) -> Line:
-    """Return a line, without turns where it is damaged or nobody's message."""
+    """Return a line, without turns if it is damaged or has no message."""
     fields = load_object(data)
     uuid, at = (_valid(value) if isinstance(value := fields.get(field), str) else "" for field in ("uuid", "timestamp"))
     turns = [_turn(block, str(fields["type"]), asked_ids) for block in _blocks(fields)]

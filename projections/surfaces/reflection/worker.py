@@ -283,7 +283,7 @@ def _next_piece(state: _State, name: str, session: Session) -> Piece:
             hint = "`tallybook reflect --from` takes it from elsewhere"
             cause, reason = OUTSIDE, f"the transcript, {path}, lies outside {folder}; {hint}"
     except FileNotFoundError:
-        # Deleted since; the reason stands.
+        # Deleted meanwhile: the reason is right.
         pass
     except OSError as error:
         cause, reason = raters.UNAVAILABLE, f"the transcript cannot be read: {disk.reason(error)}"
