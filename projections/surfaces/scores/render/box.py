@@ -9,6 +9,8 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from rich import box
+from rich.console import Group
+from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +22,7 @@ from tallybook.projections.surfaces.scores.render.plot import plot
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rich.console import Console
+    from rich.console import Console, RenderableType
 
     from tallybook.projections.surfaces.scores.render.page import Bar, Page
     from tallybook.projections.surfaces.scores.render.page import Table as Rows
@@ -52,8 +54,7 @@ _NUMBER: Final = re.compile(r"-?[0-9.]+")
 def show(console: Console, page: Page) -> None:
     """Print a page."""
     if page.framed and console.width >= FRAMED:
-        for line in _box(console, page):
-            console.print(line, no_wrap=True, overflow="crop")
+        console.print(_framed(console, page))
         return
     console.print(_text(console, page.title, "bold"))
     for alert in page.alerts:
@@ -97,57 +98,35 @@ def _text(console: Console, text: str, style: str = "") -> Text:
     return make_text(console, text if is_utf(console) else text.translate(_PLAIN), style)
 
 
-def _box(console: Console, page: Page) -> Iterator[Text]:
-    """Yield the lines of the summary's box."""
-    width = min(console.width, WIDE)
-    inner = width - 6
-
-    def line(content: Text | str = "") -> Text:
-        text = content if isinstance(content, Text) else _text(console, content)
-        return _text(console, "│  ") + _fitted(console, text, inner) + _text(console, "  │")
-
-    def rule(left: str, right: str) -> Text:
-        return _text(console, f"{left}{'─' * (width - 2)}{right}")
-
-    yield rule("┌", "┐")
+def _framed(console: Console, page: Page) -> Table:
+    """Return the summary in its box, with the scores in an inner box."""
+    width, lines = min(console.width, WIDE), box.SQUARE if is_utf(console) else box.ASCII2
     title = _text(console, page.title, "bold")
-    title = _fitted(console, title, min(inner, title.cell_len))
-    title.pad_left(max((inner - title.cell_len) // 2, 0))
-    yield line(title)
-    yield rule("├", "┤")
-    yield line()
-    for alert in page.alerts:
-        yield from map(line, _listed(console, "! ", alert, inner, ALERT))
-    yield from [line()] if page.alerts else []
-    for text in _wrapped(console, page.heading, inner):
-        yield line(text)
-    yield line()
+    title.justify, title.no_wrap, title.overflow = "center", True, "ellipsis" if is_utf(console) else "crop"
+    parts: list[RenderableType] = [""]
+    if page.alerts:
+        parts += [_listed(console, "! ", page.alerts, ALERT), ""]
+    parts += [_text(console, page.heading), ""]
     if page.bars:
-        yield line("Component Scores:")
-        yield line(f"┌{'─' * (inner - 2)}┐")
-        for bar in bars(console, page.bars, inner - 6):
-            yield line(_text(console, "│  ") + _fitted(console, bar, inner - 6) + _text(console, "  │"))
-        yield line(f"└{'─' * (inner - 2)}┘")
-        yield line()
+        inner_width = width - 4 * len("│  ")
+        inner = Panel(Group(*bars(console, page.bars, inner_width)), box=lines, padding=(0, 2))
+        parts += ["Component Scores:", inner, ""]
     for sentence in page.sentences:
-        yield from (line(text) for text in _wrapped(console, sentence, inner))
-        yield line()
+        parts += [_text(console, sentence), ""]
     if page.focus:
-        yield line("Focus Areas:")
-        for area in page.focus:
-            yield from map(line, _listed(console, "• ", area, inner))
-        yield line()
-    yield rule("└", "┘")
+        parts += ["Focus Areas:", _listed(console, "• ", page.focus), ""]
+    frame = Table(box=lines, width=width, padding=(0, 2))
+    frame.add_column(title)
+    frame.add_row(Group(*parts))
+    return frame
 
 
-def _wrapped(console: Console, text: str, width: int) -> Iterable[Text]:
-    return _text(console, text).wrap(console, width)
-
-
-def _listed(console: Console, sign: str, text: str, width: int, style: str = "") -> Iterator[Text]:
-    """Yield a paragraph behind a sign."""
-    for index, line in enumerate(_wrapped(console, text, width - len(sign))):
-        yield _text(console, " " * len(sign) if index else sign, style) + Text(line.plain, style)
+def _listed(console: Console, sign: str, texts: Iterable[str], style: str = "") -> Table:
+    """Return paragraphs, each after a sign and indented by it."""
+    grid = Table.grid()
+    for text in texts:
+        grid.add_row(_text(console, sign, style), _text(console, text, style))
+    return grid
 
 
 def _fitted(console: Console, text: Text, width: int) -> Text:
