@@ -97,18 +97,19 @@ def fold(view: View[S], batches: Iterable[Batch], state: S | None = None, until:
 
 # Agents report these; they say nothing about what the playbook holds.
 _REPORTS = {"playbook.injected", "point.cited"}
-UNDOABLE: frozenset[type[Any]] = frozenset(
+_ABOUT_PLAYBOOK = {
     cls
     for kind, (cls, _) in events.EVENT_TYPES.items()
     if kind.startswith(("playbook.", "point.")) and kind not in _REPORTS
-) | {
-    events.EventsVoided,
+}
+_ABOUT_SCORES = {
     events.MetricsRecorded,
     events.BenchmarkRecorded,
     events.FeedbackRecorded,
     events.BaselineSet,
     events.SessionEnded,
 }
+UNDOABLE: frozenset[type[Any]] = frozenset({events.EventsVoided} | _ABOUT_PLAYBOOK | _ABOUT_SCORES)
 """Kinds that can be undone: those that change the playbook or a score, and undo itself."""
 
 
