@@ -264,6 +264,7 @@ class Stamp(NamedTuple):
 # `by` as JSON, by its fields: most processes append with the same few values.
 _encoded_by: dict[tuple[tuple[str, Any], ...], str] = {}
 _MAX_ENCODED_BY = 64
+_MAX_KEY_CHARS = 200
 
 
 def _encode_by(by: Mapping[str, Any]) -> str:
@@ -284,13 +285,20 @@ def _encode_by(by: Mapping[str, Any]) -> str:
     return encoded
 
 
+def normalize_key(key: str) -> str:
+    """Return a key as the ledger writes it: itself if it is short printable ASCII without quotes, else its digest."""
+    if 0 < len(key) <= _MAX_KEY_CHARS and key.isascii() and key.isprintable() and {'"', "\\"}.isdisjoint(key):
+        return key
+    return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
+
+
 def _encode_key(key: str | None) -> str:
     """Return the part of the first line's head that holds a key; empty without one."""
     if not key:
         return ""
     # Readers find a key by the quotes around it, so it must not contain escapes.
     if not (key.isascii() and key.isprintable()) or '"' in key or "\\" in key:
-        raise BadInputError("key", f"{key!a} is not printable ASCII without quotes", "call idempotency.normalize")
+        raise BadInputError("key", f"{key!a} is not printable ASCII without quotes", "call normalize_key")
     return f',"key":"{key}"'
 
 
@@ -356,14 +364,10 @@ def line_fault(line: bytes, seq: int) -> str | None:
 
 
 def diagnose(lines: Sequence[bytes], seq: int) -> tuple[int, str]:
-    """Return what is wrong with a batch whose chain does not fit.
+    """Return the index of the damaged line in a batch whose chain does not fit, and its damage.
 
-    Args:
-        lines: The batch's lines as in the file, without line feeds.
-        seq: The event number that the first line should have.
-
-    Returns:
-        The index of the damaged line, and its damage; index 0 where only the batch as a whole does not fit.
+    The index is 0 where only the batch as a whole does not fit. The lines are as in the file, without line feeds, and
+    the first should have the event number ``seq``.
     """
     for index, line in enumerate(lines):
         fault = line_fault(line, seq + index)

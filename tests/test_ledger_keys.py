@@ -15,7 +15,7 @@ from helpers.ledger_keys import SLOTS, cache, kept, put_back, table
 from helpers.ledger_logs import BY, append, names, rated
 from tallybook.ledger.backends.jsonl import JsonlLog
 from tallybook.ledger.errors import DamagedLedgerError
-from tallybook.ledger.line import START
+from tallybook.ledger.line import START, normalize_key
 from tallybook.ledger.storage import disk, idempotency
 
 if TYPE_CHECKING:
@@ -53,21 +53,21 @@ def assert_only_the_five_are_known(log: JsonlLog) -> None:
 @given(st.text(st.characters(codec="ascii", categories=["L", "N"]), min_size=1, max_size=200))
 def test_a_short_plain_key_is_written_as_it_is(key: str) -> None:
     """Letters and digits need no digest."""
-    assert key == idempotency.normalize(key)
+    assert key == normalize_key(key)
 
 
 @pytest.mark.parametrize("key", ["", "ключ", 'a "quote"', "back\\slash", "tab\t", "x" * 201, "half \ud800"])
 def test_any_other_key_is_written_as_its_digest(key: str) -> None:
     """The first 16 bytes of SHA-256 over its UTF-8, as every version has to write it, or a key would count twice."""
     written = sha256(key.encode(errors="surrogatepass")).hexdigest()[:32]
-    assert (f"digest:{written}", "x" * 200) == (idempotency.normalize(key), idempotency.normalize("x" * 200))
+    assert (f"digest:{written}", "x" * 200) == (normalize_key(key), normalize_key("x" * 200))
 
 
 @given(st.text(st.characters(), max_size=300), st.text(st.characters(), max_size=300))
 def test_plain_keys_differ_where_keys_do(one: str, two: str) -> None:
     """What is written is short printable ASCII that needs no escape, and no two keys share it."""
-    assert (one == two) == (idempotency.normalize(one) == idempotency.normalize(two))
-    for plain in (idempotency.normalize(one), idempotency.normalize(two)):
+    assert (one == two) == (normalize_key(one) == normalize_key(two))
+    for plain in (normalize_key(one), normalize_key(two)):
         assert plain.isascii()
         assert plain.isprintable() or not plain
         assert len(plain) <= 200

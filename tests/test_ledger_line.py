@@ -181,7 +181,7 @@ def test_a_key_that_is_not_plain_is_refused(key: str) -> None:
     with pytest.raises(BadInputError, match=r"key: .* is not printable ASCII without quotes") as caught:
         frame([encode(PlaybookUpdated(0, 0, 0))], stamp(key=key))
     assert str(caught.value).isascii()
-    assert str(caught.value).endswith("; call idempotency.normalize")
+    assert str(caught.value).endswith("; call normalize_key")
 
 
 @pytest.mark.parametrize(

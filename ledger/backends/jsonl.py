@@ -13,7 +13,7 @@ from tallybook.ledger import clock
 from tallybook.ledger.backends.files import LOG_NAME, REPORT_TRIES, Files
 from tallybook.ledger.errors import BadInputError, CannotWriteError, OutcomeUnknownError
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame
+from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, normalize_key
 from tallybook.ledger.storage import disk
 from tallybook.ledger.storage import head as heads
 from tallybook.ledger.storage.disk import read_at
@@ -312,7 +312,7 @@ class Transaction:
         if not drafts:
             raise BadInputError("batch", "has no event")
         if key is not None:
-            key = idempotency.normalize(key)
+            key = normalize_key(key)
             self.look_up((key,))
             if key in self._known_keys:
                 self._needs_flush = True
@@ -327,7 +327,7 @@ class Transaction:
 
     def look_up(self, keys: Iterable[str]) -> None:
         """Look up many keys at once, so that appending under each of them does not read the table of keys again."""
-        new = set(map(idempotency.normalize, keys)) - self._looked_up - self._known_keys
+        new = set(map(normalize_key, keys)) - self._looked_up - self._known_keys
         files = self._log.files
         if new and files is not None:
             self._known_keys |= idempotency.find_known(new, self._log.read, self._log.ledger_folder, files.log)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Self
 from tallybook.ledger import clock
 from tallybook.ledger.backends.jsonl import SYSTEM
 from tallybook.ledger.errors import BadInputError
-from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame
-from tallybook.ledger.storage import idempotency
+from tallybook.ledger.line import FORMAT, START, Draft, Position, RawBatch, Stamp, frame, normalize_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -88,7 +87,7 @@ class MemoryTransaction:
         """Add a batch, or return None if the ledger has its key already."""
         if not drafts:
             raise BadInputError("batch", "has no event")
-        plain = idempotency.normalize(key) if key is not None else None
+        plain = normalize_key(key) if key is not None else None
         if plain is not None and plain in self._log.keys | self._keys:
             return None
         now = self._log.now()

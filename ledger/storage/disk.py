@@ -329,18 +329,22 @@ def acknowledged_count() -> int:
 def try_lock(fd: int) -> bool:
     """Take the lock of a file unless another process holds it; it is released when the process ends."""
     try:
-        if fcntl is not None:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        else:
-            import msvcrt  # noqa: PLC0415 - exists only on Windows
-
-            os.lseek(fd, 0, os.SEEK_SET)
-            msvcrt.locking(fd, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        _set_lock(fd, locked=True)
     except OSError as error:
         if error.errno in {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK, errno.EINTR}:
             return False
         raise
     return True
+
+
+def _set_lock(fd: int, *, locked: bool) -> None:
+    if fcntl is not None:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB if locked else fcntl.LOCK_UN)
+        return
+    import msvcrt  # noqa: PLC0415 - exists only on Windows
+
+    os.lseek(fd, 0, os.SEEK_SET)
+    msvcrt.locking(fd, msvcrt.LK_NBLCK if locked else msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
 
 
 def lock(fd: int, path: StrPath, wait_ms: int) -> None:
@@ -375,13 +379,7 @@ def unlock(fd: int) -> None:
         OutcomeUnknownError: The system refused; bytes that were written under the lock are not flushed yet.
     """
     try:
-        if fcntl is not None:
-            fcntl.flock(fd, fcntl.LOCK_UN)
-            return
-        import msvcrt  # noqa: PLC0415 - exists only on Windows
-
-        os.lseek(fd, 0, os.SEEK_SET)
-        msvcrt.locking(fd, msvcrt.LK_UNLCK, 1)  # type: ignore[attr-defined,unused-ignore]
+        _set_lock(fd, locked=False)
     except OSError as error:
         raise OutcomeUnknownError("ledger", f"its lock could not be released: {reason(error)}") from error
 

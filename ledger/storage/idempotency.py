@@ -18,7 +18,7 @@ import os
 
 from tallybook.ledger.errors import CannotWriteError, DamagedLedgerError
 from tallybook.ledger.fast_stdlib import NamedTuple, sha256
-from tallybook.ledger.line import START, Position, batch_key, digest
+from tallybook.ledger.line import START, Position, batch_key
 from tallybook.ledger.storage import caches, disk
 from tallybook.ledger.storage.head import contains_any, has_position
 
@@ -38,7 +38,6 @@ _SIZE_CHARS, _SLOT_CHARS = 12, 20
 _ENTRY_BYTES = 16
 # Without a cache, more keys than these are found faster by reading every key of the log.
 _MAX_SEARCHED_KEYS = 7
-_MAX_KEY_CHARS = 200
 
 
 class _Header(NamedTuple):
@@ -61,20 +60,13 @@ class _UnprovenError(Exception):
     """A bucket file does not fit the header."""
 
 
-def normalize(key: str) -> str:
-    """Return a key as the ledger writes it: itself if it is short printable ASCII without quotes, else its digest."""
-    if 0 < len(key) <= _MAX_KEY_CHARS and key.isascii() and key.isprintable() and {'"', "\\"}.isdisjoint(key):
-        return key
-    return "digest:" + digest(key.encode("utf-8", "surrogatepass"))
-
-
 def find_known(
     keys: Iterable[str], read: Callable[[Position], Iterator[RawBatch]], folder: StrPath, fd: int
 ) -> set[str]:
     """Return those of these keys that the ledger has. The caller holds the lock.
 
     Args:
-        keys: Normalized keys.
+        keys: Keys as `normalize_key` returns them.
         read: Returns the ledger's batches after a position.
         folder: The ledger's folder.
         fd: The log, open for reading.

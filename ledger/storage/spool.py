@@ -9,8 +9,8 @@ from contextlib import suppress
 import os
 
 from tallybook.ledger.errors import CannotWriteError, Problem
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps, import_lazily
-from tallybook.ledger.line import GENESIS, Draft, Position, Stamp, frame
+from tallybook.ledger.fast_stdlib import NamedTuple, dumps
+from tallybook.ledger.line import GENESIS, Draft, Position, Stamp, frame, normalize_key
 from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from tallybook.ledger.fast_stdlib import StrPath
-    from tallybook.ledger.storage import idempotency
-else:
-    # Only a payload that is spooled needs a key.
-    idempotency = import_lazily("tallybook.ledger.storage.idempotency")
 
 FOLDER = "spool"
 # Event numbers grow until the file is recorded, and the length of each line with them.
@@ -66,7 +62,7 @@ def check(drafts: Sequence[Draft], by: Mapping[str, str], key: str | None, at: s
     sent = [one._replace(when=one.when or at) for one in drafts]
     frame(
         sent,
-        Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, idempotency.normalize(key or f"{FOLDER}:{_ID}:{len(sent)}")),
+        Stamp(_FAR, at, by, lambda: _ID, lambda: _SALT, normalize_key(key or f"{FOLDER}:{_ID}:{len(sent)}")),
     )
 
 
