@@ -102,10 +102,10 @@ class NewerLedgerError(TallybookError):
 
     exit_code = EXIT_NOT_WRITTEN
 
-    def __init__(self, source: str, found: object, known: int) -> None:
+    def __init__(self, source: str, written: object, known: int) -> None:
         """Name both formats."""
         super().__init__(
-            f"{source}: written in ledger format {found}, this Tallybook reads up to {known}; upgrade Tallybook"
+            f"{source}: written in ledger format {written}, this Tallybook reads up to {known}; upgrade Tallybook"
         )
 
 

@@ -128,10 +128,12 @@ def _verify_once(log: JsonlLog, progress: Callable[[int, int], None], expect: tu
     try:
         fd = disk.open_file(log.path, write=False)
     except FileNotFoundError:
-        lost = [recovery.missing_log_problem(log.path, head)] if head is not None and head.position.offset else []
-        if expect is not None and not lost:
-            lost.append(Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]))
-        return Verdict(0, START, tuple(lost), (), {})
+        problems: tuple[Problem, ...] = ()
+        if head is not None and head.position.offset:
+            problems = (recovery.missing_log_problem(log.path, head),)
+        elif expect is not None:
+            problems = (Problem(LOG_NAME, f"is missing, and seq {expect[0]} was expected", expect[0]),)
+        return Verdict(0, START, problems, (), {})
     try:
         findings = _Findings(expect=expect, pending=redaction.pending_ids(log.folder))
         check_format(fd, log.path)
@@ -172,24 +174,24 @@ def _verify_bytes(
     fd: int, size: int, head: Head | None, findings: _Findings, progress: Callable[[int, int], None]
 ) -> Iterator[RawBatch]:
     """Yield each batch whose chain verifies, after checking its bytes; report the gaps between them."""
-    for found in survey(fd, START, size, LOG_NAME, findings.pending):
-        if isinstance(found, Gap):
-            if recovery.is_unclean(fd, found.stop, head, size):
-                left = size - found.stop.position.offset
+    for part in survey(fd, START, size, LOG_NAME, findings.pending):
+        if isinstance(part, Gap):
+            if recovery.is_unclean(fd, part.stop, head, size):
+                left = size - part.stop.position.offset
                 findings.notes.append(f"{left:,} bytes at the end were never acknowledged; the next writer seals them")
                 return
-            findings.problems.append(found.stop.problem)
-            findings.missing.append(found.missing)
+            findings.problems.append(part.stop.problem)
+            findings.missing.append(part.missing)
             continue
-        for index, line in enumerate(split_lines(found.data)):
-            _check_line(line, found, index, findings)
-        findings.erased += redaction.find_erased(found)
-        if findings.expect == (found.last, found.chain):
+        for index, line in enumerate(split_lines(part.data)):
+            _check_line(line, part, index, findings)
+        findings.erased += redaction.find_erased(part)
+        if findings.expect == (part.last, part.chain):
             findings.expect = None
-        yield found
+        yield part
         if not findings.problems:
-            findings.position = found.position
-        progress(found.end, size)
+            findings.position = part.position
+        progress(part.end, size)
 
 
 def _check_line(line: bytes, batch: RawBatch, index: int, findings: _Findings) -> None:
@@ -235,11 +237,12 @@ def _is_canonical(value: bytes, findings: _Findings) -> bool:
 
 def _check_batch(batch: Batch, findings: _Findings) -> None:
     """Check the events of a batch, and decode its metadata where it has a new author or a redaction."""
-    strange, findings.has_new_author = findings.has_new_author, False
-    if strange or EventRedacted in map(type, batch.events):
+    has_new_author, findings.has_new_author = findings.has_new_author, False
+    if has_new_author or EventRedacted in map(type, batch.events):
         # Decoding the records also checks a new author against its class.
-        said = ((record.event, record) for record in batch.records)
-        findings.redactions.update((event.id, record) for event, record in said if isinstance(event, EventRedacted))
+        for record in batch.records:
+            if isinstance(record.event, EventRedacted):
+                findings.redactions[record.event.id] = record
     for event in batch.events:
         if isinstance(event, UnknownEvent):
             kind = f"{event.kind}/{event.v}"
@@ -258,8 +261,8 @@ def _check_redactions(findings: _Findings) -> None:
         number = len(findings.pending)
         what = "a redaction of one text was" if number == 1 else f"a redaction of {number} texts was"
         findings.notes.append(f"{what} started and not finished; the next command that writes continues it")
-    stands = findings.redactions.keys() - {id_ for _, id_ in findings.erased}
-    findings.notes += [f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(stands)]
+    present = findings.redactions.keys() - {id_ for _, id_ in findings.erased}
+    findings.notes += [f"the text of event {id_} was redacted but is still in the log" for id_ in sorted(present)]
 
 
 def _check_head(fd: int, head: Head | None, size: int, findings: _Findings) -> None:
@@ -280,25 +283,25 @@ def salvage(log: JsonlLog) -> Iterator[Batch]:
         FileNotFoundError: There is no log.
     """
     for batch in read_verified(log):
-        # Heads are decoded on first use; here, so that a batch with a damaged one is skipped.
+        # Heads are decoded on first use, which is here, so that a batch with a damaged one is skipped.
         with contextlib.suppress(DamagedLedgerError):
             _ = batch.records
             yield batch
 
 
 def read_verified(log: JsonlLog) -> Iterator[Batch]:
-    """Yield the same without decoding heads; a damaged one raises DamagedLedgerError when ``records`` is used.
+    """Yield the same batches without decoding heads; a damaged head raises DamagedLedgerError on first use.
 
     Raises:
         FileNotFoundError: There is no log.
     """
     fd = disk.open_file(log.path, write=False)
     try:
-        whole = _verified_batches(fd, log)
+        batches = _verified_batches(fd, log)
         while True:
             # A batch that fits no event class is skipped.
             with contextlib.suppress(DamagedLedgerError):
-                yield from decode(whole)
+                yield from decode(batches)
                 return
     finally:
         os.close(fd)
@@ -307,8 +310,8 @@ def read_verified(log: JsonlLog) -> Iterator[Batch]:
 def _verified_batches(fd: int, log: JsonlLog) -> Iterator[RawBatch]:
     """Yield the batches that verify, up to a torn tail."""
     size, head = os.fstat(fd).st_size, log.read_head()
-    for found in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
-        if not isinstance(found, Gap):
-            yield found
-        elif recovery.is_unclean(fd, found.stop, head, size):
+    for part in survey(fd, START, size, LOG_NAME, redaction.pending_ids(log.folder)):
+        if not isinstance(part, Gap):
+            yield part
+        elif recovery.is_unclean(fd, part.stop, head, size):
             return

@@ -206,7 +206,7 @@ class Files:
                 return
         heads.write(self.head, fresh)
         if is_first:
-            # The first head of a ledger: without it a crash could not be told from damage.
+            # The first head of a ledger: without it a crash would look like damage.
             disk.flush(self.head, self.head_path)
         self.head_bytes = fresh
 

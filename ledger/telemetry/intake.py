@@ -89,8 +89,8 @@ class _Reading:
 def fill_defaults(value: Mapping[str, Any], session: str = "", component: str = "") -> dict[str, Any]:
     """Return an object with a default session and component added where it, or its data, names none."""
     fields = dict(value)
-    for keys, default in ((SESSION_KEYS, _session(fields) or session), (COMPONENT_KEYS, component)):
-        if default and not _first_name(value, keys):
+    for keys, default in ((SESSION_KEYS, _find_session(fields) or session), (COMPONENT_KEYS, component)):
+        if default and not _find_name(value, keys):
             fields[keys[0]] = default
     return fields
 
@@ -115,14 +115,14 @@ def canonical(fields: Any) -> bytes:
 def read_object(fields: Mapping[str, Any]) -> Intake:
     """Translate an object into events."""
     notes: list[str] = []
-    found = _shape(fields)(fields, notes)
-    if isinstance(found, str):
-        notes = [] if found == _UNSCORED else [f"{found}; it is kept and counts nothing"]
-        typed = bool(_type(fields))
-        found = _Reading((_unscored_event(fields, found),), _rater(fields), _WANTED if typed else ())
-    session, when = _session(fields), _when(fields)
-    named = {"component": _first_name(fields, COMPONENT_KEYS), "session": session, "time": when or ""}
-    return Intake(found.events, session, when, found.rater, (*notes, *_find_oddities(fields, named, found.wants)))
+    reading = _choose_reader(fields)(fields, notes)
+    if isinstance(reading, str):
+        notes = [] if reading == _UNSCORED else [f"{reading}; it is kept and counts nothing"]
+        typed = bool(_find_type(fields))
+        reading = _Reading((_make_unscored_event(fields, reading),), _choose_rater(fields), _WANTED if typed else ())
+    session, when = _find_session(fields), _find_time(fields)
+    named = {"component": _find_name(fields, COMPONENT_KEYS), "session": session, "time": when or ""}
+    return Intake(reading.events, session, when, reading.rater, (*notes, *_find_oddities(fields, named, reading.wants)))
 
 
 def _find_oddities(fields: Mapping[str, Any], named: Mapping[str, str], wants: Sequence[str]) -> Iterator[str]:
@@ -149,97 +149,100 @@ def encode_original(fields: Any) -> str:
     return text if len(text) <= MAX_ORIGINAL_CHARS else json.dumps(text[:MAX_ORIGINAL_CHARS], ensure_ascii=False)
 
 
-def _first_name(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
+def _find_name(fields: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     """Return the first name under one of these keys; empty without one."""
     return next(filter(None, (lenient.read_name(fields[key]) for key in keys if key in fields)), "")
 
 
-def _session(fields: Mapping[str, Any]) -> str:
+def _find_session(fields: Mapping[str, Any]) -> str:
     """Return the session that an object names, at its top or in its data; empty without one."""
-    return next(filter(None, (_first_name(area, SESSION_KEYS) for area in (fields, *_data(fields)))), "")
+    return next(filter(None, (_find_name(area, SESSION_KEYS) for area in (fields, *_find_data(fields)))), "")
 
 
-def _data(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _find_data(fields: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the data objects of a telemetry event."""
     return [area for key in _DATA_KEYS if isinstance(area := fields.get(key), dict)]
 
 
-def _when(fields: Mapping[str, Any]) -> str | None:
+def _find_time(fields: Mapping[str, Any]) -> str | None:
     return next(filter(None, (lenient.read_time(fields[key]) for key in TIME_KEYS if key in fields)), None)
 
 
-def _type(fields: Mapping[str, Any]) -> str:
+def _find_type(fields: Mapping[str, Any]) -> str:
     names = (fields.get(key) for key in _TYPE_KEYS)
     return next((lenient.read_name(name, _MOST_TYPE_CHARS) for name in names if isinstance(name, str)), "")
 
 
-def _rater(fields: Mapping[str, Any]) -> str:
-    return "import" if _type(fields) else "agent"
+def _choose_rater(fields: Mapping[str, Any]) -> str:
+    return "import" if _find_type(fields) else "agent"
 
 
-def _unscored_event(fields: Mapping[str, Any], reason: str) -> TelemetryKept:
-    return TelemetryKept(_first_name(fields, COMPONENT_KEYS), _type(fields), reason, encode_original(fields))
+def _make_unscored_event(fields: Mapping[str, Any], reason: str) -> TelemetryKept:
+    return TelemetryKept(_find_name(fields, COMPONENT_KEYS), _find_type(fields), reason, encode_original(fields))
 
 
-def _shape(fields: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Reading | str]:
+def _choose_reader(fields: Mapping[str, Any]) -> Callable[[Mapping[str, Any], list[str]], _Reading | str]:
     """Return the function that reads an object of this shape."""
-    kind, type_ = fields.get("kind"), _type(fields)
+    kind, type_ = fields.get("kind"), _find_type(fields)
     if isinstance(kind, str) and kind in KINDS:
         return KINDS[kind]
-    if find_row(type_, _first_name(fields, COMPONENT_KEYS)):
-        return _telemetry
+    if find_row(type_, _find_name(fields, COMPONENT_KEYS)):
+        return _read_as_telemetry
     if isinstance(fields.get("metrics"), dict):
-        return _metrics
+        return _read_as_metrics
     if type_ and any(isinstance(fields.get(key), str) for key in _TYPE_KEYS[:2]):
-        return _telemetry
+        return _read_as_telemetry
     shapes = (reader for key, reader in _SHAPES if fields.get(key) is not None)
-    return next(shapes, _benchmark if isinstance(fields.get("summary"), dict) else _telemetry)
+    return next(shapes, _read_as_benchmark if isinstance(fields.get("summary"), dict) else _read_as_telemetry)
 
 
-def _metrics(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_metrics(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     sent = fields.get("metrics")
     if not isinstance(sent, dict):
         return "the metrics are no object of names and numbers"
-    found = _read_metrics(sent, notes)
-    if not found:
+    metrics = _read_metrics(sent, notes)
+    if not metrics:
         return "there is no number among the metrics"
-    source = lenient.read_name(fields.get("source"), _MOST_TYPE_CHARS) or _type(fields)
-    return _Reading(tuple(_metrics_events(fields, found, source)), _rater(fields), ("component", "session"))
+    source = lenient.read_name(fields.get("source"), _MOST_TYPE_CHARS) or _find_type(fields)
+    events = tuple(_make_metrics_events(fields, metrics, source))
+    return _Reading(events, _choose_rater(fields), ("component", "session"))
 
 
 def _read_metrics(sent: Mapping[str, Any], notes: list[str]) -> dict[str, float]:
     """Return the numbers among metrics; other values are added to ``notes``."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name, value in sent.items():
         number = lenient.read_number(value)
         if not _is_metric(name):
             notes.append(f"a metric without a name of 1 to {_MOST_METRIC_CHARS} printable characters was left out")
         elif number is not None:
-            found[name] = number
+            metrics[name] = number
         elif value is not None:
             notes.append(f"{name} is not a number and was left out")
-    return found
+    return metrics
 
 
 def _is_metric(name: str) -> bool:
     return 0 < len(name) <= _MOST_METRIC_CHARS and name.isprintable()
 
 
-def _metrics_events(fields: Mapping[str, Any], found: Mapping[str, float], source: str) -> Iterator[MetricsRecorded]:
+def _make_metrics_events(
+    fields: Mapping[str, Any], metrics: Mapping[str, float], source: str
+) -> Iterator[MetricsRecorded]:
     """Yield metrics in as many events as their lines need."""
-    component, pairs = _first_name(fields, COMPONENT_KEYS), list(found.items())
+    component, pairs = _find_name(fields, COMPONENT_KEYS), list(metrics.items())
     for begin in range(0, len(pairs), METRICS_AN_EVENT):
         yield MetricsRecorded(component, Numbers(dict(pairs[begin : begin + METRICS_AN_EVENT])), source)
 
 
-def _benchmark(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
-    parts = list(_benchmark_parts(fields))
+def _read_as_benchmark(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    parts = list(_list_benchmark_parts(fields))
     if not parts:
-        event = _benchmark_of(fields)
+        event = _read_benchmark(fields)
         return event if isinstance(event, str) else _Reading((event,), wants=("component",))
     events = []
     for place, part in parts:
-        event = _benchmark_of(part)
+        event = _read_benchmark(part)
         if isinstance(event, str) or not event.component:
             why = event if isinstance(event, str) else "it names no component"
             notes.append(f"{place} was left out: {why}")
@@ -248,27 +251,27 @@ def _benchmark(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     return _Reading(tuple(events)) if events else "none of its components is a benchmark"
 
 
-def _benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _list_benchmark_parts(fields: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the results of a benchmark of several components, each with its place in the object."""
     sent = fields.get("components")
-    own = {"benchmark": name} if (name := _first_name(fields, _BENCHMARK_KEYS)) else {}
+    own = {"benchmark": name} if (name := _find_name(fields, _BENCHMARK_KEYS)) else {}
     if isinstance(sent, list):
         for index, part in enumerate(sent):
-            yield f"components[{index}]", own | _part(part, ("id", "name"))
+            yield f"components[{index}]", own | _read_part(part, ("id", "name"))
     elif isinstance(sent, dict):
         for name, part in sent.items():
-            yield f"components.{name}", own | {COMPONENT_KEYS[0]: name} | _part(part, ())
+            yield f"components.{name}", own | {COMPONENT_KEYS[0]: name} | _read_part(part, ())
 
 
-def _part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
+def _read_part(part: object, keys: tuple[str, ...]) -> dict[str, Any]:
     """Return one component's result, with the component's name moved from one of these keys to the usual one."""
-    found = dict(part) if isinstance(part, dict) else {}
-    if not _first_name(found, COMPONENT_KEYS) and (name := _first_name(found, keys)):
-        found = {key: value for key, value in found.items() if key not in keys} | {COMPONENT_KEYS[0]: name}
-    return found
+    result = dict(part) if isinstance(part, dict) else {}
+    if not _find_name(result, COMPONENT_KEYS) and (name := _find_name(result, keys)):
+        result = {key: value for key, value in result.items() if key not in keys} | {COMPONENT_KEYS[0]: name}
+    return result
 
 
-def _benchmark_of(fields: Mapping[str, Any]) -> BenchmarkRecorded | str:
+def _read_benchmark(fields: Mapping[str, Any]) -> BenchmarkRecorded | str:
     summary = fields.get("summary")
     inner = summary if isinstance(summary, dict) else {}
     passed, total, failed = (_read_count(fields.get(key, inner.get(key))) for key in ("passed", "total", "failed"))
@@ -279,7 +282,7 @@ def _benchmark_of(fields: Mapping[str, Any]) -> BenchmarkRecorded | str:
         total = passed + failed
     if passed is None or total is None or passed > total:
         return "a benchmark needs whole numbers, 0 or more, as passed and as total, and no more passed than total"
-    return BenchmarkRecorded(_first_name(fields, COMPONENT_KEYS), _first_name(fields, _BENCHMARK_KEYS), passed, total)
+    return BenchmarkRecorded(_find_name(fields, COMPONENT_KEYS), _find_name(fields, _BENCHMARK_KEYS), passed, total)
 
 
 def _read_count(value: object) -> int | None:
@@ -290,7 +293,7 @@ def _read_count(value: object) -> int | None:
     return int(number)
 
 
-def _feedback(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_feedback(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     words = (fields[key].strip().casefold() for key in ("feedback", "verdict") if isinstance(fields.get(key), str))
     verdict = next((word for word in words if word in VERDICTS), "")
     numbers = (_read_percent(fields.get(key)) for key in ("feedback", "score"))
@@ -298,7 +301,7 @@ def _feedback(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     if score is None:
         return f"feedback is a number from 0 to 100, or one of {', '.join(VERDICTS)}"
     note = _read_text(fields.get("note"), "note", notes)
-    event = FeedbackRecorded(_first_name(fields, COMPONENT_KEYS), score, verdict, note)
+    event = FeedbackRecorded(_find_name(fields, COMPONENT_KEYS), score, verdict, note)
     return _Reading((event,), "human", ("session",))
 
 
@@ -320,62 +323,62 @@ def _read_text(value: object, what: str, notes: list[str]) -> str:
     return value[:MAX_NOTE_CHARS].encode("utf-8", "replace").decode()
 
 
-def _baseline(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+def _read_as_baseline(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
     value = _read_percent(fields.get("baseline", fields.get("value")))
-    score = _first_name(fields, ("score", "component"))
+    score = _find_name(fields, ("score", "component"))
     if value is None or not score:
         return "a baseline is a number from 0 to 100, with the score that it is for: ac06, session.overall"
     return _Reading((BaselineSet(score, value, _read_text(fields.get("reason"), "reason", notes)),), "human")
 
 
-def _session_end(fields: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
+def _read_as_session_end(fields: Mapping[str, Any], _notes: list[str]) -> _Reading | str:
     if "session_ended" in fields and lenient.read_number(fields["session_ended"]) is not True:
         return "session_ended is not true"
-    return _Reading((SessionEnded(_version([fields])),), wants=("session",))
+    return _Reading((SessionEnded(_find_version([fields])),), wants=("session",))
 
 
-def _version(areas: Sequence[Mapping[str, Any]]) -> str:
+def _find_version(areas: Sequence[Mapping[str, Any]]) -> str:
     """Return the version that a session ran under; empty where unknown."""
-    beside = [inner for area in areas if isinstance(inner := area.get("metadata"), dict)]
-    names = (lenient.read_name(area.get(key)) for area in (*areas, *beside) for key in _VERSION_KEYS)
+    metadata = [inner for area in areas if isinstance(inner := area.get("metadata"), dict)]
+    names = (lenient.read_name(area.get(key)) for area in (*areas, *metadata) for key in _VERSION_KEYS)
     return next((name for name in names if name and name != "unknown"), "")
 
 
-def _telemetry(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
-    type_ = _type(fields)
+def _read_as_telemetry(fields: Mapping[str, Any], notes: list[str]) -> _Reading | str:
+    type_ = _find_type(fields)
     if not type_:
         return "it is neither metrics, nor a benchmark, feedback, a baseline, a session's end or telemetry"
-    row = find_row(type_, _first_name(fields, COMPONENT_KEYS))
+    row = find_row(type_, _find_name(fields, COMPONENT_KEYS))
     if row is None:
         return _UNSCORED
-    areas = [{key: value for key, value in area.items() if key not in SESSION_KEYS} for area in _data(fields)]
+    areas = [{key: value for key, value in area.items() if key not in SESSION_KEYS} for area in _find_data(fields)]
     areas.append({key: value for key, value in fields.items() if key not in _ABOUT})
-    found = {name: value for name, value in read_metrics(row, areas).items() if _is_metric(name)}
+    metrics = {name: value for name, value in read_metrics(row, areas).items() if _is_metric(name)}
     if isinstance(sent := fields.get("metrics"), dict):
-        found |= _read_metrics(sent, notes)
-    ended = (SessionEnded(_version(areas)),) if row.ends_session else ()
-    if not found and not ended:
+        metrics |= _read_metrics(sent, notes)
+    ended = (SessionEnded(_find_version(areas)),) if row.ends_session else ()
+    if not metrics and not ended:
         return "the event brings no number"
     wants = _WANTED[1:] if ended else _WANTED
-    return _Reading((*ended, *_metrics_events(fields, found, type_)), "import", wants)
+    return _Reading((*ended, *_make_metrics_events(fields, metrics, type_)), "import", wants)
 
 
 KINDS: Final[dict[str, Callable[[Mapping[str, Any], list[str]], _Reading | str]]] = {
-    "metrics.recorded": _metrics,
-    "benchmark.recorded": _benchmark,
-    "feedback.recorded": _feedback,
-    "baseline.set": _baseline,
-    "session.ended": _session_end,
+    "metrics.recorded": _read_as_metrics,
+    "benchmark.recorded": _read_as_benchmark,
+    "feedback.recorded": _read_as_feedback,
+    "baseline.set": _read_as_baseline,
+    "session.ended": _read_as_session_end,
 }
 """Kind that an object can declare → function that reads it."""
 
 _SHAPES: Final = (
-    ("metrics", _metrics),
-    ("feedback", _feedback),
-    ("session_ended", _session_end),
-    ("baseline", _baseline),
-    ("components", _benchmark),
-    ("benchmark", _benchmark),
-    ("passed", _benchmark),
+    ("metrics", _read_as_metrics),
+    ("feedback", _read_as_feedback),
+    ("session_ended", _read_as_session_end),
+    ("baseline", _read_as_baseline),
+    ("components", _read_as_benchmark),
+    ("benchmark", _read_as_benchmark),
+    ("passed", _read_as_benchmark),
 )
 """Key that identifies a shape → function that reads it; the first match counts."""

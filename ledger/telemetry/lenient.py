@@ -111,5 +111,5 @@ def _iso_us(text: str) -> int:
     Raises:
         ValueError: The text has another format.
     """
-    found = datetime.fromisoformat(_ZONE.sub("", text.upper()))
-    return ((found if found.tzinfo else found.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
+    time = datetime.fromisoformat(_ZONE.sub("", text.upper()))
+    return ((time if time.tzinfo else time.replace(tzinfo=UTC)) - _EPOCH) // timedelta(microseconds=1)
