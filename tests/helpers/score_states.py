@@ -59,7 +59,7 @@ def told(state: Scores) -> dict[str, Any]:
     latest = list(state.sessions.latest())
     shown = {field.name: getattr(state, field.name) for field in attrs.fields(type(state))}
     # The playbook is folded anew where something comes that it measures, and shows in nothing else.
-    del shown["advice"]
+    del shown["playbook"]
     for name in ("days", "versions"):
         shown[name] = dict(shown[name])
     shown["latest_batch"] = state.latest_batch and (state.latest_batch.at, state.end)
