@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 LEGACY = ROOT / "tests" / "data" / "legacy-playbook.json"
 SESSION = "3f1a"
 ELSEWHERE = ("jq", "duckdb")
-"""Commands of other tools; tests/test_surfaces_sql.py runs them."""
+"""Commands of other tools; tests/test_history_sql.py runs them."""
 OF_THE_CLONE = ("sh .ci/", ".ci/", ".venv/bin/", "python -m tests", "pip install")
 """How a line begins that installs something or works on the clone."""
 

@@ -33,7 +33,7 @@ EACH = pytest.mark.parametrize("example", EXAMPLES, ids=[f"{e.name} {i}" for i, 
 INNOCENT = [
     "",
     "kpt_001",
-    "Run `pytest -q tests/test_surfaces_screen.py::test_a_text_without_secrets_is_the_same_object` first.",
+    "Run `pytest -q tests/test_writing_secrets.py::test_a_text_without_secrets_is_the_same_object` first.",
     "Use " + "AP" + "CUCacheAdapter and APEXTestRunner; surveyJson.value is keyJson.parse.",
     "The key test_function_of_exactly_forty_four_characters in the table.",
     "task-management-system and disk-ant-colony01-optimization-algorithm-with-a-name",

@@ -244,7 +244,7 @@ def test_the_feed_is_json_for_a_dashboard(score: Callable[..., Any], said: Calla
     ],
 )
 @pytest.mark.usefixtures("scored")
-def test_blame_asks_for_a_drop(  # what it answers is told in test_surfaces_scores_blaming.py
+def test_blame_asks_for_a_drop(  # what it answers is told in test_scores_causes.py
     words: list[str], score_id: str, period: str, name: str | None, score: Callable[..., Any]
 ) -> None:
     """Of the overall score between days, or of another, between other periods, or in one."""
