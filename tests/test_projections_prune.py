@@ -22,7 +22,8 @@ from tallybook.ledger.events import (
     PointReworded,
 )
 from tallybook.projections.fold import fold_history
-from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, STEPS, Policy, weight
+from tallybook.projections.playbook.aging import STEPS, weight
+from tallybook.projections.playbook.prune import POLICIES, SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import playbook_view
 
 FINAL = playbook_view(POLICIES["final"])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import accumulate, repeat
+from math import ldexp, sqrt
+from operator import mul
 from typing import TYPE_CHECKING, Any, Final
 
 import attrs
 
 from tallybook.ledger.events import PlaybookUpdated, PointMerged, PointRated
 from tallybook.projections.fold import View, batch_view
-from tallybook.projections.playbook.prune import SPEC_POLICY, STEPS, Policy, weight
+from tallybook.projections.playbook.prune import SPEC_POLICY, Policy
 from tallybook.projections.playbook.view import CHANGES, Playbook, settle
 
 if TYPE_CHECKING:
@@ -20,6 +23,17 @@ if TYPE_CHECKING:
 DAY_US: Final = 24 * 3600 * 1_000_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+STEPS: Final = 1024
+"""Number of steps in a half-life: ages are counted in whole steps."""
+
+# IEEE 754 fixes the result of a square root and of a product, but not of a power, so replays agree everywhere.
+_STEP: Final = list(accumulate(repeat(0.5, 11), lambda root, _: sqrt(root)))[-1]
+_SHARES: Final = tuple(accumulate(repeat(_STEP, STEPS - 1), mul, initial=1.0))
+
+
+def weight(steps: int) -> float:
+    """Return the weight of a rating after so many steps, 0 or more: 1 at first, 1/2 after 1,024 (STEPS)."""
+    return ldexp(_SHARES[steps % STEPS], -(steps // STEPS))
 
 
 @attrs.frozen

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import accumulate, repeat
-from math import ldexp, sqrt
-from operator import mul
+from math import sqrt
 from typing import TYPE_CHECKING, Final
 
 import attrs
@@ -102,17 +100,3 @@ POLICIES: Final = {
     )
 }
 """Name → policy, with the specification's floor and margin. To add one, add a row here and in projections/README.md."""
-
-# Ratings that lose weight with age
-
-STEPS: Final = 1024
-"""Number of steps in a half-life: ages are counted in whole steps."""
-
-# IEEE 754 fixes the result of a square root and of a product, but not of a power, so replays agree everywhere.
-_STEP: Final = list(accumulate(repeat(0.5, 11), lambda root, _: sqrt(root)))[-1]
-_SHARES: Final = tuple(accumulate(repeat(_STEP, STEPS - 1), mul, initial=1.0))
-
-
-def weight(steps: int) -> float:
-    """Return the weight of a rating after so many steps, 0 or more: 1 at first, 1/2 after 1,024 (STEPS)."""
-    return ldexp(_SHARES[steps % STEPS], -(steps // STEPS))

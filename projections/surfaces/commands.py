@@ -6,7 +6,7 @@ Modules that only some verbs need are loaded by those: most of a command's time 
 from __future__ import annotations
 
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import attrs
 
@@ -18,7 +18,7 @@ from tallybook.ledger.errors import (
     TallybookError,
 )
 from tallybook.ledger.events import RATINGS
-from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily
+from tallybook.ledger.fast_stdlib import import_lazily
 from tallybook.ledger.storage import disk, spool
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM

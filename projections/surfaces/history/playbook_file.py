@@ -7,7 +7,7 @@ from itertools import count
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import attrs
 
@@ -15,7 +15,7 @@ from tallybook.ledger.backends.table import open_log
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, CannotWriteError, LockHeldError, Problem
 from tallybook.ledger.events import ItemSkipped, PlaybookAdopted, PointMerged, PointRated
-from tallybook.ledger.fast_stdlib import NamedTuple, import_lazily, sha256
+from tallybook.ledger.fast_stdlib import import_lazily, sha256
 from tallybook.ledger.names import rename_in_sections
 from tallybook.ledger.records import Author, EventRecord, make_batch
 from tallybook.ledger.storage import disk

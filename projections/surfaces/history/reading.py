@@ -9,14 +9,14 @@ read again before the state is used.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import attrs
 
 from tallybook.ledger.backends import table
 from tallybook.ledger.encoding.codec import decode
 from tallybook.ledger.errors import BadInputError, DamagedLedgerError
-from tallybook.ledger.fast_stdlib import NamedTuple, dumps
+from tallybook.ledger.fast_stdlib import dumps
 from tallybook.ledger.line import START, Position
 from tallybook.projections.fold import State, fold, fold_history
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM

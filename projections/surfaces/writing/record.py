@@ -123,7 +123,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
     with closing(open_for_append(project)) as log:
         if not begin and not log.exists() and _has_nothing_to_record(project, log, requests):
             return Report((), current(log), playbook_file.ExaminedFile(), masked)
-        if redaction.read_pending(log.folder) is not None:
+        if redaction.read_pending(project.ledger) is not None:
             from tallybook.projections.surfaces.writing import erasure
 
             # If it cannot be finished now, readers still leave the redacted texts out.
@@ -145,9 +145,9 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
         except (TallybookError, OSError) as error:
             # The events are durable; the file can be rendered again at any time.
             report = attrs.evolve(report, unrendered=error)
-    cache_files.remove_former(log.folder)
+    cache_files.remove_former(project.ledger)
     if requests:
-        cache_files.sweep(log.folder)
+        cache_files.sweep(project.ledger)
     return attrs.evolve(report, problems=(*masked, *report.problems))
 
 
@@ -210,7 +210,7 @@ def _append(
         # Another process appended after the fold that was made without the lock.
         if (tx.position.seq, tx.position.chain) != (state.seq, state.chain):
             state = catch_up(tx.read, state)
-        redacted = redacted_digests.load(log.folder)
+        redacted = redacted_digests.load(project.ledger)
         file = playbook_file.examine(project, state, tx.read)
         if file.events:
             by = {"rater": "import" if file.adopted else "human"}
@@ -280,9 +280,10 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
     raw = tx.append(drafts, request.by, request.key)
     if raw is None:
         return Outcome(repeated=True)
-    before = dict(state.points)
+    before = tuple(state.points)
     fold(PLAYBOOK, codec.decode([raw]), state)
-    added = set(state.points) - set(before)
+    after = tuple(state.points)
+    added = set(after).difference(before)
     removed: set[str] = set()
     rated: dict[str, Entry] = {}
     for event in decision.events:
@@ -290,7 +291,7 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
             added.discard(event.name)
         elif isinstance(event, PlaybookUpdated):
             # Only an update prunes; what a manual edit takes out is not pruned.
-            removed = set(before) - set(state.points)
+            removed = set(before).difference(after)
         elif isinstance(event, PointRated) and event.rating in RATINGS:
             name = state.merged.get(event.name, event.name)
             if name in state.points:
@@ -298,7 +299,7 @@ def _record(tx: Transaction, state: Playbook, decision: Decision, request: Reque
     return Outcome(
         raw.first,
         raw.last,
-        tuple(name for name in state.points if name in added),
+        tuple(name for name in after if name in added),
         tuple(name for name in before if name in removed),
         decision.ignored,
         rated=tuple(rated.values()),
