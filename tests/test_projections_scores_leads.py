@@ -34,10 +34,10 @@ from tallybook.projections.scores.reports.drop_causes import (
     Drop,
     Level,
     find_drop,
+    find_interval,
     lead_json,
     leads_view,
     score_levels,
-    stretch,
 )
 from tallybook.projections.scores.view import Scores, scores_view
 from tallybook.projections.surfaces.scores import configuration
@@ -159,7 +159,7 @@ def test_the_stretch_leads_from_the_last_good_session_to_the_worst(
     state = scored(*rows)
     drop = find_drop(score_levels(state.days, "ac03", period))
     assert drop is not None
-    good, bad = stretch(state, "ac03", period, drop)
+    good, bad = find_interval(state, "ac03", period, drop)
     assert sessions == (good.session, bad.session)
 
 
@@ -172,7 +172,7 @@ def test_sessions_behind_the_drop_do_not_count() -> None:
     ]
     state = scored(*rows)
     drop = Drop(Level("2026-01-05", 86), Level("2026-01-07", 65))
-    assert ("d", "e") == tuple(one.session for one in stretch(state, "ac03", "daily", drop))
+    assert ("d", "e") == tuple(one.session for one in find_interval(state, "ac03", "daily", drop))
 
 
 # What changed

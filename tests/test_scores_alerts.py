@@ -9,7 +9,7 @@ import pytest
 
 from helpers.score_examples import MEASURED, config, events, folded, noon, plain, say
 from tallybook.projections.scores.reports.summary import current_scores, logged, values
-from tallybook.projections.surfaces.scores.render.box import FRAMED
+from tallybook.projections.surfaces.scores.render.box import FRAMED_COLUMNS
 from tallybook.projections.surfaces.scores.render.page import alert_lines
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def test_what_stood_once_is_no_news(project: Path, run: Run) -> None:
     assert LOGGED not in done.err + run("gate", "--at", "3").err
 
 
-@pytest.mark.parametrize("columns", [FRAMED - 1, FRAMED, 200])
+@pytest.mark.parametrize("columns", [FRAMED_COLUMNS - 1, FRAMED_COLUMNS, 200])
 def test_what_is_told_first_is_told_at_every_width(
     columns: int, project: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,7 +231,7 @@ def test_every_line_of_the_box_ends_with_its_frame(name: str) -> None:
     """Whatever stands in it, the box is closed at one column."""
     for width in (60, 71, 80, 200):
         lines = printed(PAGES[name](), width).strip().splitlines()
-        assert {min(width, box.WIDE)} == set(map(cell_len, lines))
+        assert {min(width, box.MAX_COLUMNS)} == set(map(cell_len, lines))
         assert {"┐", "┤", "│", "┘"} == {line[-1] for line in lines}
 
 

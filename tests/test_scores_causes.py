@@ -24,7 +24,7 @@ from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.history import moments
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.drop_report import CAUTION, LAST, SHOWN, Asked, blame, lines
+from tallybook.projections.surfaces.scores.drop_report import CAUTION, LAST, SHOWN, DropQuery, blame, lines
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -64,12 +64,12 @@ def project_of(folder: Path, story: list[tuple[int, str, list[Any]]]) -> Project
     return project
 
 
-def blamed(project: Project, asked: Asked | None = None, when: str | None = None) -> dict[str, Any]:
+def blamed(project: Project, asked: DropQuery | None = None, when: str | None = None) -> dict[str, Any]:
     """Return the answer, of the ledger's end or of a moment."""
     moment = None if when is None else moments.find(project, when)
     history, until = commands.up_to(project, moment)
     state = fold_history(scores_view(configuration.load(project)), history, until).count()
-    return blame(project, state, asked or Asked(), moment)
+    return blame(project, state, asked or DropQuery(), moment)
 
 
 def test_the_answer_names_the_drop_the_sessions_and_the_leads(project: Path) -> None:
@@ -102,17 +102,17 @@ def test_people_read_that_a_lead_is_no_proof(project: Path) -> None:
         "session.overall dropped by 30 points: 90 on 2026-01-15, 60 on 2026-01-16",
         "  last as good as before in session s1, 2026-01-15 10:00 UTC, with 90",
         "  then worst in session s3, 2026-01-16 06:00 UTC, with 60",
-        f"Between these the playbook saw 1 change, the newest first. {CAUTION}",
+        f"Between these the playbook had 1 change, the newest first. {CAUTION}",
         f'{lead:>6}  2026-01-15 20:00 UTC  reflector in session s2: learned kpt_001 "Delete the build cache."',
-        f"`tallybook show --at {told['moment']}` is the playbook as it stood then",
+        f"`tallybook show --at {told['moment']}` shows the playbook as of then",
     ] == list(lines(told))
 
 
 def test_the_last_period_can_be_asked_for(project: Path) -> None:
     """Against the one with data before it, a day between them notwithstanding; here nothing changed."""
-    told = blamed(project_of(project, STORY), Asked("AC-03", name=LAST))
+    told = blamed(project_of(project, STORY), DropQuery("AC-03", name=LAST))
     assert ("ac03", "2026-01-18", 10, []) == (told["score"], told["name"], told["drop"]["points"], told["leads"])
-    assert "Between these nothing changed in the playbook: what made it drop lies elsewhere." == list(lines(told))[-1]
+    assert "Between these nothing changed in the playbook: what made it drop is elsewhere." == list(lines(told))[-1]
 
 
 def test_the_newest_lead_is_the_first_and_people_see_so_many(project: Path) -> None:
@@ -148,18 +148,18 @@ def test_a_clock_that_ran_ahead_hides_nothing(project: Path) -> None:
 @pytest.mark.parametrize(
     ("story", "asked", "line"),
     [
-        ([], Asked(), "session.overall did not drop: no day has data of it"),
-        (STORY[:2], Asked(period="weekly"), "session.overall did not drop: only one week has data of it"),
-        ([STORY[3], STORY[5]], Asked(), "session.overall never dropped from one day with data to the next"),
+        ([], DropQuery(), "session.overall did not drop: no day has data of it"),
+        (STORY[:2], DropQuery(period="weekly"), "session.overall did not drop: only one week has data of it"),
+        ([STORY[3], STORY[5]], DropQuery(), "session.overall never dropped from one day with data to the next"),
         (
             STORY,
-            Asked(name="2026-01-17"),
+            DropQuery(name="2026-01-17"),
             "session.overall did not drop on 2026-01-17, against the day with data before it",
         ),
-        (STORY, Asked("ac01", name=LAST), "ac01 did not drop: no day has data of it"),
+        (STORY, DropQuery("ac01", name=LAST), "ac01 did not drop: no day has data of it"),
     ],
 )
-def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: Asked, line: str) -> None:
+def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: DropQuery, line: str) -> None:
     """And why there is none; that is no error."""
     assert [line] == list(lines(blamed(project_of(project, story), asked)))
 
@@ -167,13 +167,16 @@ def test_no_drop_is_said_in_one_line(project: Path, story: list[Any], asked: Ask
 @pytest.mark.parametrize(
     ("asked", "message"),
     [
-        (Asked("ac99"), "--blame ac99: is not a score; the nearest is ac09"),
-        (Asked("session.nothing"), "--blame session.nothing: is not a score"),
-        (Asked(name="2026-01-20"), "has no data on 2026-01-20; the first day that has it is 2026-01-15, the last 2026"),
-        (Asked(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
+        (DropQuery("ac99"), "--blame ac99: is not a score; the nearest is ac09"),
+        (DropQuery("session.nothing"), "--blame session.nothing: is not a score"),
+        (
+            DropQuery(name="2026-01-20"),
+            "has no data on 2026-01-20; the first day that has it is 2026-01-15, the last 2026",
+        ),
+        (DropQuery(period="weekly", name="2026-01-15"), "the first week that has it is 2026-W03"),
     ],
 )
-def test_what_is_not_there_is_named(project: Path, asked: Asked, message: str) -> None:
+def test_what_is_not_there_is_named(project: Path, asked: DropQuery, message: str) -> None:
     """With what there is."""
     with pytest.raises(BadInputError) as refused:
         blamed(project_of(project, STORY), asked)

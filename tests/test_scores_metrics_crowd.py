@@ -34,8 +34,8 @@ from pathlib import Path
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.scores import ingest as recording
 
-recording.STRETCH = 7
-recording.SPOOLED = 0
+recording.CHUNK_OBJECTS = 7
+recording.MOST_SPOOLED = 0
 kill_at = int(sys.argv[3])
 print("ready", flush=True)
 sys.stdin.readline()
@@ -65,7 +65,7 @@ def here(project: Path) -> Project:
     return begun
 
 
-def feed_file(project: Project, file: Path) -> ingest.Fed:
+def feed_file(project: Project, file: Path) -> ingest.IngestReport:
     """Record a file in this process."""
     return feed(project, files([str(file)]), Defaults(), lambda _: None)
 
@@ -152,9 +152,9 @@ def test_a_long_call_waits_for_the_lock_and_then_refuses(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stretch: int
 ) -> None:
     """It is too long for the spool, and nothing of it is recorded by half."""
-    monkeypatch.setattr(ingest, "SPOOLED", 20)
-    monkeypatch.setattr(ingest, "STRETCH", stretch)
-    monkeypatch.setattr(ingest, "PATIENCE_MS", 30)
+    monkeypatch.setattr(ingest, "MOST_SPOOLED", 20)
+    monkeypatch.setattr(ingest, "CHUNK_OBJECTS", stretch)
+    monkeypatch.setattr(ingest, "LOCK_WAIT_MS", 30)
     file = written(tmp_path / "events.jsonl", OBJECTS)
     with held(here), pytest.raises(LockHeldError, match="held by another process for 30 ms; nothing was recorded"):
         feed_file(here, file)
@@ -167,8 +167,8 @@ def test_a_call_that_is_stopped_says_what_it_did(
     here: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the lock is taken away in its middle, it names what was recorded; the next time brings the rest."""
-    monkeypatch.setattr(ingest, "STRETCH", 50)
-    monkeypatch.setattr(ingest, "PATIENCE_MS", 30)
+    monkeypatch.setattr(ingest, "CHUNK_OBJECTS", 50)
+    monkeypatch.setattr(ingest, "LOCK_WAIT_MS", 30)
     file = written(tmp_path / "events.jsonl", OBJECTS)
     holding = held(here)
 
@@ -176,7 +176,7 @@ def test_a_call_that_is_stopped_says_what_it_did(
         holding.__enter__()
 
     try:
-        with pytest.raises(TallybookError, match="50 objects were recorded; run it again, what stands already is not"):
+        with pytest.raises(TallybookError, match="50 objects were recorded; run it again, what is recorded already is not"):
             feed(here, files([str(file)]), Defaults(), hold)
     finally:
         holding.__exit__(None, None, None)

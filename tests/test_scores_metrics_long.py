@@ -12,7 +12,7 @@ from helpers.json_values import JSON
 from helpers.telemetry_files import AT, TELEMETRY, bodies, rows, written
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
-from tallybook.projections.surfaces.scores.cli.metrics import told_json
+from tallybook.projections.surfaces.scores.cli.metrics import report_json
 from tallybook.projections.surfaces.scores.ingest import PROBLEMS_SHOWN, Defaults, feed, files
 from tallybook.projections.surfaces.workspace.project import Project
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def taken(project: Path, lines: list[Any]) -> dict[str, Any]:
     """Record a file of these lines and return the answer."""
     file = written(project / "a.jsonl", lines)
-    return told_json(feed(Project(project), files([str(file)]), Defaults(), lambda _: None))
+    return report_json(feed(Project(project), files([str(file)]), Defaults(), lambda _: None))
 
 
 def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
@@ -46,7 +46,7 @@ def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
 
 def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No more than two stretches are held at once, whatever the file's length, and all of them are recorded."""
-    monkeypatch.setattr(ingest, "STRETCH", 10)
+    monkeypatch.setattr(ingest, "CHUNK_OBJECTS", 10)
     file = written(project / "a.jsonl", [{"metrics": {"a": n}, "session_id": "s", "component": "c"} for n in range(95)])
     read: list[int] = []
     ahead: list[int] = []
@@ -68,7 +68,7 @@ def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.Mo
 
 def test_large_objects_make_short_stretches(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stretch ends by its bytes as well."""
-    monkeypatch.setattr(ingest, "_STRETCH_BYTES", 300)
+    monkeypatch.setattr(ingest, "_CHUNK_BYTES", 300)
     said = [
         {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
     ]

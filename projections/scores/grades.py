@@ -38,7 +38,7 @@ def grade_of(value: float | None, grades: Iterable[Grade]) -> Grade | None:
 
 
 def is_enough(score_id: str, measured: int, least: float) -> bool:
-    """Say whether enough of a score was measured to show it and to open a gate; only the overall score can lack that.
+    """Return whether enough of a score was measured to show it and to open a gate; only the overall score may lack it.
 
     Args:
         score_id: Which score, ``ac06`` or ``session.overall``.
@@ -79,20 +79,20 @@ def alert_of(score_id: str, value: float | None, levels: Iterable[Level]) -> Ale
     if value is None or not reached:
         return None
     reached.sort(key=lambda level: -level.below)
-    told = dict.fromkeys(name for level in reached for name in level.notify)
-    return Alert(score_id, reached[-1].name, value, reached[-1].below, tuple(told))
+    channels = dict.fromkeys(name for level in reached for name in level.notify)
+    return Alert(score_id, reached[-1].name, value, reached[-1].below, tuple(channels))
 
 
-def alerts(scores: Mapping[str, float | None], levels: Sequence[Level], who: str) -> tuple[Alert, ...]:
+def alerts(scores: Mapping[str, float | None], levels: Sequence[Level], channel: str) -> tuple[Alert, ...]:
     """Return the alerts of all scores for one channel, in the order of the scores.
 
     Args:
         scores: Score id → score, None for no data.
         levels: The rows.
-        who: One of LOG, DASHBOARD, USER and BLOCK.
+        channel: One of LOG, DASHBOARD, USER and BLOCK.
     """
-    found = (alert_of(score_id, value, levels) for score_id, value in scores.items())
-    return tuple(alert for alert in found if alert is not None and who in alert.notify)
+    reached = (alert_of(score_id, value, levels) for score_id, value in scores.items())
+    return tuple(alert for alert in reached if alert is not None and channel in alert.notify)
 
 
 def number(value: float) -> str:

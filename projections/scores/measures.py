@@ -21,7 +21,7 @@ _TIE: Final = 1e-9
 
 
 def linear(value: float, worst: float, best: float) -> float:
-    """Return where a value lies between worst (0) and best (100), clamped; inverse where best lies below worst."""
+    """Return a value as points between worst (0) and best (100), clamped; inverse where best is less than worst."""
     return clamped((value - worst) / (best - worst) * FULL)
 
 

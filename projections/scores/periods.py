@@ -124,8 +124,8 @@ def grouped(days: Mapping[str, Tally], name_of: Callable[[str], str]) -> dict[st
 
 def series(periods: Mapping[str, Tally], score: str) -> Series:
     """Return the average of a score on each day that has it, in order."""
-    found = [(day, periods[day].range(score)) for day in sorted(periods)]
-    return [(date.fromisoformat(day), one.avg) for day, one in found if one is not None]
+    ranges = [(day, periods[day].range(score)) for day in sorted(periods)]
+    return [(date.fromisoformat(day), one.avg) for day, one in ranges if one is not None]
 
 
 def aggregate(tally: Tally, config: Config) -> dict[str, Any]:

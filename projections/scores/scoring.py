@@ -68,20 +68,20 @@ def component_score(component: Component, session: Session, config: Config) -> S
 
 def parts_of(component: Component, session: Session, config: Config) -> tuple[Part, ...]:
     """Return the parts of a component's score in a session, those without data as well."""
-    return (*_metrics(component, session), *_beside(component, session, config))
+    return (*_metrics(component, session), *_feedback_and_benchmarks(component, session, config))
 
 
 def _metrics(component: Component, session: Session) -> list[Part]:
     measured = session.measured(component)
-    found = [(metric, points(metric, measured)) for metric in component.metrics]
-    some = any(one is not None for _, one in found)
+    scored = [(metric, points(metric, measured)) for metric in component.metrics]
+    some = any(one is not None for _, one in scored)
     return [
         Part(metric.name, metric.missing if one is None and some else one, metric.weight, one is not None)
-        for metric, one in found
+        for metric, one in scored
     ]
 
 
-def _beside(component: Component, session: Session, config: Config) -> Iterator[Part]:
+def _feedback_and_benchmarks(component: Component, session: Session, config: Config) -> Iterator[Part]:
     """Yield the parts for benchmarks and feedback; their weights compare with 1 for all metrics together."""
     total = sum(metric.weight for metric in component.metrics)
     if (benchmarks := session.benchmarks.get(component.id)) and benchmarks.whole and config.benchmarks.weight:
@@ -102,13 +102,13 @@ def covered(session: Session, config: Config) -> tuple[dict[str, int], dict[str,
     """
     # Most sessions measure only a few components.
     present = session.components
-    found = {
+    component_scores = {
         name: score
         for name, component in config.components.items()
         if name in present and (score := component_score(component, session, config)) is not None
     }
-    values = {name: score.value for name, score in found.items()}
-    shares = {name: score.coverage for name, score in found.items()}
+    values = {name: score.value for name, score in component_scores.items()}
+    shares = {name: score.coverage for name, score in component_scores.items()}
     if not session.named:
         return values, shares
     feedback = session.feedback.get("")
@@ -134,8 +134,8 @@ def composites(components: Mapping[str, int], config: Config, feedback: float | 
     Args:
         components: Component → score.
         config: Their parts and weights.
-        feedback: What people gave the session itself, 0 to 100, None where nobody did. It joins what was measured: one
-            word alone is not a score.
+        feedback: What people gave the session itself, 0 to 100, None without feedback. It joins what was measured: one
+            feedback alone is not a score.
     """
     made = {
         name: sum(there) // len(there)

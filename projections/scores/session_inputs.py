@@ -173,14 +173,14 @@ class Session:
 
     def measured(self, component: Component) -> dict[str, float]:
         """Return name → value of a component: the sum of a counter, the last value of anything else."""
-        found = self.values.get(component.id, {})
-        return {name: float(one.total) if component.adds_up(name) else one.last for name, one in found.items()}
+        values = self.values.get(component.id, {})
+        return {name: float(one.total) if component.adds_up(name) else one.last for name, one in values.items()}
 
     def add_event(self, record: EventRecord) -> None:
         """Add an event of this session."""
-        said = EventTime(time_of(record), record.at, record.part[0], record.id)
-        time = Time(record.when is not None, said.at)
-        self.first_at = min(self.first_at or said.at, said.at)
+        moment = EventTime(time_of(record), record.at, record.part[0], record.id)
+        time = Time(record.when is not None, moment.at)
+        self.first_at = min(self.first_at or moment.at, moment.at)
         self.seq = max(self.seq, record.seq)
         self.named = self.named or bool(record.by.session)
         if isinstance(record.event, FeedbackRecorded):
@@ -189,7 +189,7 @@ class Session:
             self.last = max(self.last, time)
         if isinstance(record.event, SessionEnded):
             self.ended = max(self.ended, time)
-        _EFFECTS[type(record.event)](self, record.event, said)
+        _EFFECTS[type(record.event)](self, record.event, moment)
 
 
 def session_of(record: EventRecord) -> str:
@@ -216,32 +216,32 @@ def exact(value: float) -> int | Fraction:
     return int(value) if value == int(value) else Fraction(value)
 
 
-def _metrics(session: Session, event: MetricsRecorded, said: EventTime) -> None:
+def _metrics(session: Session, event: MetricsRecorded, moment: EventTime) -> None:
     if not event.component:
         return
     values = session.values.setdefault(component_id(event.component), {})
     for name, number in event.metrics.items():
-        value = Value(exact(number), number, said)
+        value = Value(exact(number), number, moment)
         before = values.get(name)
         values[name] = value if before is None else before.plus(value)
 
 
-def _benchmark(session: Session, event: BenchmarkRecorded, _said: EventTime) -> None:
+def _benchmark(session: Session, event: BenchmarkRecorded, _moment: EventTime) -> None:
     component = component_id(event.component)
     share = session.benchmarks.get(component, Share())
     session.benchmarks[component] = share.plus(Share(event.passed, event.total))
 
 
-def _feedback(session: Session, event: FeedbackRecorded, _said: EventTime) -> None:
+def _feedback(session: Session, event: FeedbackRecorded, _moment: EventTime) -> None:
     component = component_id(event.component)
     share = session.feedback.get(component, Share())
     session.feedback[component] = share.plus(Share(exact(event.score), 1))
 
 
-def _ended(session: Session, event: SessionEnded, said: EventTime) -> None:
+def _ended(session: Session, event: SessionEnded, moment: EventTime) -> None:
     if event.version:
         # An end without a version keeps the version of an earlier end.
-        session.version_at = max(session.version_at or (said, event.version), (said, event.version))
+        session.version_at = max(session.version_at or (moment, event.version), (moment, event.version))
 
 
 _EFFECTS: Final[dict[type[Any], Callable[[Session, Any, EventTime], None]]] = {

@@ -85,7 +85,7 @@ class Moment(NamedTuple):
         at: When it was.
         session: Its id.
         score: The score, 0 to 100.
-        period: The period that it lies in.
+        period: Its period.
     """
 
     at: str
@@ -94,7 +94,7 @@ class Moment(NamedTuple):
     period: str
 
 
-class Stretch(NamedTuple):
+class DropInterval(NamedTuple):
     """From the last session that was as good as before to the one in which it was worst.
 
     Attributes:
@@ -129,13 +129,13 @@ def find_drop(levels: Sequence[Level], name: str | None = None) -> Drop | None:
     return max((drop for drop in reversed(drops) if drop.points > 0), key=lambda drop: drop.points, default=None)
 
 
-def stretch(state: Scores, score: str, period: str, drop: Drop) -> Stretch:
+def find_interval(state: Scores, score: str, period: str, drop: Drop) -> DropInterval:
     """Return between which sessions a score dropped; the state is counted, and the drop is one of its periods."""
     seen = list(takewhile(lambda one: one.period >= drop.before.period, _moments(state, score, period)))
     bad = min((one for one in seen if one.period == drop.after.period), key=lambda one: (one.score, one))
     # A time zone can move a session to another day, so there may be none before the drop.
     good = max((one for one in seen if one.score >= drop.before.score and one < bad), default=bad)
-    return Stretch(good, bad)
+    return DropInterval(good, bad)
 
 
 def _moments(state: Scores, score: str, period: str) -> Iterator[Moment]:

@@ -129,7 +129,7 @@ def _place(folder: str, id_: str) -> str:
 
 
 def first_day(state: Scores) -> str:
-    """Return the first day that is kept, as many days back from the last event as the configuration says."""
+    """Return the first day that has files: as many days back from the last event as the configuration says."""
     if not state.last_at:
         return ""
     return first_of(day_of(state.last_at, state.config.timezone), state.config.storage.retention_days)

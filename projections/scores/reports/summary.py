@@ -1,6 +1,6 @@
 """The summary: the latest value of every score, the focus areas, and the feed of a dashboard. Pure.
 
-A score stands where its latest day with data has it, unless that lies further back than a long trend reaches.
+The current value of a score is that of its latest day with data, unless that day is before a long trend.
 Source: "Score Display" and "With Dashboard" of the scoring framework.
 """
 

@@ -7,7 +7,7 @@ of what followed, as if there had been some before of which two in three did: (h
 one week look ahead to nearly the same days, so a week of them is worth about one, and no number makes sure.
 
 It foresees no step that nothing announced, and is a little too sure of series that have such steps.
-`python -m tests.benchmarks forecast` shows how many forecasts held beside the confidence that they stated.
+`python -m tests.benchmarks forecast` shows how many forecasts held, and the confidence that they stated.
 """
 
 from __future__ import annotations
@@ -105,15 +105,15 @@ def _whole(value: float) -> int:
 
 def _tries(points: Points) -> list[tuple[int, float]]:
     """Return each index in the series with seven full days after it, and the average of those days."""
-    found = []
+    tries = []
     for place in range(LEAST_KNOWN, len(points)):
         end = points[place - 1][0] + HORIZON_DAYS
         if end > points[-1][0]:
             break
         came = [score for day, score in points[place : place + HORIZON_DAYS] if day <= end]
         if came:
-            found.append((place, fmean(came)))
-    return found
+            tries.append((place, fmean(came)))
+    return tries
 
 
 def _confidence(errors: Sequence[float]) -> float:

@@ -173,9 +173,9 @@ def regressions(history: History, config: Config) -> tuple[Regression, ...]:
     score_id, value = history.score_id, latest.value
     before = [one.value for one in history.sessions[:-1] if baseline is None or one.seq > baseline.seq]
     days = [score for day, score in history.days if baseline is None or day > baseline.day]
-    found = (
+    drops = (
         None if baseline is None else by_baseline(score_id, value, baseline.value, limits.points),
         by_deviation(score_id, value, before, limits),
         by_trend(score_id, days, config.trends.short_term_days, limits.turn),
     )
-    return tuple(regression for regression in found if regression is not None)
+    return tuple(regression for regression in drops if regression is not None)

@@ -64,7 +64,7 @@ def trend(series_values: Sequence[float], days: int) -> Trend | None:
         days: How many make up one side, 1 or more.
 
     Returns:
-        None where there is not enough data: nothing lies before the last days, or its average is 0.
+        None where there is not enough data: there are no days before the last ones, or its average is 0.
     """
     recent, before = series_values[-days:], series_values[-2 * days : -days]
     if not before:
@@ -84,11 +84,11 @@ def trend_json(score_id: str, series_values: Sequence[float], days: int, forecas
         ``{metric, period, data, trend, forecast}``: ``score.session.overall``, ``7_days``, the last so many values,
         and None for a trend or a forecast where there is not enough data.
     """
-    found = trend(series_values, days)
+    compared = trend(series_values, days)
     return {
         "metric": f"score.{score_id}",
         "period": f"{days}_days",
         "data": list(series_values[-days:]),
-        "trend": None if found is None else attrs.asdict(found),
+        "trend": None if compared is None else attrs.asdict(compared),
         "forecast": None if forecast is None else forecast.as_json(),
     }

@@ -1,1 +1,1 @@
-"""Scores for people and programs: what is measured comes in, score files, summaries and gates go out."""
+"""Scores for people and programs: measurements come in; score files, summaries and gates go out."""

@@ -1,4 +1,4 @@
-"""What `tallybook score --blame` answers: where a score dropped, and what the playbook saw change before that."""
+"""The answer of `tallybook score --blame`: where a score dropped, and what changed in the playbook before that."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ from tallybook.projections.fold import fold_history
 from tallybook.projections.scores.configuration.model import OVERALL, SESSION
 from tallybook.projections.scores.grades import is_enough
 from tallybook.projections.scores.periods import PERIODS, grouped
-from tallybook.projections.scores.reports.drop_causes import find_drop, lead_json, leads_view, score_levels, stretch
+from tallybook.projections.scores.reports.drop_causes import (
+    find_drop,
+    find_interval,
+    lead_json,
+    leads_view,
+    score_levels,
+)
 from tallybook.projections.scores.trends.gates import NOT_ENOUGH
 from tallybook.projections.surfaces.console.output import format_time
 from tallybook.projections.surfaces.history.reading import open_log
@@ -38,8 +44,8 @@ _WITHIN: Final = {"daily": "on", "weekly": "in", "monthly": "in"}
 
 
 @attrs.frozen
-class Asked:
-    """Which drop is asked for.
+class DropQuery:
+    """A question for a drop.
 
     Attributes:
         score: The score: a component's id in any spelling, ``session.NAME``, or the NAME alone.
@@ -53,13 +59,13 @@ class Asked:
     name: str | None = None
 
 
-def blame(project: Project, state: Scores, asked: Asked, when: When | None = None) -> dict[str, Any]:
+def blame(project: Project, state: Scores, query: DropQuery, when: When | None = None) -> dict[str, Any]:
     """Return where a score dropped, and what changed in the playbook before that.
 
     Args:
         project: Whose ledger.
         state: Its scores, counted.
-        asked: Which drop.
+        query: Which drop.
         when: The moment that the scores were folded up to; None for the ledger's end.
 
     Returns:
@@ -73,18 +79,19 @@ def blame(project: Project, state: Scores, asked: Asked, when: When | None = Non
     Raises:
         BadInputError: There is no such score, or no such period that has it.
     """
-    score = score_named(state.config, asked.score, OPTION)
-    found = score_levels(state.days, score, asked.period)
-    name = _name(asked, score, found)
-    told = {"score": score, "period": asked.period, "name": name, "periods": len(found)}
-    drop = find_drop(found, name)
+    score = score_named(state.config, query.score, OPTION)
+    levels = score_levels(state.days, score, query.period)
+    name = _name(query, score, levels)
+    answer = {"score": score, "period": query.period, "name": name, "periods": len(levels)}
+    drop = find_drop(levels, name)
     if drop is None:
-        return told | {"drop": None, "coverage": None, "between": None, "moment": None, "leads": [], "caution": CAUTION}
-    tallies = grouped(state.days, PERIODS[asked.period][1])
+        nothing = dict.fromkeys(("drop", "coverage", "between", "moment"))
+        return answer | nothing | {"leads": [], "caution": CAUTION}
+    tallies = grouped(state.days, PERIODS[query.period][1])
     measured = min(tallies[one.period].measured(score) for one in (drop.before, drop.after))
-    good, bad = stretch(state, score, asked.period, drop)
+    good, bad = find_interval(state, score, query.period, drop)
     changed = leads_between(project, (good.at, bad.at), when)
-    return told | {
+    return answer | {
         "drop": {"before": drop.before._asdict(), "after": drop.after._asdict(), "points": drop.points},
         "coverage": measured / 100,
         "between": {"good": _session(good), "bad": _session(bad)},
@@ -95,7 +102,7 @@ def blame(project: Project, state: Scores, asked: Asked, when: When | None = Non
 
 
 def leads_between(project: Project, times: tuple[str, str], when: When | None = None) -> Leads:
-    """Return what changed in the playbook behind one time and up to another, as it was to be seen then."""
+    """Return what changed in the playbook after one time and up to another, as of then."""
     since, until = times
     read = open_log(project).read if when is None else when.read
     known = read() if when is None else takewhile(lambda raw: raw.last <= when.seq, read())
@@ -104,14 +111,14 @@ def leads_between(project: Project, times: tuple[str, str], when: When | None = 
     return fold_history(leads_view(since, until), lambda: decode(read()), seq)
 
 
-def _name(asked: Asked, score: str, found: Sequence[Level]) -> str | None:
+def _name(query: DropQuery, score: str, levels: Sequence[Level]) -> str | None:
     """Return the period that is asked for."""
-    if asked.name is None or not found:
+    if query.name is None or not levels:
         return None
-    name = found[-1].period if asked.name == LAST else asked.name
-    if name not in {level.period for level in found}:
-        span = f"the first {_WORDS[asked.period]} that has it is {found[0].period}, the last {found[-1].period}"
-        raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[asked.period]} {name}", span)
+    name = levels[-1].period if query.name == LAST else query.name
+    if name not in {level.period for level in levels}:
+        span = f"the first {_WORDS[query.period]} that has it is {levels[0].period}, the last {levels[-1].period}"
+        raise BadInputError(f"{OPTION} {score}", f"has no data {_WITHIN[query.period]} {name}", span)
     return name
 
 
@@ -119,52 +126,54 @@ def _session(moment: Moment) -> dict[str, Any]:
     return {"session": moment.session, "at": moment.at, "score": moment.score}
 
 
-def lines(told: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
+def lines(answer: Mapping[str, Any], min_coverage: float = 0) -> Iterator[str]:
     """Yield the answer for people, a line each; names and texts in it are as they were recorded.
 
     Args:
-        told: The answer, as ``blame`` returns it.
+        answer: The answer, as ``blame`` returns it.
         min_coverage: ``display.min_coverage``: an overall score of which less was measured is not shown.
     """
-    drop = told["drop"]
+    drop = answer["drop"]
     if drop is None:
-        yield _no_drop(told)
+        yield _no_drop(answer)
         return
-    measured = round(told["coverage"] * 100)
-    if not is_enough(told["score"], measured, min_coverage):
+    measured = round(answer["coverage"] * 100)
+    if not is_enough(answer["score"], measured, min_coverage):
         yield (
-            f"{told['score']}: {NOT_ENOUGH} ({measured} %) to say why it dropped; `tallybook score --blame COMPONENT` "
-            "says it of a component, such as ac06"
+            f"{answer['score']}: {NOT_ENOUGH} ({measured} %) to say why it dropped; "
+            "`tallybook score --blame COMPONENT` says it of a component, such as ac06"
         )
         return
     before, after = drop["before"], drop["after"]
     points = "1 point" if drop["points"] == 1 else f"{drop['points']} points"
-    fell = ", ".join(f"{one['score']} {_WITHIN[told['period']]} {one['period']}" for one in (before, after))
-    yield f"{told['score']} dropped by {points}: {fell}"
+    fell = ", ".join(f"{one['score']} {_WITHIN[answer['period']]} {one['period']}" for one in (before, after))
+    yield f"{answer['score']} dropped by {points}: {fell}"
     for what, one in (("last as good as before", "good"), ("then worst", "bad")):
-        session = told["between"][one]
+        session = answer["between"][one]
         yield f"  {what} in session {session['session']}, {format_time(session['at'])}, with {session['score']}"
-    leads = told["leads"]
+    leads = answer["leads"]
     if not leads:
-        yield "Between these nothing changed in the playbook: what made it drop lies elsewhere."
+        yield "Between these nothing changed in the playbook: what made it drop is elsewhere."
         return
     changes = "1 change" if len(leads) == 1 else f"{len(leads)} changes"
-    yield f"Between these the playbook saw {changes}, the newest first. {CAUTION}"
+    yield f"Between these the playbook had {changes}, the newest first. {CAUTION}"
     for lead in leads[:SHOWN]:
         by = lead["by"]
         who = by["rater"] + (f" in session {by['session']}" if "session" in by else "")
         yield f"{lead['seq']:>6}  {format_time(lead['at'])}  {who}: {lead['summary']}"
     if len(leads) > SHOWN:
         yield f"and {len(leads) - SHOWN} older; --json has them all"
-    yield f"`tallybook show --at {told['moment']}` is the playbook as it stood then"
+    yield f"`tallybook show --at {answer['moment']}` shows the playbook as of then"
 
 
-def _no_drop(told: Mapping[str, Any]) -> str:
-    """Say why there is no drop to ask about."""
-    score, word = told["score"], _WORDS[told["period"]]
-    if told["periods"] <= 1:
-        had = f"only one {word} has" if told["periods"] else f"no {word} has"
+def _no_drop(answer: Mapping[str, Any]) -> str:
+    """Return the sentence that there is no drop, and why."""
+    score, word = answer["score"], _WORDS[answer["period"]]
+    if answer["periods"] <= 1:
+        had = f"only one {word} has" if answer["periods"] else f"no {word} has"
         return f"{score} did not drop: {had} data of it"
-    if told["name"] is not None:
-        return f"{score} did not drop {_WITHIN[told['period']]} {told['name']}, against the {word} with data before it"
+    if answer["name"] is not None:
+        return (
+            f"{score} did not drop {_WITHIN[answer['period']]} {answer['name']}, against the {word} with data before it"
+        )
     return f"{score} never dropped from one {word} with data to the next"

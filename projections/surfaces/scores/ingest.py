@@ -1,6 +1,6 @@
-"""From objects to the ledger: each is a batch of its own, recorded once however often its file comes.
+"""From objects to the ledger: each is a batch of its own, recorded once however often its file is sent.
 
-Nothing is folded for it and the playbook stays what it was, so a file of any length takes bounded memory: a stretch of
+Nothing is folded for it and the playbook stays what it was, so a file of any length takes bounded memory: a chunk of
 objects is appended in one transaction, with one flush.
 """
 
@@ -34,33 +34,33 @@ if TYPE_CHECKING:
     from tallybook.projections.scores.configuration.model import Config
     from tallybook.projections.surfaces.workspace.project import Project
 
-STRETCH: Final = 4_000
+CHUNK_OBJECTS: Final = 4_000
 """Objects that are appended in one transaction, at most."""
-SPOOLED: Final = 1_000
-"""A call with no more objects waits for nobody: while another process holds the ledger, the spool keeps them."""
-PATIENCE_MS: Final = 10_000
+MOST_SPOOLED: Final = 1_000
+"""A call with at most so many objects does not wait for the lock: the objects are spooled."""
+LOCK_WAIT_MS: Final = 10_000
 """How long a longer one waits for the lock."""
 
 PROBLEMS_SHOWN: Final = 200
-_LIKE_SHOWN = 20
+_SAME_SHOWN = 20
 _TYPES_SHOWN = 500
 _OTHERS = "others"
-_FREE: Final[dict[type[Any], str]] = {TelemetryKept: "original", FeedbackRecorded: "note", BaselineSet: "reason"}
-_STRETCH_BYTES = 8 * 1024 * 1024
+_FREE_TEXT: Final[dict[type[Any], str]] = {TelemetryKept: "original", FeedbackRecorded: "note", BaselineSet: "reason"}
+_CHUNK_BYTES = 8 * 1024 * 1024
 # Enough of a digest to tell a file's objects apart; where it did not, the second of them would count as a repetition
 # of the first under a number of its own.
 _SEEN_CHARS = 16
 
 
 @attrs.define
-class Fed:
-    """What became of all that was sent, so far.
+class IngestReport:
+    """The outcome of an ingestion so far.
 
     Attributes:
         recorded: Kind → events of it that were recorded.
         repeated: How many objects had been recorded before.
-        kept: Type of telemetry that says nothing of a score, or could not be used → how many were kept of it.
-        problems: What was odd, as many as are shown.
+        unscored_types: Type of telemetry that says nothing of a score, or cannot be used → how many were recorded.
+        problems: Problems, as many as are shown.
         more: How many further ones there were.
         seq_from: Number of the first event recorded, None for none.
         seq_to: Number of the last one.
@@ -70,7 +70,7 @@ class Fed:
 
     recorded: Counter[str] = attrs.field(factory=Counter)
     repeated: int = 0
-    kept: Counter[str] = attrs.field(factory=Counter)
+    unscored_types: Counter[str] = attrs.field(factory=Counter)
     problems: list[Problem] = attrs.field(factory=list)
     more: int = 0
     seq_from: int | None = None
@@ -84,46 +84,47 @@ class Fed:
         return self.recorded.total() + self.repeated + self.spooled
 
     def note(self, problem: Problem) -> None:
-        """Keep what was odd: the first few of a kind."""
+        """Add a problem: only the first few of a kind are shown."""
         full = len(self.problems) >= PROBLEMS_SHOWN
-        if full or sum(one.message == problem.message for one in self.problems) >= _LIKE_SHOWN:
+        if full or sum(one.message == problem.message for one in self.problems) >= _SAME_SHOWN:
             self.more += 1
         else:
             self.problems.append(problem)
 
-    def count(self, piece: Piece, seqs: tuple[int, int] | None) -> None:
-        """Note what became of an object: the numbers of its first and last line, None where it was there before."""
+    def count(self, one: PreparedObject, seqs: tuple[int, int] | None) -> None:
+        """Count an object, by the numbers of its first and last event; None where it was recorded before."""
         if seqs is None:
             self.repeated += 1
             return
         self.seq_from = seqs[0] if self.seq_from is None else self.seq_from
         self.seq_to = seqs[1]
-        self.recorded.update(draft.kind for draft in piece.drafts)
-        if piece.kept is not None:
-            self.kept[piece.kept if piece.kept in self.kept or len(self.kept) < _TYPES_SHOWN else _OTHERS] += 1
+        self.recorded.update(draft.kind for draft in one.drafts)
+        type_, counts = one.unscored_type, self.unscored_types
+        if type_ is not None:
+            counts[type_ if type_ in counts or len(counts) < _TYPES_SHOWN else _OTHERS] += 1
 
 
-class Piece(NamedTuple):
+class PreparedObject(NamedTuple):
     """An object, ready to be appended.
 
     Attributes:
         drafts: Its events.
-        by: Who says so.
-        key: What names it for ever, None where it may come twice.
-        kept: Its type where it is kept and counts nothing, None elsewhere.
-        size: About how many bytes it takes.
+        by: Who recorded it.
+        key: Its idempotency key, None where it may be recorded twice.
+        unscored_type: Its type where it counts in no score, None elsewhere.
+        size: Its size, about, in bytes.
     """
 
     drafts: list[Draft]
     by: dict[str, str]
     key: str | None
-    kept: str | None
+    unscored_type: str | None
     size: int
 
 
 @attrs.frozen
 class Defaults:
-    """What stands for what an object does not name.
+    """The session and component of objects that name none.
 
     Attributes:
         session: The session; empty for none.
@@ -135,31 +136,34 @@ class Defaults:
 
 
 def feed(
-    project: Project, sources: Iterable[Iterable[Item | Problem]], defaults: Defaults, tell: Callable[[int], None]
-) -> Fed:
+    project: Project,
+    sources: Iterable[Iterable[Item | Problem]],
+    defaults: Defaults,
+    progress: Callable[[int], None],
+) -> IngestReport:
     """Record objects.
 
     Args:
         project: Where.
         sources: For each file what it holds.
-        defaults: What stands for what an object does not name.
-        tell: Hears now and then how many objects are done with.
+        defaults: The session and component of objects that name none.
+        progress: Called now and then with the number of objects that are done.
 
     Raises:
         TallybookError: The ledger is damaged, or could not be written; what was recorded by then says so.
     """
-    fed = Fed()
+    report = IngestReport()
     config = _config(project)
-    pieces = (piece for source in sources for piece in _pieces(source, defaults, fed, config))
+    prepared = (one for source in sources for one in _prepare(source, defaults, report, config))
     with closing(open_for_append(project)) as log:
-        stretch = _stretch(pieces)
+        chunk = _next_chunk(prepared)
         first = True
-        while stretch:
-            following = _stretch(pieces)
-            _append(log, stretch, fed, alone=first and not following and len(stretch) <= SPOOLED)
-            tell(fed.taken)
-            stretch, first = following, False
-    return fed
+        while chunk:
+            following = _next_chunk(prepared)
+            _append(log, chunk, report, alone=first and not following and len(chunk) <= MOST_SPOOLED)
+            progress(report.taken)
+            chunk, first = following, False
+    return report
 
 
 def files(names: Sequence[str]) -> Iterator[Iterator[Item | Problem]]:
@@ -175,98 +179,100 @@ def _config(project: Project) -> Config | None:
         return None
 
 
-def _pieces(source: Iterable[Item | Problem], defaults: Defaults, fed: Fed, config: Config | None) -> Iterator[Piece]:
-    """Yield the objects of one file as they are to be appended; what is odd goes to the notes."""
+def _prepare(
+    source: Iterable[Item | Problem], defaults: Defaults, report: IngestReport, config: Config | None
+) -> Iterator[PreparedObject]:
+    """Yield the objects of one file prepared to be appended; problems go to the report."""
     seen: Counter[int] = Counter()
     for item in source:
         if isinstance(item, Problem):
-            fed.note(item)
+            report.note(item)
             continue
-        said = intake.fill_defaults(item.value, defaults.session, defaults.component)
-        taken = intake.read_object(said)
+        value = intake.fill_defaults(item.value, defaults.session, defaults.component)
+        taken = intake.read_object(value)
         for message in taken.problems:
-            fed.note(Problem(item.place, message))
+            report.note(Problem(item.place, message))
         if config is not None:
-            fed.unscored.update(why for event in taken.events for why in unknown_parts(config, event))
-        key = intake.idempotency_key(said) if taken.when is not None else _numbered(said, item.file, seen)
+            report.unscored.update(why for event in taken.events for why in unknown_parts(config, event))
+        key = intake.idempotency_key(value) if taken.when is not None else _key_by_number(value, item.file, seen)
         rater = "import" if item.file else taken.rater
         events = taken.events
         if rater != "human":
-            events = tuple(_screened(event, said, item.place, fed) for event in events)
-        kept = next((event.type for event in events if isinstance(event, TelemetryKept)), None)
+            events = tuple(_mask_secrets(event, value, item.place, report) for event in events)
+        unscored_type = next((event.type for event in events if isinstance(event, TelemetryKept)), None)
         by = {"rater": rater} | ({"session": taken.session} if taken.session else {})
-        yield Piece([encode(event, taken.when) for event in events], by, key, kept, item.size)
+        yield PreparedObject([encode(event, taken.when) for event in events], by, key, unscored_type, item.size)
 
 
-def _numbered(said: dict[str, Any], file: str, seen: Counter[int]) -> str | None:
+def _key_by_number(value: dict[str, Any], file: str, seen: Counter[int]) -> str | None:
     """Return the key of an object that names no time: which of those like it in its file it is; None outside of one."""
     if not file:
         return None
     # A number takes less room than a text, and a file may have a million of them.
-    like = int(intake.idempotency_key(said, file)[-_SEEN_CHARS:], 16)
+    like = int(intake.idempotency_key(value, file)[-_SEEN_CHARS:], 16)
     before, seen[like] = seen[like], seen[like] + 1
-    return intake.idempotency_key(said, file, before)
+    return intake.idempotency_key(value, file, before)
 
 
-def _screened(event: Any, said: dict[str, Any], place: str, fed: Fed) -> Event:
+def _mask_secrets(event: Any, value: dict[str, Any], place: str, report: IngestReport) -> Event:
     """Return an event without the secrets in its free text."""
-    field = _FREE.get(type(event), "")
+    field = _FREE_TEXT.get(type(event), "")
     whole = field == "original"
-    masked, notes = secrets.mask_value(place, said if whole else getattr(event, field, None))
+    masked, notes = secrets.mask_value(place, value if whole else getattr(event, field, None))
     for problem in notes:
-        fed.note(problem)
+        report.note(problem)
     changed: Event = (
         attrs.evolve(event, **{field: intake.encode_original(masked) if whole else masked}) if notes else event
     )
     return changed
 
 
-def _stretch(pieces: Iterator[Piece]) -> list[Piece]:
-    """Return the next pieces, as many as one transaction takes."""
-    stretch: list[Piece] = []
+def _next_chunk(prepared: Iterator[PreparedObject]) -> list[PreparedObject]:
+    """Return the next prepared, as many as one transaction takes."""
+    chunk: list[PreparedObject] = []
     size = 0
-    for piece in pieces:
-        stretch.append(piece)
-        size += piece.size
-        if len(stretch) == STRETCH or size > _STRETCH_BYTES:
+    for one in prepared:
+        chunk.append(one)
+        size += one.size
+        if len(chunk) == CHUNK_OBJECTS or size > _CHUNK_BYTES:
             break
-    return stretch
+    return chunk
 
 
-def _append(log: JsonlLog, stretch: Sequence[Piece], fed: Fed, *, alone: bool) -> None:
-    """Append a stretch in one transaction; one that is a whole small call waits in the spool for a held lock.
+def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport, *, alone: bool) -> None:
+    """Append a chunk in one transaction; one that is a whole small call waits in the spool for a held lock.
 
     Raises:
         LockHeldError: Another process held the ledger all the while, and nothing was recorded.
         CannotWriteError: The same, and a part of the call was recorded before.
     """
     try:
-        with log.transaction(disk.LOCK_WAIT_MS if alone else PATIENCE_MS) as tx:
-            tx.look_up(piece.key for piece in stretch if piece.key is not None)
-            done = [(piece, tx.append(piece.drafts, piece.by, piece.key)) for piece in stretch]
+        with log.transaction(disk.LOCK_WAIT_MS if alone else LOCK_WAIT_MS) as tx:
+            tx.look_up(one.key for one in chunk if one.key is not None)
+            done = [(one, tx.append(one.drafts, one.by, one.key)) for one in chunk]
         cache_files.remove_former(log.folder)
         cache_files.sweep(log.folder)
     except LockHeldError as error:
         if alone:
-            _spool(log, stretch)
-            fed.spooled += len(stretch)
+            _spool(log, chunk)
+            report.spooled += len(chunk)
             return
-        if not fed.taken:
+        if not report.taken:
             raise
-        hint = f"{fed.taken:,} objects were recorded; run it again, what stands already is not recorded twice"
-        raise CannotWriteError(log.path, f"held by another process for {PATIENCE_MS} ms", hint) from error
-    for piece, batch in done:
-        fed.count(piece, None if batch is None else (batch.first, batch.last))
+        hint = f"{report.taken:,} objects were recorded; run it again, what is recorded already is not recorded twice"
+        raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
+    for one, batch in done:
+        report.count(one, None if batch is None else (batch.first, batch.last))
 
 
-def _spool(log: JsonlLog, stretch: Sequence[Piece]) -> None:
+def _spool(log: JsonlLog, chunk: Sequence[PreparedObject]) -> None:
     """Put objects where the next command that writes takes them in."""
     now = log.now()
-    for piece in stretch:
-        spool.check(piece.drafts, piece.by, piece.key, now.at)
+    for one in chunk:
+        spool.check(one.drafts, one.by, one.key, now.at)
     waiting = [
-        {"facts": [[one.kind, one.v, one.body, one.free] for one in piece.drafts], "by": piece.by, "key": piece.key}
-        | ({"when": piece.drafts[0].when} if piece.drafts[0].when else {})
-        for piece in stretch
+        {"facts": [[one.kind, one.v, one.body, one.free] for one in one.drafts], "by": one.by, "key": one.key}
+        | ({"when": one.drafts[0].when} if one.drafts[0].when else {})
+        for one in chunk
     ]
     spool.put(log.folder, now.at, clock.new_id(now.unix_us), waiting)

@@ -39,11 +39,11 @@ _DEEP = f"is nested more than {MAX_DEPTH} deep"
 
 
 class Item(NamedTuple):
-    """An object that somebody sent.
+    """An object that was sent.
 
     Attributes:
         value: The object; numbers beyond what JSON readers agree on are texts in it.
-        place: Where it stands, for people: ``events.jsonl:3``.
+        place: Where it is, for people: ``events.jsonl:3``.
         file: The base name of its file, the same whether that is packed; empty where it was typed or piped in.
         size: About how many bytes it takes.
     """
@@ -61,7 +61,7 @@ def items(file: str) -> Iterator[Item | Problem]:
         source = BytesIO(sys.stdin.buffer.read()) if sys.stdin.isatty() else sys.stdin.buffer
         piped = BufferedReader(cast("Any", source))
         yield from _unpacked(piped, "standard input", "")
-        # To close it is for whoever opened it.
+        # Standard input stays open for the rest of the process.
         piped.detach()
         return
     path = Path(file)
@@ -73,7 +73,7 @@ def items(file: str) -> Iterator[Item | Problem]:
 
 
 def _unpacked(stream: BufferedReader, name: str, file: str) -> Iterator[Item | Problem]:
-    """Yield the objects of a stream, unpacked where it begins as gzip does; a broken end costs what is behind it."""
+    """Yield the objects of a stream, decompressed where it begins as gzip does; after a broken end the rest is lost."""
     packed = stream.peek(len(_GZIP)).startswith(_GZIP)
     try:
         yield from _objects(_lines(GzipFile(fileobj=stream) if packed else stream), name, file)
@@ -104,21 +104,21 @@ def _objects(lines: Iterator[bytes], name: str, file: str) -> Iterator[Item | Pr
         place = f"{name}[{index}]" if len(values) > 1 else name
         yield from _spread(value, place, file, sum(len(line) for _, line in begun) // len(values))
     if not values:
-        found = (
+        objects = (
             one for number, line in chain(begun, numbered) for one in _line(line.strip(), f"{name}:{number}", file)
         )
         # What begins an array and never comes to an object is no object either.
-        yield next(found, Problem(name, _NO_OBJECT))
-        yield from found
+        yield next(objects, Problem(name, _NO_OBJECT))
+        yield from objects
 
 
 def _is_open(line: bytes) -> bool:
-    """Say whether a line begins a document that goes on in the next."""
+    """Return whether a line begins a document that goes on in the next."""
     return line.lstrip()[:1] in {b"[", b"{"} and bool(_values(line)[1])
 
 
 def _document(begun: list[tuple[int, bytes]], numbered: Iterator[tuple[int, bytes]]) -> list[Any]:
-    """Return the JSON values that all lines are together, one behind the other; none where they are none.
+    """Return the JSON values that all lines together hold, one after another; none where they are not JSON.
 
     Args:
         begun: The first line; those that were read to find that out are added to it.
@@ -163,7 +163,7 @@ def _spread(value: Any, place: str, file: str, size: int) -> Iterator[Item | Pro
 
 
 def _values(data: bytes) -> tuple[list[Any], str]:
-    """Return the JSON values of a text, and what is wrong behind the last of them, empty for nothing.
+    """Return the JSON values of a text, and what is wrong after the last of them, empty for nothing.
 
     A number beyond what readers of JSON agree on, NaN among them, is a text.
     """

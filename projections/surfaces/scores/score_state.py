@@ -1,7 +1,7 @@
 """The scores of a project, folded out of its ledger. Every command that needs scores calls ``state_of``.
 
-The cache saves most of the folding. Whatever is wrong with it costs time and changes no answer. What lies before the
-position of the cache is not read again: damage there is found by ``verify``.
+The cache saves most of the folding. A damaged cache costs time and changes no answer. Events before the
+position of the cache are not read again: ``verify`` finds damage there.
 """
 
 from __future__ import annotations

@@ -130,8 +130,8 @@ class SessionTable:
         Raises:
             DamagedCacheError: The table is damaged.
         """
-        found = self._database.execute(f"{_COLUMNS} WHERE id <= ? ORDER BY id DESC LIMIT 1", (key,))
-        row = _Row.of(found.fetchone())
+        cursor = self._database.execute(f"{_COLUMNS} WHERE id <= ? ORDER BY id DESC LIMIT 1", (key,))
+        row = _Row.of(cursor.fetchone())
         if row.id > key or (row.id != key and row.next != _FIRST and row.next <= key):
             raise DamagedCacheError
         return row
@@ -161,8 +161,8 @@ class SessionTable:
                 yield changed[key] if key in changed else _decode(rows[key].data)
 
     def _of_day(self, day: str) -> dict[bytes, _Row]:
-        found = self._database.execute(f"{_COLUMNS} WHERE at >= ? AND at < ? || '~'", (day, day))
-        rows = {row.id: row for row in map(_Row.of, found)}
+        cursor = self._database.execute(f"{_COLUMNS} WHERE at >= ? AND at < ? || '~'", (day, day))
+        rows = {row.id: row for row in map(_Row.of, cursor)}
         if len(rows) != self.counts.get(day, 0):
             raise DamagedCacheError
         return rows
@@ -201,8 +201,8 @@ def _decode(data: bytes) -> Session:
     )
 
 
-def _value(total: int | str, last: float, said: list[Any]) -> Value:
-    return Value(_number(total), last, EventTime(*said))
+def _value(total: int | str, last: float, last_from: list[Any]) -> Value:
+    return Value(_number(total), last, EventTime(*last_from))
 
 
 def _shares(shares: Mapping[str, tuple[int | str, int]]) -> dict[str, Share]:

@@ -1,4 +1,4 @@
-"""The verb `metrics`: what is measured of an agent comes in, from files, from a pipe, or typed."""
+"""The verb `metrics`: records measurements of an agent, from files, from a pipe, or typed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tallybook.ledger.errors import EXIT_BAD_INPUT, BadInputError
 from tallybook.ledger.telemetry import lenient
 from tallybook.projections.surfaces.console.options import announce_input, as_json, provenance_of
 from tallybook.projections.surfaces.console.output import METER, answer, complain, note, say
-from tallybook.projections.surfaces.scores.ingest import Defaults, Fed, feed
+from tallybook.projections.surfaces.scores.ingest import Defaults, IngestReport, feed
 from tallybook.projections.surfaces.scores.ingest_files import Item, items
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 _EXAMPLES = 5
-_TYPES_TOLD = 10
+_TYPES_SHOWN = 10
 
 NOUNS: Final = {
     "metrics.recorded": ("measurement", "measurements"),
@@ -49,15 +49,15 @@ def typed(words: Sequence[str]) -> Iterator[Item]:
 
 
 def is_typed(word: str) -> bool:
-    """Say whether an argument is a metric rather than a file."""
+    """Return whether an argument is a metric rather than a file."""
     return "=" in word and not os.path.exists(word)  # noqa: PTH110 - what is no path at all is no file either
 
 
 def defaults(session: str | None, component: str | None) -> Defaults:
-    """Return what stands for what an object does not name.
+    """Return the session and component of objects that name none.
 
     Raises:
-        BadInputError: One of them could not stand as it was given.
+        BadInputError: One of them is not a valid name.
     """
     provenance_of({"session": session})
     if component is not None and (not (name := lenient.read_name(component)) or name.startswith(lenient.DIGEST_PREFIX)):
@@ -66,49 +66,54 @@ def defaults(session: str | None, component: str | None) -> Defaults:
     return Defaults(session or "", component or "")
 
 
-def told_json(fed: Fed) -> dict[str, Any]:
-    """Return the stable answer."""
-    problems = [{"source": one.source, "message": one.message} for one in fed.problems]
+def report_json(report: IngestReport) -> dict[str, Any]:
+    """Return the answer of ``--json``."""
+    problems = [{"source": one.source, "message": one.message} for one in report.problems]
     return {
-        "recorded": dict(fed.recorded.most_common()),
-        "repeated": fed.repeated,
-        "kept": dict(fed.kept.most_common()),
+        "recorded": dict(report.recorded.most_common()),
+        "repeated": report.repeated,
+        "kept": dict(report.unscored_types.most_common()),
         "problems": problems,
-        "more_problems": fed.more,
-        "seq_from": fed.seq_from,
-        "seq_to": fed.seq_to,
-        "spooled": bool(fed.spooled),
-        "unscored": dict(fed.unscored.most_common()),
+        "more_problems": report.more,
+        "seq_from": report.seq_from,
+        "seq_to": report.seq_to,
+        "spooled": bool(report.spooled),
+        "unscored": dict(report.unscored.most_common()),
     }
 
 
-def lines(fed: Fed) -> Iterator[str]:
+def lines(report: IngestReport) -> Iterator[str]:
     """Yield the answer for people, a line each: first what is in no score."""
-    if fed.unscored:
+    if report.unscored:
         from tallybook.projections.surfaces.scores.render.omissions import reasons
 
-        yield f"in no score: {reasons(fed.unscored.most_common())}; `tallybook score --config` shows what is scored"
-    if fed.recorded:
-        counts = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in fed.recorded.most_common()]
+        yield f"in no score: {reasons(report.unscored.most_common())}; `tallybook score --config` shows what is scored"
+    if report.recorded:
+        counts = [f"{count:,} {NOUNS[kind][count != 1]}" for kind, count in report.recorded.most_common()]
         nouns = " and ".join(filter(None, (", ".join(counts[:-1]), counts[-1])))
-        one = fed.seq_from == fed.seq_to
-        yield f"recorded {nouns} as " + (f"event {fed.seq_to}" if one else f"events {fed.seq_from} to {fed.seq_to}")
-    if fed.repeated:
-        yield f"{fed.repeated:,} recorded before"
-    if fed.spooled:
+        one = report.seq_from == report.seq_to
+        yield f"recorded {nouns} as " + (
+            f"event {report.seq_to}" if one else f"events {report.seq_from} to {report.seq_to}"
+        )
+    if report.repeated:
+        yield f"{report.repeated:,} recorded before"
+    if report.spooled:
         yield "another process holds the ledger; spooled, the next command that writes records it"
-    if fed.kept:
-        types = [f"{type_ or 'without a type'} ({count:,})" for type_, count in fed.kept.most_common(_TYPES_TOLD)]
-        rest = len(fed.kept) - _TYPES_TOLD
+    if report.unscored_types:
+        types = [
+            f"{type_ or 'without a type'} ({count:,})"
+            for type_, count in report.unscored_types.most_common(_TYPES_SHOWN)
+        ]
+        rest = len(report.unscored_types) - _TYPES_SHOWN
         yield f"kept, and in no score: {', '.join(types)}" + (f", and {rest} other types" if rest > 0 else "")
 
 
-def odd(fed: Fed) -> Iterator[str]:
-    """Yield what was odd, a few of it, a line each."""
-    yield from map(str, fed.problems[:_EXAMPLES])
-    rest = len(fed.problems) + fed.more - _EXAMPLES
+def problem_lines(report: IngestReport) -> Iterator[str]:
+    """Yield the first few problems, a line each."""
+    yield from map(str, report.problems[:_EXAMPLES])
+    rest = len(report.problems) + report.more - _EXAMPLES
     if rest > 0:
-        yield f"and {rest:,} more of what was odd; --json lists {'all' if not fed.more else 'many'} of it"
+        yield f"and {rest:,} more of what was odd; --json lists {'all' if not report.more else 'many'} of it"
 
 
 @click.command(
@@ -131,19 +136,21 @@ def metrics(project: Project, /, *, files: tuple[str, ...], as_json: bool, **opt
     if "-" in names:
         announce_input("what was measured, as JSON")
     sources: list[Iterable[Any]] = [list(typed(words)), *map(items, names)]
-    fed = feed(project, sources, defaults(options["session"], options["component"]), lambda done: METER.update(done, 0))
-    return tell(fed, as_json=as_json)
+    report = feed(
+        project, sources, defaults(options["session"], options["component"]), lambda done: METER.update(done, 0)
+    )
+    return tell(report, as_json=as_json)
 
 
-def tell(fed: Fed, *, as_json: bool) -> int:
-    """Print what became of it and return the exit code."""
-    code = 0 if fed.taken else EXIT_BAD_INPUT
+def tell(report: IngestReport, *, as_json: bool) -> int:
+    """Print the report and return the exit code."""
+    code = 0 if report.taken else EXIT_BAD_INPUT
     if as_json:
-        answer(told_json(fed))
+        answer(report_json(report))
         return code
     if code:
-        first = str(fed.problems[0]) if fed.problems else "no object came"
+        first = str(report.problems[0]) if report.problems else "no object came"
         return complain(f"nothing could be read; {first}", code)
-    note(*odd(fed))
-    say(*lines(fed))
+    note(*problem_lines(report))
+    say(*lines(report))
     return code

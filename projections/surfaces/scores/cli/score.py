@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 _CURRENT: Final = "\0current"
-"""What `--session` alone stands for; no session has this id."""
+"""The value of `--session` without an ID; no session has this id."""
 _DATED: Final = "\0dated"
-"""What `--export` alone stands for; no file has this name."""
+"""The value of `--export` without a FILE; no file has this name."""
 _OVERALL: Final = "session.overall"
 _PERIODS: Final = ("session", "daily", "weekly", "monthly", "feed", "configured")
 _WITHOUT: Final = {
@@ -122,13 +122,13 @@ def score(project: Project, /, **options: Any) -> None:
         _blame(project, state, when, options)
         return
     session = None if options["session"] == _CURRENT else options["session"]
-    found, page = score_answers.look(
+    result, page = score_answers.look(
         score_answers.ScoreQuery(project, state, when, options["detail"], component, session), period
     )
     if options["export"] is not None:
         _export(project, options, _dated(page, when, state), state)
     elif options["as_json"]:
-        answer(found)
+        answer(result)
     else:
         from tallybook.projections.surfaces.console import terminal
         from tallybook.projections.surfaces.scores.render import box
@@ -153,7 +153,7 @@ def _blame(project: Project, state: Scores, when: Moment | None, options: Mappin
     dated = given == drop_report.LAST or given[:1].isdecimal()
     score = options["component"] or (_OVERALL if dated else given)
     period = next((name for name in ("weekly", "monthly") if options[name]), "daily")
-    answered = drop_report.blame(project, state, drop_report.Asked(score, period, given if dated else None), when)
+    answered = drop_report.blame(project, state, drop_report.DropQuery(score, period, given if dated else None), when)
     if options["as_json"]:
         answer(answered)
         return

@@ -40,7 +40,7 @@ class ScoreQuery:
         state: What was scored there, counted.
         when: The moment; None for now.
         detail: Whether details are wanted.
-        component: The component that alone is asked about; None for all.
+        component: Show this component only; None for all.
         session: The id of the session, or its beginning; None for the current one.
     """
 
@@ -94,9 +94,9 @@ def find_session(state: Scores, wanted: str | None) -> Session | None:
         ids = ", ".join(repr(one.id) for one in found[:_NAMED])
         raise BadInputError(f"--session {id_}", f"several ids begin with it: {ids}{more}", "give more of the id")
     if not found or found[0].contribution is None:
-        # Of the current one that would be what was asked just now.
+        # For the current session another hint: the user has just run `score --session`.
         hint = "`tallybook score --session` shows the latest that has a score"
-        hint = f"${VARIABLE} names it; `tallybook score` shows how all stands" if wanted is None else hint
+        hint = f"${VARIABLE} names it; `tallybook score` shows all scores" if wanted is None else hint
         raise NothingToDoError(f"session {id_}", "has no scored event", hint)
     return found[0]
 
@@ -177,7 +177,7 @@ def look(query: ScoreQuery, period: str) -> Answer:
     """Return an answer: what ``--json`` prints, and a page for people.
 
     Args:
-        query: What is asked.
+        query: The question.
         period: session, daily, weekly, monthly, or empty for the summary.
     """
     config = query.state.config
@@ -196,7 +196,7 @@ def find_component(components: Mapping[str, Component], name: str) -> Component:
     Raises:
         BadInputError: There is none.
     """
-    found = components.get(component_id(name))
-    if found is None:
+    component = components.get(component_id(name))
+    if component is None:
         raise BadInputError(f"--component {name}", "is not a component", f"there are {', '.join(components)}")
-    return found
+    return component

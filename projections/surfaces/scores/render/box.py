@@ -27,17 +27,17 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.scores.render.page import Bar, Page
     from tallybook.projections.surfaces.scores.render.page import Table as Rows
 
-WIDE: Final = 71
+MAX_COLUMNS: Final = 71
 """Columns of the box; a wider terminal gets no wider one."""
 
-FRAMED: Final = 60
+FRAMED_COLUMNS: Final = 60
 """Columns below which there is no box."""
 
-BESIDE: Final = 36
-"""Columns below which a bar stands under its name."""
+INLINE_COLUMNS: Final = 36
+"""Columns below which a bar is drawn under its name."""
 
-PARTLY: Final = 48
-"""Columns below which it does where it is told of one how much of it was measured, and that stands under the bar."""
+NOTED_COLUMNS: Final = 48
+"""The same where a bar has a note of how much was measured, which is then printed under the bar."""
 
 ALERT: Final = "bold red"
 MAX_BAR: Final = 24
@@ -53,14 +53,14 @@ _NUMBER: Final = re.compile(r"-?[0-9.]+")
 
 def show(console: Console, page: Page) -> None:
     """Print a page."""
-    if page.framed and console.width >= FRAMED:
+    if page.framed and console.width >= FRAMED_COLUMNS:
         console.print(_framed(console, page))
         return
     console.print(_text(console, page.title, "bold"))
     for alert in page.alerts:
         console.print(_text(console, f"! {alert}", ALERT))
     console.print(_text(console, page.heading))
-    for line in (*bars(console, page.bars, min(console.width, WIDE)), *_chart(console, page)):
+    for line in (*bars(console, page.bars, min(console.width, MAX_COLUMNS)), *_chart(console, page)):
         console.print(line, no_wrap=True, overflow="crop")
     for sentence in page.sentences:
         console.print(_text(console, sentence))
@@ -76,14 +76,14 @@ def _tables(console: Console, page: Page) -> None:
         console.print()
         if table.title:
             print_text(console, table.title, style="bold")
-        if console.width < FRAMED:
+        if console.width < FRAMED_COLUMNS:
             tables.print_rows(console, table.columns, table.rows)
         else:
             console.print(_table(console, table))
 
 
 def _table(console: Console, table: Rows) -> Table:
-    """Return rows beside each other, numbers to the right; what is too long is folded."""
+    """Return a table, numbers to the right; long cells are folded."""
     printed = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for index, column in enumerate(table.columns):
         numbers = index > 0 and any(_NUMBER.fullmatch(str(row[index])) for row in table.rows)
@@ -94,13 +94,13 @@ def _table(console: Console, table: Rows) -> Table:
 
 
 def _text(console: Console, text: str, style: str = "") -> Text:
-    """Return a text as the console can show it, the signs of ours in it too."""
+    """Return a text as the console can show it, signs of this module included."""
     return make_text(console, text if is_utf(console) else text.translate(_PLAIN), style)
 
 
 def _framed(console: Console, page: Page) -> Table:
     """Return the summary in its box, with the scores in an inner box."""
-    width, lines = min(console.width, WIDE), box.SQUARE if is_utf(console) else box.ASCII2
+    width, lines = min(console.width, MAX_COLUMNS), box.SQUARE if is_utf(console) else box.ASCII2
     title = _text(console, page.title, "bold")
     title.justify, title.no_wrap, title.overflow = "center", True, "ellipsis" if is_utf(console) else "crop"
     parts: list[RenderableType] = [""]
@@ -136,12 +136,12 @@ def _fitted(console: Console, text: Text, width: int) -> Text:
     return fitted
 
 
-def bars(console: Console, found: Iterable[Bar], width: int) -> Iterator[Text]:
-    """Yield scores as bars: name, bar, score; the bar under the name where there is no room beside it."""
-    rows = [(_text(console, one.name), one, coverage_note(one.measured)) for one in found]
+def bars(console: Console, scores: Iterable[Bar], width: int) -> Iterator[Text]:
+    """Yield scores as bars: name, bar, score; the bar is under the name where there is no room next to it."""
+    rows = [(_text(console, one.name), one, coverage_note(one.measured)) for one in scores]
     longest = max((name.cell_len for name, _, _ in rows), default=0)
     noted = max((len(note) for _, _, note in rows), default=0)
-    if width < (PARTLY if noted else BESIDE):
+    if width < (NOTED_COLUMNS if noted else INLINE_COLUMNS):
         for name, one, note in rows:
             yield _fitted(console, name, min(name.cell_len, width))
             yield Text(" ") + _measure(console, one, min(MAX_BAR, width - _VALUE - 1))
@@ -156,7 +156,7 @@ def bars(console: Console, found: Iterable[Bar], width: int) -> Iterator[Text]:
 
 
 def _measure(console: Console, bar: Bar, cells: int) -> Text:
-    """Return the bar and what stands behind it; only 100 fills it, only 0 leaves it empty."""
+    """Return the bar and the score after it; only 100 fills it, only 0 leaves it empty."""
     if bar.value is None:
         return _text(console, f"{'░' * max(cells, 0)} {NO_DATA}", "dim")
     filled = round(bar.value / _FULL * cells)

@@ -23,26 +23,25 @@ _HINTS: Final = {
 """Why an event is in no score → what to do."""
 
 
-def reasons(found: Sequence[tuple[str, int]]) -> str:
+def reasons(counts: Sequence[tuple[str, int]]) -> str:
     """Return the first few reasons why events are in no score, each with how many there are."""
-    shown = [f"{why} ({count:,})" for why, count in found[:_REASONS_SHOWN]]
-    more = len(found) - len(shown)
+    shown = [f"{why} ({count:,})" for why, count in counts[:_REASONS_SHOWN]]
+    more = len(counts) - len(shown)
     return ", ".join(shown) + (f", and {more} other reasons" if more else "")
 
 
 def omissions(state: Scores) -> Iterator[str]:
     """Yield how many events that measure something are in no score, and why, the most frequent reason first."""
-    # Telemetry is full of types that say nothing of a score: they are no measurements that somebody misses.
-    found = _by_frequency(state, telemetry=False)
-    if found:
-        yield f"Measured, and in no score: {reasons(found)}."
+    # Most telemetry says nothing of a score: it is not a measurement that is missing somewhere.
+    if measured := _by_frequency(state, telemetry=False):
+        yield f"Measured, and in no score: {reasons(measured)}."
 
 
 def explanation(state: Scores) -> Iterator[str]:
     """Yield what was recorded and why none of it is in a score, where nothing has a score; nothing if nothing was."""
     yield from omissions(state)
-    if kept := _by_frequency(state, telemetry=True):
-        yield f"Recorded, and no measurement: {reasons(kept)}."
+    if others := _by_frequency(state, telemetry=True):
+        yield f"Recorded, and no measurement: {reasons(others)}."
     yield from (f"For {why}: {hint}." for why, hint in _HINTS.items() if why in state.unscored)
     sessions = list(islice(state.sessions.latest(), _SESSIONS_SHOWN + 1))
     for session in sessions[:_SESSIONS_SHOWN]:
@@ -53,8 +52,8 @@ def explanation(state: Scores) -> Iterator[str]:
 
 def _by_frequency(state: Scores, *, telemetry: bool) -> list[tuple[str, int]]:
     """Return why events are in no score and how many there are, the most frequent reason first."""
-    found = [one for one in state.unscored.items() if one[0].startswith(UNSCORED_TYPE) is telemetry]
-    return sorted(found, key=lambda one: (-one[1], one[0]))
+    counts = [one for one in state.unscored.items() if one[0].startswith(UNSCORED_TYPE) is telemetry]
+    return sorted(counts, key=lambda one: (-one[1], one[0]))
 
 
 def _lacking(session: Session, state: Scores) -> Iterator[str]:

@@ -44,7 +44,7 @@ class Bar:
         grade: Its letter; empty where none is shown.
         direction: Of its trend; empty where none is known, or none is shown.
         style: A colour.
-        measured: How much of its weight was measured, 0 to 100 percent; told where it is not all.
+        measured: How much of its weight was measured, 0 to 100 percent; shown where it is not all.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Bar:
 
 @attrs.frozen
 class Table:
-    """Rows beside each other.
+    """Rows of a table.
 
     Attributes:
         title: What it shows; empty for what the page does.
@@ -80,9 +80,9 @@ class Page:
         bars: Scores as bars.
         chart: A score day by day.
         sentences: What there is to say, a paragraph each.
-        tables: What stands in rows.
+        tables: Tables.
         focus: What deserves attention, a paragraph each.
-        framed: Whether a box stands around it where there is room.
+        framed: Whether it is drawn in a box where there is room.
         alerts: What a user is to be answer before anything else, a paragraph each.
     """
 
@@ -118,7 +118,7 @@ def overall(value: float | None, measured: int, config: Config) -> str:
 
 
 def not_enough(measured: int) -> str:
-    """Return what stands for an overall score of which too little was measured: ``not enough measured (3 %)``."""
+    """Return the text for an overall score of which too little was measured: ``not enough measured (3 %)``."""
     return f"{NOT_ENOUGH} ({measured} %)"
 
 
@@ -166,7 +166,7 @@ def summary_page(state: Scores, answer: Answer, *, detail: bool) -> Page:
 
 
 def alert_lines(current: Mapping[str, CurrentScore], config: Config) -> Iterator[str]:
-    """Yield the alerts that a user is told, the worst first: ``AC-06 Self-Evolution is 45, below 50 (critical)``."""
+    """Yield the alerts of the channel ``user``, the worst first: ``AC-06 is 45, below 50 (critical)``."""
     values = {one.id: one.value for one in current.values() if one.is_shown}
     reached = alerts(values, config.levels, USER)
     for one in sorted(reached, key=lambda alert: alert.value)[:MOST_FOCUS]:
@@ -268,11 +268,11 @@ def trend_page(
     """Return the trend of a score over so many days.
 
     Args:
-        one: How it stands.
+        one: The current score.
         answer: The trend as "Trend Output" has it.
         config: What scores are made of.
         days: How many days.
-        others: How other scores stand, and their trends; none without details.
+        others: Other current scores, and their trends; none without details.
     """
     if not one.series:
         return Page(f"{one.name.upper()}, {days} DAYS", NO_DATA)
@@ -315,10 +315,10 @@ def trend_sentences(answer: Answer, days: int) -> Iterator[str]:
 
 
 def component_page(one: CurrentScore, answer: Answer, config: Config) -> Page:
-    """Return how a component stands; with details also why, and what changed it.
+    """Return the score of a component; with details also why, and what changed it.
 
     Args:
-        one: How it stands.
+        one: The current score.
         answer: As ``score --component`` answers it.
         config: What scores are made of.
     """

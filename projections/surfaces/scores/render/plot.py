@@ -50,6 +50,6 @@ def plot(series: Series, width: int, *, utf: bool) -> list[str]:
 
 
 def bounds(scores: Sequence[int]) -> tuple[int, int]:
-    """Return the scores at the foot and at the top: whole tens around what is shown, so that a low score has a bar."""
+    """Return the scores at the bottom and the top: whole tens around the scores, so that a low score has a bar."""
     least = max((min(scores) - 1) // _STEP * _STEP, 0)
     return least, min(max(-(-max(scores) // _STEP) * _STEP, least + _STEP), _FULL)
