@@ -33,21 +33,6 @@ class Exclusion:
     raters: frozenset[str] = frozenset()
     seqs: frozenset[int] = frozenset()
 
-    def matches(self, batch: Batch, before: int) -> Iterator[tuple[EventRecord, list[str]]]:
-        """Yield each event of a batch with the values of ``--without`` that leave it out, none where it stays.
-
-        Args:
-            batch: The batch.
-            before: Number of the last event before it.
-        """
-        whole = [str(seq) for seq in sorted(self.seqs) if before < seq <= batch.last]
-        for record in batch.records:
-            reasons = list(whole)
-            reasons += [f"session:{record.by.session}"] if record.by.session in self.sessions else []
-            reasons += [f"rater:{record.by.rater}"] if record.by.rater in self.raters else []
-            event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
-            yield record, reasons if type(event) in UNDOABLE else []
-
     def apply(
         self, batch: Batch, before: int, note: Callable[[EventRecord, list[str]], None] = lambda *_: None
     ) -> Batch:
@@ -55,16 +40,20 @@ class Exclusion:
 
         Args:
             batch: The batch.
-            before: As for ``matches``.
+            before: Number of the last event before it.
             note: Called with each event left out and the values of ``--without`` that leave it out.
         """
         # Most batches are not decoded to find out who recorded them.
-        named = any(map(batch.may_contain_text, self.sessions | self.raters))
-        if not named and not any(before < seq <= batch.last for seq in self.seqs):
+        whole = [str(seq) for seq in sorted(self.seqs) if before < seq <= batch.last]
+        if not whole and not any(map(batch.may_contain_text, self.sessions | self.raters)):
             return batch
         remaining = []
-        for record, reasons in self.matches(batch, before):
-            if reasons:
+        for record in batch.records:
+            reasons = list(whole)
+            reasons += [f"session:{record.by.session}"] if record.by.session in self.sessions else []
+            reasons += [f"rater:{record.by.rater}"] if record.by.rater in self.raters else []
+            event = record.event.event if isinstance(record.event, UndoneEvent) else record.event
+            if reasons and type(event) in UNDOABLE:
                 note(record, reasons)
             else:
                 remaining.append(record)
