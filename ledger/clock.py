@@ -12,7 +12,7 @@ import time
 from tallybook.ledger.fast_stdlib import NamedTuple
 
 MICROSECONDS = 1_000_000
-_POOL_IDS = 64
+_RANDOM_BYTES = 10
 CLOCK_SLACK_US = 3600 * MICROSECONDS
 
 
@@ -28,20 +28,13 @@ class Now(NamedTuple):
     unix_us: int
 
 
-# The last second that was written out, and its text: within a second only the microseconds change.
-_second: tuple[int, str] = (-1, "")
-
-
 def moment(unix_us: int) -> Now:
     """Return the moment that lies ``unix_us`` microseconds after 1970 began."""
-    global _second  # noqa: PLW0603 - a memo of one entry, replaced whole
     seconds, micros = divmod(unix_us, MICROSECONDS)
-    known, text = _second
-    if known != seconds:
-        year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
-        text = f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}."
-        _second = (seconds, text)
-    return Now(f"{text}{micros:06d}Z", unix_us)
+    # Not strftime, which writes years before 1000 with fewer digits.
+    year, month, day, hour, minute, second = time.gmtime(seconds)[:6]
+    at = f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}.{micros:06d}Z"
+    return Now(at, unix_us)
 
 
 def utc_now() -> Now:
@@ -74,21 +67,9 @@ def clamp_time(at: str, previous: str) -> str:
         return at
 
 
-# Random bytes for many ids are drawn at once. A forked child must not use its parent's, or both make the same ids.
-_random_pool: list[bytes] = []
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_random_pool.clear)
-
-
 def new_id(unix_us: int) -> str:
     """Return a fresh UUIDv7 (RFC 9562): 48 bits of milliseconds, then 74 random bits."""
-    try:
-        # Not `if _random_pool:` first: another thread could take the last bytes in between.
-        noise = _random_pool.pop().hex()
-    except IndexError:
-        drawn = os.urandom(10 * _POOL_IDS)
-        _random_pool.extend(drawn[begin : begin + 10] for begin in range(10, len(drawn), 10))
-        noise = drawn[:10].hex()
+    noise = os.urandom(_RANDOM_BYTES).hex()
     # Before 1970 there is no time that an id could hold.
     time_hex = f"{max(unix_us, 0) // 1000:012x}"
     # The upper two bits of this digit are the variant of RFC 9562, always binary 10.

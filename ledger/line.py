@@ -261,28 +261,18 @@ class Stamp(NamedTuple):
     key: str | None = None
 
 
-# `by` as JSON, by its fields: most processes append with the same few values.
-_encoded_by: dict[tuple[tuple[str, Any], ...], str] = {}
-_MAX_ENCODED_BY = 64
 _MAX_KEY_CHARS = 200
 
 
 def _encode_by(by: Mapping[str, Any]) -> str:
     """Return ``by`` as JSON, checked."""
-    fields = tuple(by.items())
-    try:
-        return _encoded_by[fields]
-    except (KeyError, TypeError):
-        pass
-    for field, value in fields:
+    hint = f"use texts for {', '.join(BY_FIELDS)}"
+    for field, value in by.items():
         if field not in BY_FIELDS or type(value) is not str or not value:
-            raise BadInputError("by", f"{field!r}: {value!r} is not valid", f"use texts for {', '.join(BY_FIELDS)}")
+            raise BadInputError("by", f"{field!r}: {value!r} is not valid", hint)
     if "rater" not in by:
-        raise BadInputError("by", "has no rater", f"use texts for {', '.join(BY_FIELDS)}")
-    if len(_encoded_by) >= _MAX_ENCODED_BY:
-        _encoded_by.clear()
-    encoded = _encoded_by[fields] = dumps(by)
-    return encoded
+        raise BadInputError("by", "has no rater", hint)
+    return dumps(by)
 
 
 def normalize_key(key: str) -> str:
