@@ -179,6 +179,18 @@ def test_a_check_that_fails_says_so_and_ends_no_other(here: Project, monkeypatch
     ] == [(one.check, one.message) for one in checks.run_checks(here)]
 
 
+def test_a_check_that_fails_is_never_fine(here: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two checks that fail for one reason, one says so, and neither says that it found nothing wrong."""
+
+    def failing(_: object) -> Iterator[Finding]:
+        yield from ()
+        raise ValueError("no number")
+
+    monkeypatch.setattr(checks, "CHECKS", (("first", failing, "fine"), ("second", failing, "fine")))
+    expected = [("first", "bad", "could not be checked: ValueError: no number")]
+    assert expected == [(one.check, one.level, one.message) for one in checks.run_checks(here)]
+
+
 def test_many_findings_of_one_check_are_cut_for_people_alone() -> None:
     """Eight lines of one check are enough on a terminal; JSON has them all."""
     many = [Finding("note", str(number), check="secrets") for number in range(20)]

@@ -10,7 +10,7 @@ from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError
 from tallybook.projections.event_rows import summary
 from tallybook.projections.surfaces.cli.main import VERBS
-from tallybook.projections.surfaces.console.options import Verb, provenance, provenance_of, read_text, with_reason
+from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text, with_reason
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.writing import curation
 
@@ -36,11 +36,11 @@ def _curate(project: Project, wish: Curation, by: Mapping[str, Any], *, as_json:
 
 def _verb_of_names(verb: str, details: str, example: str) -> click.Command:
     """Return a verb that does one thing to several entries, all in one batch."""
+    help_text = f"{VERBS[verb].summary}.\n\n{details}"
 
-    @click.command(verb, help=f"{VERBS[verb].summary}.\n\n{details}", cls=Verb, example=f"tallybook {verb} {example}")
+    @click.command(verb, help=help_text, cls=Verb, rater="human", example=f"tallybook {verb} {example}")
     @click.argument("names", metavar="NAME...", nargs=-1, required=True)
     @with_reason
-    @provenance("human")
     def command(project: Project, /, *, names: tuple[str, ...], reason: str, as_json: bool, **by: str | None) -> None:
         _curate(project, Curation(verb, names[0], reason, more_names=names[1:]), by, as_json=as_json)
 
@@ -53,11 +53,10 @@ pin = _verb_of_names("pin", "A pinned entry stays, however it is rated.", "kpt_0
 unpin = _verb_of_names("unpin", "The next update prunes those that the policy prunes.", "kpt_003 kpt_007")
 
 
-@click.command(cls=Verb, example='tallybook reword kpt_003 "Quote ids as strings in JSON."')
+@click.command(cls=Verb, rater="human", example='tallybook reword kpt_003 "Quote ids as strings in JSON."')
 @click.argument("name")
 @click.argument("text")
 @with_reason
-@provenance("human")
 def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: bool, **by: Any) -> None:
     """Change the text of an entry.
 
@@ -67,11 +66,10 @@ def reword(project: Project, /, *, name: str, text: str, reason: str, as_json: b
     _curate(project, Curation("reword", name, reason, text), by, as_json=as_json)
 
 
-@click.command(cls=Verb, example="tallybook merge kpt_003 kpt_007 kpt_011")
+@click.command(cls=Verb, rater="human", example="tallybook merge kpt_003 kpt_007 kpt_011")
 @click.argument("name")
 @click.argument("merged", nargs=-1, required=True)
 @with_reason
-@provenance("human")
 def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: str, as_json: bool, **by: Any) -> None:
     """Merge entries that say the same.
 
@@ -80,11 +78,10 @@ def merge(project: Project, /, *, name: str, merged: tuple[str, ...], reason: st
     _curate(project, Curation("merge", name, reason, sources=merged), by, as_json=as_json)
 
 
-@click.command(cls=Verb, example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
+@click.command(cls=Verb, rater="human", example="tallybook undo --of 5f1c2f0e --reason 'the reflector misread it'")
 @click.argument("event", metavar="[ID]", required=False)
 @click.option("--of", "session_of", metavar="SESSION", help="Undo every event of a session so far.")
 @with_reason
-@provenance("human")
 def undo(project: Project, /, **options: Any) -> None:
     """Undo the last change, an event or a session.
 

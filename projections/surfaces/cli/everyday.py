@@ -16,7 +16,6 @@ from tallybook.projections.surfaces.console.options import (
     Verb,
     WholeNumber,
     at_when,
-    provenance,
     provenance_of,
     read_input,
     read_text,
@@ -55,10 +54,9 @@ def show(project: Project, /, *, when: str | None, as_json: bool) -> None:
         terminal.print_playbook(console, playbook["key_points"], playbook["last_updated"], moment)
 
 
-@click.command(cls=Verb, example='tallybook add "Quote ids as strings in JSON."')
+@click.command(cls=Verb, rater="human", example='tallybook add "Quote ids as strings in JSON."')
 @click.argument("text")
 @click.option("--again", is_flag=True, help="Accept a redacted text again, from now on.")
-@provenance("human")
 @with_key
 def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json: bool, **by: str | None) -> None:
     """Add an entry to the playbook.
@@ -69,11 +67,12 @@ def add(project: Project, /, *, text: str, again: bool, key: str | None, as_json
     _print_outcome(commands.add(project, text, provenance_of(by), key, again=again), as_json=as_json)
 
 
-@click.command(cls=Verb, example="tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'")
+@click.command(
+    cls=Verb, rater="human", example="tallybook rate kpt_003 kpt_007 harmful --reason 'both broke the build'"
+)
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
 @click.argument("rating")
 @with_reason
-@provenance("human")
 @with_key
 def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
     """Rate entries helpful, harmful or neutral.
@@ -88,10 +87,11 @@ def rate(project: Project, /, *, as_json: bool, **options: Any) -> None:
 
 
 @click.command(
-    cls=Verb, example='echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -'
+    cls=Verb,
+    rater="reflector",
+    example='echo \'{"evaluations": [{"name": "kpt_003", "rating": "helpful"}]}\' | tallybook record -',
 )
 @click.argument("file", default="-")
-@provenance("reflector")
 @with_key
 def record(project: Project, /, *, file: str, key: str | None, as_json: bool, **by: str | None) -> None:
     """Record ratings and new entries from JSON.

@@ -10,7 +10,7 @@ import click
 
 from tallybook.ledger.errors import EXIT_NO, EXIT_NOT_WRITTEN, BadInputError, TallybookError
 from tallybook.projections.event_rows import kind_of, summary
-from tallybook.projections.surfaces.console.options import Verb, provenance, provenance_of, read_text
+from tallybook.projections.surfaces.console.options import Verb, provenance_of, read_text
 from tallybook.projections.surfaces.console.output import answer, format_count, say
 from tallybook.projections.surfaces.writing import redact as redaction
 from tallybook.projections.surfaces.writing.redact import NOTHING, Target
@@ -35,14 +35,15 @@ class NotConfirmedError(TallybookError):
 
 
 @click.command(
-    cls=Verb, example="tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo"
+    cls=Verb,
+    rater="human",
+    example="tallybook redact --text - --reason 'a name' --yes < name.txt; tallybook redact 12 --reason typo",
 )
 @click.argument("event", metavar="[ID]", required=False)
 @click.option("--text", help="Redact every event and file with this text; - reads it.")
 @click.option("--reason", help="State why; stored in the ledger.")
 @click.option("--dry-run", is_flag=True, help="List what holds the text and change nothing.")
 @click.option("--yes", is_flag=True, help="Redact --text without asking.")
-@provenance("human")
 def redact(project: Project, /, *, event: str | None, as_json: bool, **options: Any) -> int:
     """Erase a text from the ledger and its files.
 

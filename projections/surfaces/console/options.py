@@ -43,12 +43,23 @@ as_json: Final = click.option("--json", "as_json", is_flag=True, help=_JSON_HELP
 class Verb(click.Command):
     """A verb that works on a project: its function gets the project first, and it has ``--json``."""
 
-    def __init__(self, *, example: str, callback: Command, params: list[click.Parameter], **settings: Any) -> None:
-        """Take what ``click.command`` gives, and an example for the end of the help."""
-        as_json = click.Option(["--json", "as_json"], is_flag=True, help=_JSON_HELP)
-        super().__init__(
-            callback=click.pass_obj(callback), params=[*params, as_json], epilog=f"Example: {example}", **settings
-        )
+    def __init__(
+        self, *, example: str, callback: Command, params: list[click.Parameter], rater: str = "", **settings: Any
+    ) -> None:
+        """Take what ``click.command`` gives, and what verbs have in common.
+
+        Args:
+            example: A command line that the help shows.
+            callback: The function of the verb.
+            params: Its own arguments and options.
+            rater: For a verb that records, the rater unless ``--rater`` names another; it gets PROVENANCE_OPTIONS.
+            settings: What else ``click.Command`` takes.
+        """
+        for field, text in PROVENANCE_OPTIONS.items() if rater else ():
+            default = rater if field == "rater" else None
+            params.append(click.Option([f"--{field}"], help=text, default=default, show_default=True))
+        params.append(click.Option(["--json", "as_json"], is_flag=True, help=_JSON_HELP))
+        super().__init__(callback=click.pass_obj(callback), params=params, epilog=f"Example: {example}", **settings)
 
 
 at_when: Final = click.option(
@@ -64,22 +75,6 @@ PROVENANCE_OPTIONS: Final = {
     "model": "Record the model that rated.",
 }
 MAX_PROVENANCE_CHARS: Final = 200
-
-
-def provenance(rater: str) -> Callable[[Command], Command]:
-    """Return a decorator that adds the options for provenance.
-
-    Args:
-        rater: The rater where the option is not given.
-    """
-
-    def add(command: Command) -> Command:
-        for field, text in reversed(PROVENANCE_OPTIONS.items()):
-            default = rater if field == "rater" else None
-            command = click.option(f"--{field}", help=text, default=default, show_default=True)(command)
-        return command
-
-    return add
 
 
 def provenance_of(options: Mapping[str, Any]) -> dict[str, str]:

@@ -93,10 +93,7 @@ def run_checks(
     context = Context(project, clock.utc_now(), progress)
     findings: list[Finding] = []
     for name, check, fine in CHECKS:
-        before = len(findings)
-        _run(name, check, context, findings)
-        if fine and len(findings) == before and context.log.exists():
-            findings.append(Finding(OK, fine, check=name))
+        _run(name, check, fine, context, findings)
     return tuple(findings)
 
 
@@ -115,10 +112,13 @@ def _find_obstacle(project: Project) -> Finding | None:
     return None
 
 
-def _run(name: str, check: Check, context: Context, findings: list[Finding]) -> None:
+def _run(name: str, check: Check, fine: str, context: Context, findings: list[Finding]) -> None:
     """Add the findings of one check; a failure becomes a finding, unless another check failed for the same reason."""
+    before = len(findings)
     try:
         findings.extend(attrs.evolve(finding, check=name) for finding in check(context))
+        if fine and len(findings) == before and context.log.exists():
+            findings.append(Finding(OK, fine, check=name))
     except DamagedLedgerError as error:
         is_reported = any(finding.is_damage for finding in findings)
         message = "not checked, because the ledger is damaged" if is_reported else str(error)
