@@ -237,7 +237,7 @@ def _ranges(seqs: Sequence[int]) -> str:
 
 SUMMARIES: Final[dict[type[Any], Callable[[Any], str]]] = {
     events.LedgerOpened: lambda e: f"ledger {e.ledger} opened, format {e.format}",
-    events.PlaybookAdopted: lambda e: f"legacy playbook imported: {e.entries} entries",
+    events.PlaybookAdopted: lambda e: f"legacy playbook imported: {_count(e.entries, 'entry', 'entries')}",
     events.PointSeeded: lambda e: f"seeded {e.name} {_quote(e.text)} at {_counts(e)}",
     events.ItemSkipped: lambda e: f"item {e.index} skipped: {e.reason}",
     events.PointAdded: lambda e: f"learned {e.name} {_quote(e.text)}",

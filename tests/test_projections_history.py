@@ -201,6 +201,8 @@ def test_every_kind_has_a_summary_of_its_own() -> None:
         (EventsVoided((), "5f1c", "misread"), 'session 5f1c undone: "misread"'),
         (EventsVoided(("019a", "019b"), None, ""), "2 events undone"),
         (EventsVoided(("019a",), None, None), "event 019a undone: [redacted]"),
+        (PlaybookAdopted("ab12", 1, "{}"), "legacy playbook imported: 1 entry"),
+        (PlaybookAdopted("ab12", 2, "{}"), "legacy playbook imported: 2 entries"),
         (PlaybookInjected(("kpt_001",), 0), "1 entry injected"),
         (PlaybookInjected(("kpt_001", "kpt_004"), 3), "2 entries injected, 3 left out"),
         (PointCited("kpt_001", "message"), "kpt_001 cited in a message"),
