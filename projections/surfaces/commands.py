@@ -64,7 +64,7 @@ class DriftError(TallybookError):
     exit_code = EXIT_NO
 
     def __init__(self, path: Path, what: str, keeps: str = "") -> None:
-        """Say how it differs, and what ``replay`` keeps of it."""
+        """Take how it differs, and what ``replay`` keeps of it."""
         super().__init__(f"{path}: {what}; run `tallybook replay`{keeps and f', which keeps {keeps}'}")
 
 
@@ -239,7 +239,7 @@ def check(project: Project) -> None:
 
 
 def drift(project: Project) -> str | None:
-    """Say how ``playbook.json`` differs from the ledger, None where it does not."""
+    """Return how ``playbook.json`` differs from the ledger, None where it does not."""
     try:
         check(project)
     except DriftError as error:

@@ -133,7 +133,7 @@ def unverified(project: Project, when: str | None) -> AsOf[Playbook]:
         # It is in the head of a batch, and heads are decoded when they are asked for.
         str(state.last_updated)
     except DamagedLedgerError as error:
-        # The decoder says that the chain fits, which nobody has looked at.
+        # The decoder says that the chain fits, which was not verified.
         unproven = [problem._replace(message=problem.message.removeprefix(_CHAIN_FITS)) for problem in error.problems]
         raise DamagedLedgerError(unproven) from error
     return AsOf(state, described, state.seq, (*(() if moment is None else moment.notes), UNVERIFIED))

@@ -1,7 +1,7 @@
 """Files in a ledger's cache that can be rebuilt from the ledger, such as checkpoints, and the removal of caches.
 
 A file holds a checksum, a header in JSON and, where it needs one, a body of bytes. It is used only if the checksum
-fits and the same code wrote it. Whoever uses it compares the position in its header with the ledger. So a file that is
+fits and the same code wrote it. The caller compares the position in its header with the ledger. So a file that is
 missing, stale, foreign or damaged costs time and changes no answer. What lies before its position is not read again:
 damage there is found by ``verify``.
 
@@ -276,7 +276,7 @@ def _sweep(base: Path) -> None:
 
 
 def _is_unneeded(folder: Path, now_us: int) -> bool:
-    """Return whether the ledger of a cache folder is gone, or nobody used the folder for 30 days."""
+    """Return whether the ledger of a cache folder is gone, or the folder was not used for 30 days."""
     owner = folder / caches.OWNER
     if not owner.exists():
         return now_us - _changed_us(folder) > MAX_UNUSED_US

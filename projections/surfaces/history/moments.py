@@ -113,7 +113,7 @@ def find(project: Project, when: str, option: str = "--at", log: JsonlLog | None
     """Return the moment of a project's history that a WHEN names.
 
     Args:
-        project: Whose history.
+        project: The project.
         when: ``812``; ``~3``, so many events back from the end; ``2026-11-21`` (its first moment) or
             ``2026-11-21T20:17``, UTC without a zone; an age such as ``2d``; ``session:ID``, before its first event, or
             ``session:ID+``, after its last, the id or the beginning of it; ``git:REV``. As of a time is the largest

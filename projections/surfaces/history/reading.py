@@ -63,7 +63,7 @@ def open_for_append(project: Project) -> JsonlLog:
     """Return the project's ledger for a command that may begin it; nothing is created yet.
 
     Raises:
-        BadInputError: There is no ledger, and the project is the home folder, which nobody named.
+        BadInputError: There is no ledger, and the project is the home folder without being named.
     """
     log = open_log(project)
     if project.unnamed_home and not log.exists():

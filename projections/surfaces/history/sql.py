@@ -146,7 +146,8 @@ def _duckdb() -> Any:
 def _fill(connection: duckdb.DuckDBPyConnection, read: Callable[[], Iterable[Batch]], text: str) -> None:
     """Create every table, and fill those that the query names: each takes a fold of history."""
     for name, columns in sql_tables.COLUMNS.items():
-        connection.execute(f"CREATE TABLE {name} ({_columns(columns)})")
+        fields = ", ".join(f'"{column}" {type_}' for column, type_ in columns.items())
+        connection.execute(f"CREATE TABLE {name} ({fields})")
     for name, view in sql_tables.VIEWS.items():
         connection.execute(f"CREATE VIEW {name} AS {view}")
     if any(name in text for name in ("events", *sql_tables.VIEWS)):
@@ -155,10 +156,6 @@ def _fill(connection: duckdb.DuckDBPyConnection, read: Callable[[], Iterable[Bat
         state = fold(status_view(), history(read))
         _insert(connection, "points", sql_tables.points(state))
         _insert(connection, "graveyard", sql_tables.graves(state))
-
-
-def _columns(columns: dict[str, str]) -> str:
-    return ", ".join(f'"{name}" {type_}' for name, type_ in columns.items())
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, name: str, rows: Iterable[sql_tables.Row]) -> None:

@@ -66,7 +66,7 @@ def get_user_claude_dir() -> Path:
 
 
 def is_diagnostic_mode() -> bool:
-    """Say whether the project has the file ``.claude/diagnostic_mode``."""
+    """Return whether the project has the file ``.claude/diagnostic_mode``."""
     return (get_project_dir() / ".claude" / "diagnostic_mode").exists()
 
 

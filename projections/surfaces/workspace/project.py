@@ -18,6 +18,7 @@ from tallybook.ledger.storage import disk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tallybook.ledger.fast_stdlib import StrPath
@@ -42,7 +43,7 @@ class Project:
 
     Attributes:
         root: The project's folder.
-        start: Where the search for it began, None where nobody searched.
+        start: Where the search for it began, None without a search.
         unnamed_home: Whether it is the home folder, and only because the search ended there: no ledger begins in it.
     """
 
@@ -79,11 +80,7 @@ class ProjectPaths(NamedTuple):
     """The same paths as strings, each resolved once: a hook has no time to load ``pathlib``.
 
     Attributes:
-        root: The project's folder.
-        start: Where the search for it began.
-        claude: The agent's folder.
-        ledger: The ledger's folder.
-        unnamed_home: As in ``Project``.
+        root, start, claude, ledger, unnamed_home: As in ``Project``.
     """
 
     root: str
@@ -262,13 +259,18 @@ def _is_project(folder: str, *, linked: bool) -> bool:
 def _nearest(here: str) -> str:
     """Return the nearest folder with ``.claude``, the home folder left out; else the one where the search began."""
     home = os.path.expanduser("~")
-    folder, above = here, os.path.dirname(here)
-    while folder != above:
+    for folder in _upward(here):
         claude = os.path.join(folder, CLAUDE)
         if folder != home and os.path.isdir(claude) and (folder == here or not is_planted(claude)):
             return folder
-        folder, above = above, os.path.dirname(above)
     return here
+
+
+def _upward(folder: str) -> Iterator[str]:
+    """Yield a folder and those above it, the nearest first, without the root."""
+    while (above := os.path.dirname(folder)) != folder:
+        yield folder
+        folder = above
 
 
 # Repositories
@@ -308,13 +310,11 @@ def repository_folders(start: str) -> tuple[str, ...]:
     home = os.path.expanduser("~")
     homes = {home, os.path.realpath(home)}
     folders: list[str] = []
-    folder, above = start, os.path.dirname(start)
-    while folder != above:
+    for folder in _upward(start):
         if folder not in homes:
             folders.append(folder)
             if os.path.lexists(git := os.path.join(folder, _GIT)) and not is_planted(git):
                 return tuple(folders)
-        folder, above = above, os.path.dirname(above)
     return ()
 
 
@@ -348,7 +348,7 @@ def _repository_of(top: str) -> str:
     """Return the folder of the repository that a linked worktree belongs to, empty where it belongs to none.
 
     Its ``.git`` is a file that leads to a folder of its own in the repository's ``worktrees``, and that leads back to
-    this very file. Where they do not agree, somebody moved one of them, or made a file that looks like a worktree's.
+    this very file. Where they do not agree, one of them was moved, or the file only looks like a worktree's.
     """
     own = _gitdir_of(top)
     with suppress(OSError, ValueError, TallybookError):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.workspace.project import Project
 
 MIN_TEXT_CHARS = 4
-"""A shorter text would match much that nobody wants redacted."""
+"""A shorter text would match much that should stay."""
 
 _WINDOW_BYTES = 1024 * 1024
 # Larger files are not JSON of Tallybook, and are only searched byte by byte.

@@ -46,7 +46,7 @@ class NothingToRedactError(TallybookError):
     exit_code = EXIT_NO
 
     def __init__(self, what: str) -> None:
-        """Say what was looked for."""
+        """Name the text or the event."""
         super().__init__(f"{what}: no event and no file of Tallybook in this project contains it")
 
 

@@ -266,9 +266,8 @@ def _renamed(items: Sequence[LegacyItem], state: Playbook) -> tuple[LegacyItem, 
     naming = NameAssigner({*state.used, *(item.point.name for item in items)})
     naming.highest = state.high_water
     naming.used = set(state.used)
-    return tuple(
-        attrs.evolve(item, point=attrs.evolve(item.point, name=naming.assign(item.point.name))) for item in items
-    )
+    points = [attrs.evolve(item.point, name=naming.assign(item.point.name)) for item in items]
+    return tuple(attrs.evolve(item, point=point) for item, point in zip(items, points, strict=True))
 
 
 def request_to_json(request: Request) -> dict[str, Any]:
@@ -280,11 +279,8 @@ def request_to_json(request: Request) -> dict[str, Any]:
         facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
         return fields | {"update": action.payload, "names": dict(action.names), "beside": facts}
     if isinstance(action, Change):
-        return fields | {
-            "base": list(map(entry, action.base)),
-            "found": list(map(entry, action.found)),
-            "top": action.top,
-        }
+        base, found = ([entry(point) for point in points] for points in (action.base, action.found))
+        return fields | {"base": base, "found": found, "top": action.top}
     raise BadInputError("request", "is not in the spool")
 
 
@@ -320,7 +316,9 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
     _check_moment(when)
     given, names, top = fields.get("key"), fields.get("names"), fields.get("top")
     if "update" in fields:
-        action: Action = Update(fields["update"], _names(names), _facts(fields.get("beside", ())))
+        pairs = names.items() if isinstance(names, dict) else ()
+        texts = {text: name for text, name in pairs if isinstance(name, str)}
+        action: Action = Update(fields["update"], texts, _facts(fields.get("beside", ())))
     elif "facts" in fields:
         action = Facts(_facts(fields["facts"]))
         if not action.events:
@@ -353,8 +351,3 @@ def _facts(value: Any) -> tuple[Event, ...]:
         return tuple(structure(*fact) for fact in facts)
     except REFUSALS as error:
         raise BadInputError("facts", f"do not fit their kind: {error}") from error
-
-
-def _names(value: object) -> dict[str, str]:
-    pairs = value.items() if isinstance(value, dict) else ()
-    return {text: name for text, name in pairs if isinstance(name, str)}
