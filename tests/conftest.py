@@ -16,6 +16,7 @@ import pytest
 
 from helpers.command_line import Answer
 from helpers.installation import lay_out
+from helpers.sweep import slice_of
 from helpers.transcripts import client_in
 import tallybook
 from tallybook.ledger.backends.jsonl import JsonlLog
@@ -30,7 +31,13 @@ if TYPE_CHECKING:
     from helpers.transcripts import Client
 
 # A deadline would make a slow disk a failure; in CI every run tries the same examples.
-settings.register_profile("tallybook", deadline=None, derandomize=bool(os.environ.get("CI")), print_blob=True)
+settings.register_profile(
+    "tallybook",
+    max_examples=slice_of(100, 60),
+    deadline=None,
+    derandomize=bool(os.environ.get("CI")),
+    print_blob=True,
+)
 settings.load_profile("tallybook")
 
 

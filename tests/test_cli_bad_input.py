@@ -79,7 +79,7 @@ PAYLOADS: list[tuple[str, bytes, str]] = [
 
 
 @pytest.mark.parametrize(("stdin", "says"), [pytest.param(*row[1:], id=row[0]) for row in PAYLOADS])
-def test_what_is_no_extraction_result_is_refused(here: Project, run: Run, stdin: bytes, says: str) -> None:
+def test_other_input_than_an_extraction_result_is_refused(here: Project, run: Run, stdin: bytes, says: str) -> None:
     """What `record` cannot read gets one line and exit code 2, and the ledger stays as it is."""
     before = kept(here)
     assert_refused(run("record", stdin=stdin), 2, says)

@@ -36,7 +36,7 @@ def printed(
 
 @WIDTHS
 def test_the_story_of_a_pruned_entry_says_when_by_whom_and_why(width: int) -> None:
-    """Learned, rated, pruned by which rule with which counts, and what came after, in a few lines."""
+    """A few lines say when it was learned, rated and pruned, by which rule and counts, and what followed."""
     text = words(printed(PRUNED, None, width))
     assert [] == [
         sentence
@@ -52,14 +52,14 @@ def test_the_story_of_a_pruned_entry_says_when_by_whom_and_why(width: int) -> No
     ]
 
 
-def test_the_evidence_of_what_was_learned_is_named() -> None:
-    """Where the line says in which place it stands."""
+def test_the_evidence_of_an_entry_is_named() -> None:
+    """The story says where in the transcript the evidence is."""
     learned = {**LEARNED, "by": BY | {"place": "s1.jsonl:120-480"}}
     assert "by reflector in session s1 (s1.jsonl:120-480), event 2." in words(printed(KEPT | {"trail": [learned]}))
 
 
-def test_what_was_said_of_it_is_quoted() -> None:
-    """The latest words, by whom and where; how many more there are."""
+def test_the_latest_reason_of_a_rating_is_quoted() -> None:
+    """The story quotes the latest reason, who gave it and where, and counts the others."""
     notes = [NOTE | {"seq": seq, "note": f"note {seq}"} for seq in range(10, 15)]
     text = printed(PRUNED, {"notes": [*notes[:-1], notes[-1] | {"note": None}]})
     assert '  "note 13" (reflector, event 13)\n  [redacted] (reflector, event 14)\n' in text
@@ -74,8 +74,8 @@ def test_what_was_said_of_it_is_quoted() -> None:
         (0, 3, "Cited 3 times, last 2026-11-21 20:17 UTC."),
     ],
 )
-def test_its_uses_are_told_by_their_number_and_the_last(told: int, cited: int, expected: str) -> None:
-    """How often sessions were told of it and agents cited it; nothing of what never was."""
+def test_injections_and_citations_are_counted(told: int, cited: int, expected: str) -> None:
+    """The story counts injections and citations, names the last of each, and leaves out what never happened."""
     uses = {"told": told, "cited": cited}
     extras = {what: {"count": count, "last": BRIEF if count else None} for what, count in uses.items()}
     assert expected in words(printed(KEPT, extras))
@@ -83,15 +83,15 @@ def test_its_uses_are_told_by_their_number_and_the_last(told: int, cited: int, e
 
 
 @WIDTHS
-def test_the_events_that_decided_are_quoted_as_the_log_has_them(width: int) -> None:
-    """Number, time, who and what, a line each that is never cut, below the sentences."""
+def test_deciding_events_are_quoted_from_the_log(width: int) -> None:
+    """Number, time, author and content follow the sentences, one uncut line each."""
     text = printed(PRUNED, {"deciding": [BRIEF, BRIEF | {"seq": 9, "summary": "update: " + "x" * 100}]}, width)
     line = '   812  2026-11-21 20:17 UTC  reflector  learned kpt_004 "Write tests…"\n'
     assert text.endswith(f"\n\n{line}     9  2026-11-21 20:17 UTC  reflector  update: {'x' * 100}\n")
 
 
-def test_of_many_that_decided_the_first_and_the_last_are_quoted() -> None:
-    """An entry that came and went a hundred times does not fill the screen."""
+def test_of_many_deciding_events_the_first_and_last_are_quoted() -> None:
+    """An entry that was added and removed a hundred times does not fill the screen."""
     lines = printed(KEPT, {"deciding": [BRIEF | {"seq": seq} for seq in range(1, 101)]}).splitlines()
     assert "   ...  91 more that decided; --json has them all" in lines
     seqs = [int(line.split()[0]) for line in lines if "learned kpt_004" in line]
@@ -106,14 +106,14 @@ def test_of_many_that_decided_the_first_and_the_last_are_quoted() -> None:
         ("took in", "kpt_009 kept, took in kpt_003: mock everything!"),
     ],
 )
-def test_its_other_names_are_told(relation: str, expected: str) -> None:
-    """With how they stand, what they are to it, and their text."""
+def test_other_names_of_an_entry_are_listed(relation: str, expected: str) -> None:
+    """Each other name is listed with its status, its relation to the entry, and its text."""
     text = words(printed(PRUNED, {"lineage": [RELATIVE | {"relation": relation}]}))
     assert f"The same guidance under another name: {expected}" in text
 
 
-def test_of_many_names_the_nearest_are_told() -> None:
-    """And how many more there are."""
+def test_of_many_other_names_the_nearest_are_listed() -> None:
+    """The story lists the nearest names and counts the others."""
     kin = [RELATIVE | {"name": f"kpt_{number:03}"} for number in range(100, 120)]
     text = words(printed(PRUNED, {"lineage": kin}))
     assert "under other names: kpt_100 kept" in text
@@ -121,14 +121,14 @@ def test_of_many_names_the_nearest_are_told() -> None:
 
 
 @WIDTHS
-def test_the_trail_tells_every_step_in_order(width: int) -> None:
-    """Asked for, the rows follow the sentences by event, what changed nothing among them."""
+def test_the_trail_lists_every_event_in_order(width: int) -> None:
+    """On request the events follow the sentences in order, those without effect included."""
     lines = printed(PRUNED, None, width, trail=True).splitlines()
     firsts = [line.split()[0] for line in lines if "2026-11-21 20:17 UTC  " in line]
     assert ["2", "4", "5", "6", "8", "11", "12", "14", "16"] == firsts
 
 
-def test_a_long_trail_is_cut_to_its_end_and_says_so() -> None:
+def test_a_long_trail_shows_its_end_and_says_so() -> None:
     """A thousand ratings do not fill the screen."""
     told = KEPT | {"trail": [LEARNED, *(rating(seq, seq - 2, 0, "helpful") for seq in range(3, 1003))]}
     text = printed(told, trail=True)
@@ -137,7 +137,7 @@ def test_a_long_trail_is_cut_to_its_end_and_says_so() -> None:
 
 
 def test_the_story_of_a_legacy_entry_says_what_the_file_had() -> None:
-    """Seeded entries name the shape they had, their counts, and the original."""
+    """Imported entries name their format, their counts, and the original."""
     seeded = {**LEARNED, "kind": "point.seeded", "helpful": 3, "by": {"rater": "import"}}
     extras = {"origin": "dict_with_score", "original": '{"text": "x", "score": 3}'}
     assert (
@@ -146,23 +146,23 @@ def test_the_story_of_a_legacy_entry_says_what_the_file_had() -> None:
     ) in words(printed(KEPT | {"trail": [seeded]}, extras))
 
 
-def test_the_story_of_a_revived_entry_tells_of_its_absence() -> None:
-    """A prune that was undone by hand stays part of the story."""
+def test_the_story_of_a_restored_entry_mentions_its_absence() -> None:
+    """A prune that a manual edit reverted stays part of the story."""
     back = {**LEARNED, "seq": 20, "kind": "point.edited", "helpful": 4, "harmful": 0}
     text = words(printed(KEPT | {"trail": [*PRUNED["trail"], back]}))
     assert "Pruned at event 12 with 1 helpful and 3 harmful, back at event 20." in text
     assert "It is in the playbook with" in text
 
 
-def test_an_entry_removed_by_hand_is_told_as_such() -> None:
-    """There is no rule to name."""
+def test_an_entry_removed_by_a_manual_edit_is_described_so() -> None:
+    """The story names no rule, because none applied."""
     removed = {**PRUNED["trail"][-1], "kind": "point.removed"}
     text = words(printed(PRUNED | {"status": "retired", "rule": None, "trail": [*PRUNED["trail"][:-1], removed]}))
     assert "Removed by a manual edit 2026-11-21 20:17 UTC by reflector in session s1, event 12, with 1 helpful" in text
 
 
-def test_a_merged_entry_is_told_where_it_went() -> None:
-    """Its story ends there, and says which later ratings count elsewhere; the other's goes on."""
+def test_a_merged_entry_names_its_target() -> None:
+    """Its story ends at the merge and says which later ratings count for the target."""
     late = [
         ignored(14, "counts for kpt_001"),
         ignored(15, "counts for kpt_001"),
@@ -183,8 +183,8 @@ def changed(seq: int, kind: str, **more: Any) -> Told:
     return {**LEARNED, "seq": seq, "kind": f"point.{kind}", **more}
 
 
-def test_what_changed_an_entry_is_told_in_sentences() -> None:
-    """A text or counts that are not what its beginning and its ratings come to have a sentence that says why."""
+def test_other_changes_of_an_entry_have_a_sentence() -> None:
+    """A text or a count that the ratings do not explain has a sentence that explains it."""
     rows = [changed(5, "reworded"), changed(6, "edited", helpful=4), changed(7, "pinned"), changed(8, "noted")]
     text = words(printed(KEPT | {"trail": [LEARNED, *rows]}))
     edit = "Changed by a manual edit at event 6, which left it with 4 helpful and 0 harmful."
@@ -194,8 +194,8 @@ def test_what_changed_an_entry_is_told_in_sentences() -> None:
     assert "Unpinned at event 9. It is in the playbook with 1 helpful and 3 harmful. " in f"{unpinned} "
 
 
-def test_of_many_changes_the_latest_are_told() -> None:
-    """A story stays a story; a return is told with the absence before it, not as a change."""
+def test_of_many_changes_the_latest_are_described() -> None:
+    """Only the latest changes are described; a return is described with the absence before it."""
     rows = [changed(seq, "reworded") for seq in range(5, 25)]
     text = words(printed(KEPT | {"trail": [LEARNED, *rows, changed(30, "removed"), changed(31, "edited")]}))
     assert f"{21 - MAX_CHANGES} earlier changes not shown; --json has them all." in text
@@ -205,22 +205,22 @@ def test_of_many_changes_the_latest_are_told() -> None:
 
 
 @WIDTHS
-def test_no_line_is_filled_up_with_spaces(width: int) -> None:
-    """What is copied out of a terminal, or compared by a script, has no blanks at its ends."""
+def test_no_line_ends_with_spaces(width: int) -> None:
+    """Lines copied from a terminal or compared by a script have no trailing spaces."""
     lines = printed(PRUNED, {"lineage": [RELATIVE]}, width).splitlines()
     assert [] == [line for line in lines if line.endswith("  ") or line.isspace()]
 
 
 @pytest.mark.parametrize("kind", ["reworded", "retired", "restored", "pinned", "unpinned", "noted"])
-def test_what_a_hand_decided_is_told_in_a_word(kind: str) -> None:
-    """A row of the trail has the verb, not the kind on disk."""
+def test_a_persons_decision_is_shown_as_its_verb(kind: str) -> None:
+    """A row of the trail shows the verb, not the kind of event on disk."""
     text = words(printed(KEPT | {"trail": [LEARNED, {**LEARNED, "seq": 5, "kind": f"point.{kind}"}]}, trail=True))
     assert f"{kind} reflector" in text
     assert "point." not in text
 
 
-def test_a_note_says_nothing_of_where_an_entry_is() -> None:
-    """An entry that was retired and noted is back only where it is restored."""
+def test_a_note_does_not_restore_an_entry() -> None:
+    """An entry that was retired and then noted returns only where it is restored."""
     rows = [("retired", 5), ("noted", 6), ("restored", 7)]
     trail = [LEARNED, *({**LEARNED, "seq": seq, "kind": f"point.{kind}"} for kind, seq in rows)]
     text = words(printed(KEPT | {"trail": trail}))
@@ -230,8 +230,8 @@ def test_a_note_says_nothing_of_where_an_entry_is() -> None:
 NOTHING: Told = {"status": "unknown", "text": None, "rule": None, "decided_by": None, "trail": [], "ignored": []}
 
 
-def test_an_entry_whose_beginning_was_undone_is_told_as_such() -> None:
-    """It is undone and not a name that nobody ever gave; until when it was there is told."""
+def test_an_entry_whose_addition_was_undone_is_described_so() -> None:
+    """The entry is undone, not unknown, and the story says until when it existed."""
     extras = {"vanished_by": BRIEF | {"summary": "session s1 taken back"}}
     text = words(printed(PRUNED | NOTHING | {"ignored": [ignored(4, "undone")]}, extras))
     assert text.startswith("kpt_003 undone What brought this entry was undone.")
@@ -240,15 +240,15 @@ def test_an_entry_whose_beginning_was_undone_is_told_as_such() -> None:
     assert never.startswith("kpt_003 undone What brought this entry was undone. 1 event")
 
 
-def test_an_end_that_an_undoing_brought_is_told_beside_the_rule() -> None:
-    """What is told anew names the update that prunes now; the entry was there until the undoing."""
+def test_a_prune_caused_by_an_undo_names_the_undo() -> None:
+    """The story names the update that now prunes, and the undo until which the entry existed."""
     text = words(printed(PRUNED, {"vanished_by": BRIEF | {"summary": "event 4 taken back"}}))
     assert "3 harmful. It was in the playbook until event 812: event 4 taken back." in text
     assert "until event" not in printed(PRUNED, {"vanished_by": BRIEF | {"seq": 12}})
 
 
-def test_a_name_never_seen_is_told_as_such() -> None:
-    """The story of an unknown name is one sentence."""
+def test_an_unknown_name_has_a_story_of_one_sentence() -> None:
+    """The story of an unknown name says that the ledger does not have it."""
     text = printed(PRUNED | NOTHING | {"name": "kpt_999"})
     assert "kpt_999  unknown\nNo entry ever had this name, or a text with these words.\n" == text
     then = printed(PRUNED | NOTHING | {"name": "kpt_999"}, as_of=True)
@@ -256,13 +256,13 @@ def test_a_name_never_seen_is_told_as_such() -> None:
 
 
 @WIDTHS
-def test_entries_to_choose_from_are_a_line_each(width: int) -> None:
-    """Name, status and the whole text, which steers nothing."""
+def test_ambiguous_entries_are_listed_one_a_line(width: int) -> None:
+    """Each line has name, status and whole text, and the text cannot control the terminal."""
     found = [{"name": "kpt_001", "status": "kept", "text": "a\nb " + "x" * 90}]
     assert f"kpt_001  kept  a\\nb {'x' * 90}\n" == shown(lambda console: print_matches(console, found), width)
 
 
-def test_a_moment_that_is_told_is_that_of_the_event() -> None:
+def test_times_in_a_story_are_those_of_the_events() -> None:
     """Times are shown to the minute, with their zone."""
     late = {**LEARNED, "at": AT.replace("20:17", "23:59")}
     assert "Learned 2026-11-21 23:59 UTC" in printed(KEPT | {"trail": [late]})

@@ -42,8 +42,8 @@ MENDING = (
 )
 
 
-def test_a_session_is_told_the_playbook_once(here: Project) -> None:
-    """At its start, and not again at a prompt, at a tool, or when it is resumed; another session is told as well."""
+def test_a_session_gets_the_playbook_once(here: Project) -> None:
+    """It is injected at the start, and not again at a prompt, a tool or a resume; other sessions get it too."""
     answer = call(START)
     assert "SessionStart" == json.loads(answer)["hookSpecificOutput"]["hookEventName"]
     assert "[kpt_001] helpful=0 harmful=0 :: Use type hints\n[kpt_002]" in told(answer)
@@ -54,8 +54,8 @@ def test_a_session_is_told_the_playbook_once(here: Project) -> None:
     assert [PlaybookInjected(("kpt_001", "kpt_002"), 0)] * 2 == events(here, PlaybookInjected)
 
 
-def test_a_session_that_had_no_start_is_told_at_its_first_prompt_or_tool(here: Project) -> None:
-    """Where the start was not hooked yet; a subagent is told nothing."""
+def test_a_session_without_a_start_gets_it_at_its_first_prompt_or_tool(here: Project) -> None:
+    """Without a hook at the start the first prompt or tool injects it; a subagent gets nothing."""
     assert "" == call({"hook_event_name": "PreToolUse", "agent_id": "a1"})
     answer = call({"hook_event_name": "UserPromptSubmit", "prompt": "hello"})
     assert "UserPromptSubmit" == json.loads(answer)["hookSpecificOutput"]["hookEventName"]
@@ -65,8 +65,8 @@ def test_a_session_that_had_no_start_is_told_at_its_first_prompt_or_tool(here: P
     assert 2 == len(events(here, PlaybookInjected))
 
 
-def test_it_is_told_again_after_a_compaction(here: Project) -> None:
-    """What the model was told is gone by then; a doubled hook tells it once all the same."""
+def test_the_playbook_is_injected_again_after_a_compaction(here: Project) -> None:
+    """A compaction drops it from the context; a doubled hook still injects it once."""
     call(START)
     compacted = {**START, "source": "compact"}
     assert "Use type hints" in told(call(compacted))
@@ -94,8 +94,8 @@ def test_a_doubled_installation_tells_once(here: Project, *, marked: bool) -> No
     assert 2 == len(events(here, PlaybookInjected))
 
 
-def test_a_playbook_that_is_not_what_the_ledger_says_is_brought_up_to_date(here: Project) -> None:
-    """A kill between the append and the file, or a legacy file without a ledger: what stands is told."""
+def test_an_outdated_playbook_is_rendered_before_it_is_injected(here: Project) -> None:
+    """After a kill between append and rendering the session still gets the current entries."""
     old = here.playbook.read_bytes()
     commands.record(here, extraction(("kpt_001", "helpful")), HUMAN)
     here.playbook.write_bytes(old)
@@ -103,15 +103,15 @@ def test_a_playbook_that_is_not_what_the_ledger_says_is_brought_up_to_date(here:
     assert 1 == json.loads(here.playbook.read_bytes())["key_points"][0]["helpful"]
 
 
-def test_a_legacy_file_is_taken_in_and_told(project: Path, write_playbook: Callable[[object], Path]) -> None:
-    """Where there is no ledger yet the hook begins it from the file."""
+def test_a_legacy_file_is_imported_and_injected(project: Path, write_playbook: Callable[[object], Path]) -> None:
+    """Without a ledger the hook begins one from the file."""
     write_playbook({"key_points": ["old advice"]})
     assert "[kpt_001] helpful=0 harmful=0 :: old advice" in told(call(START))
     assert [PlaybookInjected(("kpt_001",), 0)] == events(Project(project), PlaybookInjected)
 
 
-def test_facts_beside_the_playbook_leave_the_file_current(here: Project) -> None:
-    """Whatever hooks appended since, nothing is folded for the next session, and the file is not written."""
+def test_events_without_effect_on_the_playbook_leave_the_file_current(here: Project) -> None:
+    """After such events a new session folds nothing, and the file is not written."""
     before = here.playbook.stat().st_mtime_ns
     for number in range(5):
         call({"hook_event_name": "Stop", "last_assistant_message": f"{number}: as [kpt_001] says"})
@@ -120,8 +120,8 @@ def test_facts_beside_the_playbook_leave_the_file_current(here: Project) -> None
 
 
 @pytest.mark.parametrize("begun", [False, True], ids=["nothing", "a .claude folder"])
-def test_where_nobody_wants_a_playbook_nothing_is_begun(project: Path, *, begun: bool) -> None:
-    """A hook that a user has everywhere leaves projects without a playbook as they are."""
+def test_a_project_without_a_playbook_is_left_alone(project: Path, *, begun: bool) -> None:
+    """A hook that a user installed everywhere creates nothing in projects without a playbook."""
     if not begun:
         (project / ".claude").rmdir()
     for event in ("SessionStart", "Stop", "SessionEnd"):
@@ -129,8 +129,8 @@ def test_where_nobody_wants_a_playbook_nothing_is_begun(project: Path, *, begun:
     assert ([".claude"] if begun else []) == [path.name for path in project.rglob("*")]
 
 
-def test_a_citation_is_a_fact_and_no_rating(here: Project) -> None:
-    """Each entry that a message or a tool's input names, once for each occasion, however often it is told."""
+def test_a_citation_is_recorded_and_is_no_rating(here: Project) -> None:
+    """Each entry named in a message or a tool's input is cited once per occasion, however often delivered."""
     said = {"hook_event_name": "Stop", "last_assistant_message": "[kpt_001], [kpt_404] and again [kpt_001]"}
     tool = {"hook_event_name": "PostToolUse", "tool_name": "Bash", "tool_use_id": "t1"}
     for payload in (said, said, {**tool, "tool_input": {"command": ["echo [kpt_002]", 7]}}, {**said, "agent_id": "a1"}):
@@ -141,15 +141,15 @@ def test_a_citation_is_a_fact_and_no_rating(here: Project) -> None:
     assert ["s1"] * 3 == [row["by"]["session"] for row in commands.log(here) if row["kind"] == "point.cited"]
 
 
-def test_a_citation_of_what_a_tool_answered_is_none(here: Project) -> None:
-    """Reading the playbook is not using it."""
+def test_a_tools_answer_is_not_a_citation(here: Project) -> None:
+    """Reading the playbook is not citing it."""
     call({"hook_event_name": "PostToolUse", "tool_name": "Read", "tool_input": {}, "tool_response": "[kpt_001]"})
     assert [] == events(here, PointCited)
 
 
 @pytest.mark.parametrize("event", ["PreCompact", "SessionEnd"])
-def test_work_on_a_session_is_owed_once(here: Project, project: Path, event: str) -> None:
-    """The same span is asked for once, whoever asks; more of it is more work."""
+def test_a_reflection_is_requested_once(here: Project, project: Path, event: str) -> None:
+    """The same span of a transcript is requested once, and a longer one again."""
     transcript = project / "s1.jsonl"
     transcript.write_text("{}\n")
     payload = {"hook_event_name": event, "transcript_path": str(transcript)}
@@ -161,8 +161,8 @@ def test_work_on_a_session_is_owed_once(here: Project, project: Path, event: str
     assert [3, 6] == [one.end for one in events(here, ReflectionRequested)]
 
 
-def test_a_transcript_that_is_not_there_is_owed_nothing(here: Project) -> None:
-    """An agent may name one that it never wrote."""
+def test_a_missing_transcript_requests_no_reflection(here: Project) -> None:
+    """An agent may name a transcript that it never wrote."""
     assert "" == call({"hook_event_name": "SessionEnd", "transcript_path": "/nowhere/s1.jsonl"})
     assert "" == call({"hook_event_name": "SessionEnd"})
     assert [] == events(here, ReflectionRequested)
@@ -170,7 +170,7 @@ def test_a_transcript_that_is_not_there_is_owed_nothing(here: Project) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="holds the lock with flock")
 def test_a_held_ledger_delays_no_session(here: Project) -> None:
-    """What is to be recorded waits in the spool, and is taken in by the next command, once."""
+    """While another process holds the lock, events wait in the spool; the next command appends them once."""
     with held(here):
         assert "Use type hints" in told(call(START))
         call({"hook_event_name": "Stop", "last_assistant_message": "[kpt_002]"})
@@ -183,7 +183,7 @@ def test_a_held_ledger_delays_no_session(here: Project) -> None:
 
 
 def test_a_damaged_ledger_breaks_no_session(here: Project) -> None:
-    """The last good file is told, what is to be recorded waits, and the ledger stays as it is."""
+    """The last good file is injected, new events wait in the spool, and the ledger is not changed."""
     log = here.ledger / "events.jsonl"
     log.write_bytes(log.read_bytes().replace(b"Write tests", b"Write texts"))
     damaged = log.read_bytes()
@@ -214,8 +214,8 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("payload", HOSTILE, ids=lambda payload: repr(payload[:60]))
-def test_whatever_an_agent_sends_nothing_breaks(here: Project, payload: bytes) -> None:
-    """It ends with 0, says nothing, and leaves the ledger as it was."""
+def test_no_payload_breaks_the_hook(here: Project, payload: bytes) -> None:
+    """For any input the hook exits with 0, prints nothing, and leaves the ledger unchanged."""
     before = (here.ledger / "events.jsonl").read_bytes()
     assert "" == call(payload)
     assert before == (here.ledger / "events.jsonl").read_bytes()
@@ -231,8 +231,8 @@ def test_whatever_an_agent_sends_nothing_breaks(here: Project, payload: bytes) -
     ],
     ids=["orders", "forged", "control characters", "long"],
 )
-def test_a_hostile_entry_is_told_as_data(here: Project, text: str) -> None:
-    """Each entry has one line with its own name in front, whatever it says, within the budget."""
+def test_a_hostile_entry_is_injected_as_data(here: Project, text: str) -> None:
+    """Each entry is one line that begins with its own name, whatever its text, within the budget."""
     commands.add(here, text, HUMAN)
     lines = told(call(START)).splitlines()
     mine = [line for line in lines if line.startswith("[kpt_")]
@@ -271,8 +271,8 @@ def test_a_hook_loads_the_standard_library_only_and_little_of_it(here: Project, 
     assert (1, 2, 1) == tuple(len(events(here, kind)) for kind in (PlaybookInjected, PointCited, ReflectionRequested))
 
 
-def test_the_settings_say_how_much_a_session_is_told(here: Project) -> None:
-    """In characters, the text around the entries among them; nothing where not one entry has room, or for 0."""
+def test_the_settings_limit_what_is_injected(here: Project) -> None:
+    """The limit counts all characters; nothing is injected if no entry fits, or for 0."""
     for number in range(20):
         commands.add(here, f"{number} " + "long " * 20, HUMAN)
     for budget_chars, lines in ((1_000, True), (700, False), (0, False)):
@@ -284,8 +284,8 @@ def test_the_settings_say_how_much_a_session_is_told(here: Project) -> None:
     assert 1_000 < len(told(call(START))) <= Settings().budget_chars
 
 
-def test_a_reflection_is_owed_at_a_stop_where_the_settings_say_so(here: Project) -> None:
-    """Not by default, and not for a subagent."""
+def test_a_stop_requests_a_reflection_if_the_settings_say_so(here: Project) -> None:
+    """It does not by default, and never for a subagent."""
     stop = {"transcript_path": str(here.playbook), "last_assistant_message": "[kpt_001]"}
     call({"hook_event_name": "Stop", **stop})
     assert [] == events(here, ReflectionRequested)
@@ -296,8 +296,8 @@ def test_a_reflection_is_owed_at_a_stop_where_the_settings_say_so(here: Project)
 
 
 @pytest.mark.parametrize("kind", BODIES)
-def test_what_a_hook_writes_is_what_the_vocabulary_says(kind: str) -> None:
-    """The literals of the hook path have the fields of their classes, in their order, and change no playbook."""
+def test_events_of_the_hook_path_match_their_classes(kind: str) -> None:
+    """The literals of the hook path have the fields of their classes in order, and change no playbook."""
     cls, version = EVENT_TYPES[kind]
     fields = attrs.fields(cls)
     body = tuple(field.name for field in fields if FREE not in field.metadata)
@@ -305,6 +305,6 @@ def test_what_a_hook_writes_is_what_the_vocabulary_says(kind: str) -> None:
     assert (version, body, free) == BODIES[kind]
 
 
-def test_what_stands_beside_the_playbook_changes_none() -> None:
-    """Behind those kinds alone a file is as current as before them."""
+def test_kinds_without_effect_leave_the_playbook_unchanged() -> None:
+    """After such events alone the file is as current as before them."""
     assert set() == {EVENT_TYPES[kind][0] for kind in PLAYBOOK_NEUTRAL} & set(CHANGES)

@@ -54,8 +54,8 @@ def decided(brought: dict[str, Any], *points: Entry, high_water: int = 3) -> Dec
 # Extraction results
 
 
-def test_points_come_first_then_ratings_then_the_close() -> None:
-    """An update adds its points, then brings its ratings, and closes with what it counted."""
+def test_entries_come_first_then_ratings_then_the_close() -> None:
+    """An update adds its entries, then its ratings, and its last event holds the counts."""
     decision = decided(extraction(("kpt_001", "harmful"), ("kpt_004", "helpful"), new=["four", 5]), ONE)
     rated = (PointRated("kpt_001", "harmful"), PointRated("kpt_004", "helpful"))
     assert (PointAdded("kpt_004", "four"), *rated, PlaybookUpdated(1, 2, 1)) == decision.events
@@ -63,26 +63,26 @@ def test_points_come_first_then_ratings_then_the_close() -> None:
     assert {} == decision.new_names
 
 
-def test_an_update_that_brings_nothing_is_an_update() -> None:
-    """An empty extraction result closes too, since it is the close that prunes."""
+def test_an_empty_update_is_an_update() -> None:
+    """An empty extraction result still ends with its closing event, because that event prunes."""
     assert (PlaybookUpdated(0, 0, 0),) == decided({"evaluations": []}, ONE).events
 
 
 def test_names_follow_the_high_water_mark() -> None:
-    """New names are counted on from the highest number that ever stood, not from those that stand."""
+    """New names continue from the highest number that was ever used, not from the highest current one."""
     decision = decided(extraction(new=["a", "b"]), ONE, high_water=41)
     assert [PointAdded("kpt_042", "a"), PointAdded("kpt_043", "b")] == list(decision.events[:2])
 
 
-def test_a_name_that_ever_stood_is_passed_over() -> None:
-    """A used name is given to nobody, even one with more digits than the mark can tell."""
+def test_a_used_name_is_never_given_again() -> None:
+    """A used name is skipped, even one with more digits than the high-water mark can hold."""
     facts = known(used=["kpt_999999999", "kpt_1000000000"])
     decision = decide_extraction(read_extraction(extraction(new=["a"])), facts)
     assert PointAdded("kpt_1000000001", "a") == decision.events[0]
 
 
-def test_a_text_that_stands_is_not_added() -> None:
-    """A text that stands, or that the same update brings twice, is named as ignored with the entry that has it."""
+def test_a_text_that_exists_is_not_added() -> None:
+    """A text that exists, or that the update has twice, is reported as ignored with the entry that has it."""
     decision = decided(extraction(new=["one", "new", "new"]), ONE, high_water=1)
     assert (PointAdded("kpt_002", "new"), PlaybookUpdated(1, 0, 0)) == decision.events
     again = IgnoredItem("new_key_points[2]", "already in the playbook as kpt_002", "kpt_002")
@@ -100,20 +100,20 @@ def test_a_text_that_stands_is_not_added() -> None:
         ("kpt_001", "superb", "the rating 'superb' counts nothing"),
     ],
 )
-def test_a_rating_that_counts_nothing_is_kept_and_named(name: str, rating: str, reason: str) -> None:
-    """A rating of nobody, or of no known kind, becomes an event as it was received, and the answer says so."""
+def test_a_rating_without_effect_is_recorded_and_reported(name: str, rating: str, reason: str) -> None:
+    """A rating of an unknown entry or kind becomes an event as received, and the answer says so."""
     decision = decided(extraction((name, rating)), ONE)
     assert (PointRated(name, rating), PlaybookUpdated(0, 0, 1)) == decision.events
     assert (IgnoredItem("evaluations[0]", reason, name),) == decision.ignored
 
 
-def test_neutral_is_no_mistake() -> None:
-    """A neutral rating counts nothing and is nothing to be told about."""
+def test_neutral_is_a_valid_rating() -> None:
+    """A neutral rating changes no count and is not reported as ignored."""
     assert () == decided(extraction(("kpt_001", "neutral")), ONE).ignored
 
 
-def test_a_name_above_the_mark_is_kept_and_one_below_is_changed() -> None:
-    """A name that a program gave stands where nobody can have it; else the entry gets another, and its ratings too."""
+def test_a_given_name_is_used_if_it_is_free() -> None:
+    """A name that a program gave is used if it is free; else the entry and its ratings get another name."""
     brought = read_extraction(extraction(("kpt_002", "helpful"), ("kpt_009", "harmful"), new=["mine", "late"]))
     decision = decide_extraction(brought, known(ONE, TWO), {"mine": "kpt_002", "late": "kpt_009"})
     added = (PointAdded("kpt_003", "mine"), PointAdded("kpt_009", "late"))
@@ -123,7 +123,7 @@ def test_a_name_above_the_mark_is_kept_and_one_below_is_changed() -> None:
 
 @given(brought=EXTRACTIONS, standing=st.lists(TEXTS, unique=True, max_size=4))
 def test_no_decision_gives_a_name_or_a_text_twice(brought: dict[str, Any], standing: list[str]) -> None:
-    """Whatever is sent, each point that it adds has a name above the mark and a text that stood nowhere."""
+    """Every entry that any input adds has an unused name above the high-water mark and a new text."""
     points = [Entry(f"kpt_{index:03d}", text) for index, text in enumerate(standing, 1)]
     decision = decide_extraction(read_extraction({"evaluations": []} | brought), known(*points))
     added = [event for event in decision.events if isinstance(event, PointAdded)]
@@ -143,15 +143,15 @@ def test_no_decision_gives_a_name_or_a_text_twice(brought: dict[str, Any], stand
         ({"new_key_points": None, "evaluations": []}, "hook: new_key_points: expected a list, got NoneType"),
     ],
 )
-def test_what_is_no_extraction_result_is_refused(payload: object, message: str) -> None:
-    """Something else than an object with lists is refused as a whole, naming where it came from."""
+def test_other_input_than_an_extraction_result_is_refused(payload: object, message: str) -> None:
+    """Input that is not an object with lists is refused as a whole; the error names its source."""
     with pytest.raises(BadInputError) as refused:
         read_extraction(payload, "hook")
     assert message == str(refused.value)
 
 
-def test_a_payload_without_a_source_is_called_one() -> None:
-    """Where nobody says where it came from, the error speaks of the payload."""
+def test_input_without_a_source_is_called_payload() -> None:
+    """Where the source of the input is unknown, the error calls it the payload."""
     with pytest.raises(BadInputError, match=r"^payload: expected an object"):
         read_extraction(5)
 
@@ -169,8 +169,8 @@ HALF = "contains half of a surrogate pair, which is not Unicode text"
         ("a\udc80", HALF),
     ],
 )
-def test_a_text_that_cannot_be_a_point_says_why(text: object, reason: str) -> None:
-    """A text that cannot be used is named by its place and the reason; those beside it are read."""
+def test_an_unusable_text_is_reported_with_the_reason(text: object, reason: str) -> None:
+    """An unusable text is reported with its place and the reason; the other texts are read."""
     read = read_extraction({"new_key_points": ["a", text, "b"]})
     texts, ignored = (("new_key_points[0]", "a"), ("new_key_points[2]", "b")), IgnoredItem("new_key_points[1]", reason)
     assert Extraction(texts, (), (ignored,)) == read
@@ -190,16 +190,16 @@ def test_a_text_that_cannot_be_a_point_says_why(text: object, reason: str) -> No
         ({"name": "kpt_001", "rating": "\ud800"}, f"the rating {HALF}"),
     ],
 )
-def test_an_evaluation_that_cannot_be_read_says_why(evaluation: object, reason: str) -> None:
-    """An evaluation that cannot be used is named by its place and the reason; those beside it are read."""
+def test_an_unusable_evaluation_is_reported_with_the_reason(evaluation: object, reason: str) -> None:
+    """An unusable evaluation is reported with its place and the reason; the others are read."""
     good = {"name": "kpt_001", "rating": "helpful"}
     read = read_extraction({"evaluations": [good, evaluation, good]})
     ratings = tuple((f"evaluations[{place}]", "kpt_001", "helpful") for place in (0, 2))
     assert Extraction((), ratings, (IgnoredItem("evaluations[1]", reason),)) == read
 
 
-def test_a_text_may_be_long_but_not_endless() -> None:
-    """A text of 100,000 characters is taken, one more is not, and the reason gives both numbers."""
+def test_a_text_has_at_most_100_000_characters() -> None:
+    """A text of 100,000 characters is accepted, one more is refused, and the reason gives both numbers."""
     assert 1 == len(read_extraction(extraction(new=["x" * MAX_TEXT_CHARS])).texts)
     assert Extraction(ignored=(IgnoredItem("new_key_points[0]", REASON),)) == read_extraction(
         extraction(new=["x" * (MAX_TEXT_CHARS + 1)])
@@ -224,28 +224,28 @@ def after(points: Mapping[str, Entry], decision: Decision) -> Playbook:
     return fold(PLAYBOOK, [make_batch(*records)], Playbook(points=dict(points)))
 
 
-def test_only_what_differs_becomes_an_event() -> None:
-    """A change of one entry says nothing of the others; the close comes last."""
+def test_only_changes_become_events() -> None:
+    """An edit of one entry records nothing about the others, and its closing event comes last."""
     changed = Entry("kpt_002", "two, better")
     expected = (PointEdited("kpt_002", 0, 0, "two, better"), PlaybookEdited(None, None, ""))
     assert expected == edited([ONE, TWO, THREE], [ONE, changed, THREE]).events
 
 
 def test_a_removed_entry_is_removed() -> None:
-    """An entry that is missing was taken out; the order of the others needs no word."""
+    """An entry that is missing after an edit was removed; the order of the others needs no event."""
     assert (PointRemoved("kpt_002"), PlaybookEdited(None, None, "")) == edited([ONE, TWO, THREE], [ONE, THREE]).events
 
 
 def test_an_entry_at_the_end_needs_no_order() -> None:
-    """New entries stand last by themselves; one in the middle brings the whole order."""
+    """New entries are appended; an entry inserted in the middle records the whole order."""
     four = Entry("kpt_004", "four")
     assert [PointEdited, PlaybookEdited] == [type(event) for event in edited([ONE, TWO], [ONE, TWO, four]).events]
     middle = edited([ONE, TWO], [ONE, four, TWO]).events
     assert PlaybookOrdered(("kpt_001", "kpt_004", "kpt_002")) == middle[1]
 
 
-def test_a_long_order_is_told_in_stretches() -> None:
-    """An order of many names is split, so that each stretch fits a line, and adds up to the whole."""
+def test_a_long_order_is_split_into_events() -> None:
+    """An order of many names is split so that each event fits a line, and the parts make up the whole."""
     base = [Entry(f"kpt_{number:03d}", str(number)) for number in range(1, 151)]
     decision = edited(base, base[::-1])
     stretches = [event for event in decision.events if isinstance(event, PlaybookOrdered)]
@@ -261,8 +261,10 @@ POINTS = st.lists(st.integers(1, 6), unique=True, max_size=6).flatmap(
 
 
 @given(base=POINTS, found=POINTS)
-def test_an_edit_of_what_stands_gives_what_was_found(base: tuple[Entry, ...], found: tuple[Entry, ...]) -> None:
-    """Where nothing came in since, the playbook after an edit is what was found: names, order, counts and texts."""
+def test_an_edit_of_the_current_playbook_gives_the_edited_file(
+    base: tuple[Entry, ...], found: tuple[Entry, ...]
+) -> None:
+    """Without changes in between, the playbook after an edit equals the edited file in every field."""
     assert list(found) == list(after(by_name(*base), edited(base, found)).points.values())
 
 
@@ -271,7 +273,7 @@ def test_an_edit_of_what_stands_gives_what_was_found(base: tuple[Entry, ...], fo
 def test_an_edit_loses_no_text_of_either_side(
     base: tuple[Entry, ...], found: tuple[Entry, ...], now: tuple[Entry, ...]
 ) -> None:
-    """Whatever came in since, every entry that a hand added stands, and so does every one that others added."""
+    """Entries that the manual edit added and entries that others added since are all in the playbook."""
     points = by_name(*now)
     decision = decide_edit(Edit(base, found), known(*now, used=by_name(*base)), {})
     before = {point.name for point in base}
@@ -288,7 +290,7 @@ def test_an_edit_loses_no_text_of_either_side(
 def test_ratings_since_are_added_to_a_changed_count(
     base: tuple[Entry, ...], found: tuple[Entry, ...], helpful: int, harmful: int
 ) -> None:
-    """A count that a hand set has the ratings that came in since on top; one that it left alone is the present one."""
+    """An edited count gets the ratings recorded since on top; an untouched count is the current one."""
     old = by_name(*base)
     now = {name: Entry(name, one.text, one.helpful + helpful, one.harmful + harmful) for name, one in old.items()}
     decision = decide_edit(Edit(base, found), known(*now.values()), dict.fromkeys(old, (helpful, harmful)))
@@ -300,14 +302,14 @@ def test_ratings_since_are_added_to_a_changed_count(
 
 
 def test_a_count_is_never_negative() -> None:
-    """A drift that takes more away than a hand left there ends at zero."""
+    """A count from which an edit and later ratings take more than it has is zero."""
     base, found, now = Entry("kpt_001", "a", 5), Entry("kpt_001", "a", 1), Entry("kpt_001", "a", 2)
     decision = decide_edit(Edit((base,), (found,)), known(now), {"kpt_001": (-3, 0)})
     assert PointEdited("kpt_001", 0, 0, "a") == decision.events[0]
 
 
 def test_each_field_is_from_the_side_that_changed_it() -> None:
-    """A hand that set one count undoes neither the text nor the count that others changed meanwhile."""
+    """An edit of one count keeps the text and the other count that others changed meanwhile."""
     base, now, found = (Entry("kpt_001", *rest) for rest in (("old", 2, 1), ("new", 9, 1), ("old", 2, 5)))
     decision = decide_edit(Edit((base,), (found,), seq=7, source="ab12", top="{}"), known(now), {})
     assert (PointEdited("kpt_001", 9, 5, "new"), PlaybookEdited(7, "ab12", "{}")) == decision.events
@@ -316,21 +318,21 @@ def test_each_field_is_from_the_side_that_changed_it() -> None:
     assert PointEdited("kpt_001", 9, 4, "mine") == decision.events[0]
 
 
-def test_a_change_that_others_made_too_needs_no_word() -> None:
-    """Where what stands is what was found already, the edit is its close alone."""
+def test_a_change_that_others_made_too_needs_no_event() -> None:
+    """Where the playbook already has the edited values, the edit records its closing event alone."""
     base, now = Entry("kpt_001", "old"), Entry("kpt_001", "new", 1)
     assert (PlaybookEdited(None, None, ""),) == decide_edit(Edit((base,), (now,)), known(now), {}).events
 
 
-def test_an_order_that_a_hand_left_alone_is_the_present_one() -> None:
-    """Who changes a count does not undo the order that others gave the entries meanwhile."""
+def test_an_order_that_an_edit_left_alone_is_the_current_one() -> None:
+    """An edit of a count keeps the order that others gave the entries meanwhile."""
     found = Entry("kpt_001", "one", 3, 1)
     decision = decide_edit(Edit((ONE, TWO), (found, TWO)), known(TWO, ONE), {})
     assert (PointEdited("kpt_001", 3, 1, "one"), PlaybookEdited(None, None, "")) == decision.events
 
 
-def test_an_order_names_every_entry_that_stands() -> None:
-    """Behind the order that was found stand entries that came in since; one whose name was taken has its new one."""
+def test_an_order_names_every_current_entry() -> None:
+    """The edited order comes first, then entries added since; a renamed entry has its new name."""
     theirs = Entry("kpt_002", "theirs")
     decision = decide_edit(Edit((ONE,), (TWO, ONE)), known(ONE, theirs, THREE), {})
     assert {"kpt_002": "kpt_004"} == decision.new_names
@@ -342,7 +344,7 @@ def test_an_order_names_every_entry_that_stands() -> None:
 
 
 def test_entries_are_read_as_values() -> None:
-    """Canonical entries are read in their order, counts from 0 to 2^53, further keys left alone."""
+    """Canonical entries are read in order, with counts from 0 to 2^53; further keys are left alone."""
     dicts = [
         {"name": "kpt_001", "text": "one", "helpful": 2, "harmful": 1},
         {"name": "b", "text": "", "helpful": 0, "harmful": MAX_INT, "note": "x"},
@@ -353,8 +355,8 @@ def test_entries_are_read_as_values() -> None:
 
 
 @pytest.mark.parametrize("value", [None, "kpt_001", {"name": "kpt_001"}])
-def test_what_is_no_list_of_entries_is_refused(value: object) -> None:
-    """Something else than a list is refused, and the error says what it was."""
+def test_other_input_than_a_list_of_entries_is_refused(value: object) -> None:
+    """Input that is not a list is refused, and the error names its type."""
     with pytest.raises(BadInputError) as refused:
         read_points(value, "found")
     assert f"found: expected a list of entries, got {type(value).__name__}" == str(refused.value)
@@ -376,7 +378,7 @@ def test_what_is_no_list_of_entries_is_refused(value: object) -> None:
     ids=str,
 )
 def test_an_entry_that_is_not_canonical_is_refused(odd: dict[str, object]) -> None:
-    """REQ-SCORE-001: a name, a text, and two whole numbers from 0 on; the error says which entry lacks one."""
+    """REQ-SCORE-001: an entry has a name, a text and two counts; the error names the entry that lacks one."""
     good = {"name": "kpt_001", "text": "one", "helpful": 0, "harmful": 0}
     for entry in (good | odd, {key: value for key, value in good.items() if key not in odd}, None):
         with pytest.raises(BadInputError) as refused:

@@ -104,7 +104,7 @@ def test_a_file_that_cannot_be_opened_leaves_none_open(log: JsonlLog, tmp_path: 
 
 
 @pytest.mark.parametrize("offset", [1, 812])
-def test_a_log_that_is_gone_is_told_with_what_it_held(log: JsonlLog, offset: int) -> None:
+def test_a_missing_log_is_reported_with_its_last_event(log: JsonlLog, offset: int) -> None:
     """If only a byte of it was acknowledged, it is damage, and no file stays open or comes to be."""
     log.path.unlink()
     (log.folder / "head").write_bytes(heads.encode(Head(START._replace(seq=2345, offset=offset), "")))

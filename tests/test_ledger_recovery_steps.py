@@ -91,15 +91,15 @@ def refuse_for(path: Path, code: int) -> Callable[[int, bytes], int]:
 
 
 def test_an_end_is_found_with_its_time(log: JsonlLog) -> None:
-    """A whole batch behind the head is the end, and its time is what the next line's is raised to."""
+    """A whole batch after the head is the end, and the next line's time is not before its time."""
     batch = batch_at(log.head(), "d")
     add(log, batch.raw)
     assert recovery.Tail(batch.position, None) == tail_of(log, head_of(log))
     assert batch.position.at
 
 
-def test_an_end_that_nothing_follows_keeps_the_heads_time(log: JsonlLog) -> None:
-    """Also where a torn end lies behind it."""
+def test_without_a_batch_after_the_head_its_time_holds(log: JsonlLog) -> None:
+    """The head's time holds also where only a torn end follows the head."""
     begin = add(log, b"torn")
     found = tail_of(log, head_of(log))
     assert head_of(log).position == found.position
@@ -111,10 +111,10 @@ def test_an_end_that_nothing_follows_keeps_the_heads_time(log: JsonlLog) -> None
     ("boot", "said", "trusted"),
     [(BOOT, BOOT, True), ("another", BOOT, False), ("", "", False), (BOOT, "", False), ("", BOOT, False)],
 )
-def test_of_a_long_end_the_last_line_is_looked_at_within_one_boot(
+def test_within_one_boot_a_long_end_is_checked_by_its_last_line(
     log: JsonlLog, boot: str, said: str, *, trusted: bool
 ) -> None:
-    """Then so many write at once that none has moved the head yet; in another boot, or none, every byte is read."""
+    """Many writers may not have moved the head yet; after another boot every byte is read."""
     batch = long_batch(log.head())
     begin = add(log, b"\0" * 100 + batch.raw)
     found = tail_of(log, head_of(log)._replace(boot=said), boot)
@@ -124,8 +124,8 @@ def test_of_a_long_end_the_last_line_is_looked_at_within_one_boot(
     assert wanted == (found.position.seq, found.position.offset, found.position.at, found.stop is None)
 
 
-def test_an_end_that_is_not_long_is_looked_at_whole(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It costs nothing, however long the ledger is before it, so nothing is trusted."""
+def test_a_short_end_is_read_whole(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading a short end costs nothing, however long the ledger before it is, so it is always verified."""
     tail = b"torn\n" + batch_at(log.head(), "d").raw
     monkeypatch.setattr(recovery, "_LONG_BYTES", len(tail))
     begin = add(log, tail)
@@ -134,8 +134,8 @@ def test_an_end_that_is_not_long_is_looked_at_whole(log: JsonlLog, monkeypatch: 
     assert (begin, True) == (found.position.offset, found.stop is not None)
 
 
-def test_a_long_end_that_is_torn_is_looked_at_whole(log: JsonlLog) -> None:
-    """Its last line is not whole, so it ends before it."""
+def test_a_long_torn_end_is_read_whole(log: JsonlLog) -> None:
+    """A long end whose last line is not whole is verified from the head on."""
     batch = long_batch(log.head())
     add(log, batch.raw + b"torn")
     found = tail_of(log, head_of(log))
@@ -144,8 +144,8 @@ def test_a_long_end_that_is_torn_is_looked_at_whole(log: JsonlLog) -> None:
 
 @pytest.mark.parametrize("torn", [b"", b"torn"])
 @pytest.mark.parametrize("first", [True, False])
-def test_after_a_failed_flush_all_is_looked_at(log: JsonlLog, torn: bytes, *, first: bool) -> None:
-    """Wherever the failure was, damage before the head is told, with its place, and nothing is sealed over it."""
+def test_after_a_failed_flush_everything_is_verified(log: JsonlLog, torn: bytes, *, first: bool) -> None:
+    """Damage before the head is reported with its place, and nothing is sealed over it."""
     head = head_of(log)
     change(log, "a")
     add(log, torn)
@@ -154,8 +154,8 @@ def test_after_a_failed_flush_all_is_looked_at(log: JsonlLog, torn: bytes, *, fi
     assert (2, 2) == (damage.value.problems[0].seq, damage.value.problems[0].line)
 
 
-def test_a_text_that_is_being_blotted_out_is_no_damage(tmp_path: Path) -> None:
-    """A redaction that was killed halfway stands in nobody's way, also where all is looked at."""
+def test_an_unfinished_redaction_is_no_damage(tmp_path: Path) -> None:
+    """A redaction that was killed halfway stops no writer, also where the whole log is verified."""
     log = begun(tmp_path / "other")
     value = value_of(log, b"hunter2")
     owe(log, id_of(log, PointAdded, "hunter2"))
@@ -163,8 +163,8 @@ def test_a_text_that_is_being_blotted_out_is_no_damage(tmp_path: Path) -> None:
     assert recovery.Tail(log.head(), None) == tail_of(log, head_of(log)._replace(suspect=0, failures=1))
 
 
-def test_what_this_process_has_verified_is_not_read_again(log: JsonlLog) -> None:
-    """Nor what is acknowledged: reading begins at the later of the two."""
+def test_verified_batches_are_not_read_again(log: JsonlLog) -> None:
+    """Reading begins at the later of the head and the last position that this process verified."""
     every, head = marks(log), head_of(log)
     change(log, "b")
     assert recovery.Tail(every[-1], None) == tail_of(log, head._replace(position=every[1]), seen=every[2])
@@ -173,15 +173,15 @@ def test_what_this_process_has_verified_is_not_read_again(log: JsonlLog) -> None
     assert every[-1].seq + 1 == tail_of(log, head, seen=every[1]).position.seq
 
 
-def test_a_place_that_is_not_in_the_file_any_more_is_not_begun_at(log: JsonlLog) -> None:
-    """A log that was cut since this process looked is read from its head on."""
+def test_a_verified_position_beyond_the_end_is_not_used(log: JsonlLog) -> None:
+    """A log that was cut since this process read it is read from its head on."""
     every, head = marks(log), head_of(log)._replace(position=marks(log)[1])
     log.path.write_bytes(log.path.read_bytes()[: every[2].offset])
     assert recovery.Tail(every[2], None) == tail_of(log, head, seen=every[3])
 
 
-def test_an_end_before_the_head_is_told_with_its_place(log: JsonlLog) -> None:
-    """Line, seq, and how much is gone."""
+def test_an_end_before_the_head_is_reported_with_its_place(log: JsonlLog) -> None:
+    """The error gives the line, the event number, and how many bytes are missing."""
     log.path.write_bytes(log.path.read_bytes()[:-7])
     with pytest.raises(DamagedLedgerError) as damage:
         tail_of(log, head_of(log))
@@ -190,8 +190,8 @@ def test_an_end_before_the_head_is_told_with_its_place(log: JsonlLog) -> None:
     )
 
 
-def test_another_log_in_its_place_is_told(log: JsonlLog, tmp_path: Path) -> None:
-    """It proves itself, and is not what was acknowledged: the chain that is missed is named, and its seq."""
+def test_another_log_in_its_place_is_reported(log: JsonlLog, tmp_path: Path) -> None:
+    """Another valid log is not the acknowledged one: the error names the missing chain and event number."""
     chain = log.head().chain
     log.path.write_bytes(made(tmp_path / "other", "a", "b", "c").path.read_bytes())
     with pytest.raises(DamagedLedgerError) as damage:
@@ -200,8 +200,8 @@ def test_another_log_in_its_place_is_told(log: JsonlLog, tmp_path: Path) -> None
     assert (Problem("events.jsonl", message, 4),) == damage.value.problems
 
 
-def test_a_log_that_is_gone_is_told_with_what_it_held(log: JsonlLog) -> None:
-    """Also to a reader, who names the file and the last seq that was acknowledged."""
+def test_a_missing_log_is_reported_with_its_last_event(log: JsonlLog) -> None:
+    """Readers and writers get the file's name and the last acknowledged event number."""
     head = head_of(log)._replace(position=log.head()._replace(seq=2345))
     (log.folder / "head").write_bytes(heads.encode(head))
     log.path.unlink()
@@ -221,8 +221,8 @@ def is_torn(path: Path, data: bytes, begin: int = 0, more: int = 0) -> bool:
         os.close(fd)
 
 
-def test_an_end_of_a_batch_is_seen_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A whole batch behind a bad place is damage, also where its end lies across two of the windows that are read."""
+def test_the_end_of_a_batch_is_found_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A whole batch after a damaged place is found, also where its end lies across two read windows."""
     monkeypatch.setattr(damage, "_WINDOW_BYTES", 64)
     seen = [not is_torn(tmp_path / "file", b"x" * before + END + b"y" * 7) for before in range(200)]
     assert [True] * 200 == seen
@@ -244,8 +244,8 @@ def test_an_end_of_a_batch_is_seen_wherever_it_lies(tmp_path: Path, monkeypatch:
         END[1:],
     ],
 )
-def test_what_is_like_an_end_of_a_batch_is_none(tmp_path: Path, data: bytes) -> None:
-    """Mark, whole value and end of the line make one; beside it a real one is seen."""
+def test_bytes_like_the_end_of_a_batch_are_not_one(tmp_path: Path, data: bytes) -> None:
+    """Only the mark, a whole value and the end of the line make one; a real one next to others is found."""
     path = tmp_path / "file"
     assert is_torn(path, data)
     assert is_torn(path, data + b"\n more")
@@ -254,7 +254,7 @@ def test_what_is_like_an_end_of_a_batch_is_none(tmp_path: Path, data: bytes) -> 
 
 
 def test_a_copy_has_no_byte_of_an_earlier_one(log: JsonlLog) -> None:
-    """What a killed writer left under the same name is written over, holes and all."""
+    """A file that a killed writer left under the copy's name is overwritten, holes included."""
     tail = b"\0" * 5000 + b"X" * 9000 + b"\n" * 9000 + b"\0" * 5000
     begin = add(log, tail)
     (log.folder / "quarantine").mkdir()
@@ -266,8 +266,8 @@ def test_a_copy_has_no_byte_of_an_earlier_one(log: JsonlLog) -> None:
     assert 1 == seal["v"]
 
 
-def test_a_copy_is_not_made_into_anothers_file(log: JsonlLog, tmp_path: Path) -> None:
-    """A hard link planted under its name is refused, and what has that other name stands."""
+def test_a_copy_never_overwrites_a_linked_file(log: JsonlLog, tmp_path: Path) -> None:
+    """A hard link planted under the copy's name is refused, and the linked file is unchanged."""
     (tmp_path / "victim").write_text("precious")
     begin = add(log, b"torn")
     copy = log.folder / "quarantine" / f"{begin}-{begin + 4}.bin"
@@ -280,8 +280,8 @@ def test_a_copy_is_not_made_into_anothers_file(log: JsonlLog, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("call", ["write", "fsync", "ftruncate"])
-def test_a_copy_that_cannot_be_made_is_named(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """Whichever call the disk refuses, the log stands as it was."""
+def test_a_copy_that_cannot_be_made_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    """Whichever call the disk refuses, the log is unchanged."""
     begin = add(log, b"torn")
     before = log.path.read_bytes()
     (log.folder / "quarantine").mkdir()
@@ -294,10 +294,8 @@ def test_a_copy_that_cannot_be_made_is_named(log: JsonlLog, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("tail", [b"torn", b"torn\n"])
-def test_a_seal_that_the_disk_does_not_take_is_told(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, tail: bytes
-) -> None:
-    """Its first byte or its line: the message names the log, and once there is room the end is sealed."""
+def test_a_seal_that_cannot_be_written_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, tail: bytes) -> None:
+    """The error names the log, and once there is room the end is sealed."""
     add(log, tail)
     with monkeypatch.context() as patch:
         patch.setattr(os, "write", refuse_for(log.path, errno.ENOSPC))
@@ -309,7 +307,7 @@ def test_a_seal_that_the_disk_does_not_take_is_told(
 
 
 def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows whether it was written, and the next writer hears where the doubt begins."""
+    """After an unconfirmed flush the outcome is unknown, and the next writer verifies from there."""
     begin = add(log, b"torn")
     with monkeypatch.context() as patch:
         patch.setattr(disk, "flush_data", refuse(errno.EIO))
@@ -321,7 +319,7 @@ def test_a_seal_that_is_not_confirmed_names_the_log(log: JsonlLog, monkeypatch: 
 
 @pytest.mark.parametrize(("tail", "feed"), [(b"torn", 2), (b"torn\n", 0), (b"torn\nx", 2)])
 def test_a_sealed_range_ends_with_a_line(log: JsonlLog, tail: bytes, feed: int) -> None:
-    """What is missing for that is added, and nothing where nothing is missing; the cache of keys is gone with it."""
+    """A missing line end is added to a sealed range, and the cache of keys is removed with it."""
     begin = add(log, tail)
     assert all((make_caches(log.folder) / name).write_text("keys") for name in ("held", "other"))
     with log.transaction():
@@ -332,8 +330,8 @@ def test_a_sealed_range_ends_with_a_line(log: JsonlLog, tail: bytes, feed: int) 
     assert ["ledger", "other"] == sorted(path.name for path in caches_of(log.folder).iterdir())
 
 
-def test_a_cache_that_leads_elsewhere_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
-    """What lies behind a link in its place is not this ledger's, and sealing goes on without it."""
+def test_a_linked_cache_is_left_alone(log: JsonlLog, tmp_path: Path) -> None:
+    """A link in place of the cache is not followed, and sealing goes on without it."""
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "held").write_text("precious")
     link_caches(log.folder, tmp_path / "outside")
@@ -343,7 +341,7 @@ def test_a_cache_that_leads_elsewhere_is_left_alone(log: JsonlLog, tmp_path: Pat
 
 
 def test_a_cache_that_cannot_be_removed_stops_the_writer(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It may know keys of what is to be sealed, so nothing is sealed beside it."""
+    """The cache may hold keys of the range to seal, so nothing is sealed while it exists."""
     make_caches(log.folder)
     add(log, b"torn")
     monkeypatch.setattr(disk, "flush_folder", refuse(errno.EIO))
@@ -354,7 +352,7 @@ def test_a_cache_that_cannot_be_removed_stops_the_writer(log: JsonlLog, monkeypa
 
 
 def test_a_range_is_written_again_in_place_and_flushed(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its own bytes, each once, and nothing before or behind it; the flush comes last and is of the same file."""
+    """The same bytes are written once, nothing before or after them, and then the file is flushed."""
     before, calls, real = log.path.read_bytes(), [], os.write
 
     def write(fd: int, data: bytes) -> int:
@@ -371,7 +369,7 @@ def test_a_range_is_written_again_in_place_and_flushed(log: JsonlLog, monkeypatc
 
 
 def test_a_log_that_cannot_be_written_again_says_what_to_do(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where it may only be appended to, a person has to lift that once."""
+    """For an append-only file the error says that a person has to lift the attribute once."""
     monkeypatch.setattr(os, "open", refuse(errno.EPERM))
     with pytest.raises(CannotWriteError) as told:
         recovery.rewrite(log.path, 0, 100)
@@ -382,8 +380,10 @@ def test_a_log_that_cannot_be_written_again_says_what_to_do(log: JsonlLog, monke
 
 
 @pytest.mark.parametrize("call", ["write", "lseek"])
-def test_a_range_that_is_not_taken_again_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
-    """Whichever call fails: nothing was recorded, and the log is named."""
+def test_a_range_that_cannot_be_rewritten_is_reported(
+    log: JsonlLog, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    """Whichever call fails, nothing was recorded, and the error names the log."""
     with monkeypatch.context() as patch:
         patch.setattr(os, call, refuse(errno.EIO))
         with pytest.raises(CannotWriteError) as told:
@@ -391,8 +391,8 @@ def test_a_range_that_is_not_taken_again_is_told(log: JsonlLog, monkeypatch: pyt
     assert f"{log.path}: Input/output error; nothing was recorded; try again" == str(told.value)
 
 
-def test_a_range_that_is_not_confirmed_again_is_told(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody knows what of it the disk holds, still."""
+def test_a_rewritten_range_that_is_not_confirmed_is_reported(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed flush it remains unknown what the disk holds, and the error says so."""
     monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
     with pytest.raises(OutcomeUnknownError) as told:
         recovery.rewrite(log.path, 0, 100)
