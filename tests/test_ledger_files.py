@@ -65,7 +65,7 @@ def test_files_just_opened_know_of_no_transaction(log: JsonlLog) -> None:
     files = Files(log.folder)
     files.close()
     assert (disk.boot_id(), log.path.stat().st_ino) == (files.boot, files.inode)
-    assert (None, b"", 0, False) == (files.tail, files.head_bytes, files.failures, files.busy)
+    assert (None, 0, False) == (files.tail, files.failures, files.busy)
 
 
 def test_what_was_opened_is_closed(log: JsonlLog) -> None:

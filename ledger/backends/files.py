@@ -39,7 +39,6 @@ class Files:
         boot: This boot of the machine.
         inode: Which file the log is: another may be moved into its place.
         tail: Where the last transaction left the end of the log; None where that is not known.
-        head_bytes: The head's bytes as they were last read or written.
         failures: How many flushes had failed by then.
         busy: Whether a transaction is open.
         can_note: Whether the lock's file may be written to: it has no second name, under which it could be another's.
@@ -62,7 +61,6 @@ class Files:
         self.boot = disk.boot_id()
         self.inode = 0
         self.tail: Position | None = None
-        self.head_bytes = b""
         self.failures = 0
         self.busy = False
         self.can_note = False
@@ -73,7 +71,7 @@ class Files:
         try:
             self.lock = disk.open_file(self.lock_path, write=True, create=True)
             self.head = disk.open_file(self.head_path, write=True, create=True)
-            disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head)[0] is not None)
+            disk.refuse_hard_link(self.head, self.head_path, lambda: heads.read(self.head) is not None)
             self.log = self._open_log()
             disk.refuse_hard_link(
                 self.log, self.path, lambda: self._was_acknowledged() or first_seq(read_at(self.log, 64, 0)) == 1
@@ -92,13 +90,13 @@ class Files:
         try:
             return disk.open_file(self.path, write=True, append=True)
         except FileNotFoundError:
-            head, _ = heads.read(self.head)
+            head = heads.read(self.head)
             if head is not None and head.position.offset:
                 raise DamagedLedgerError([recovery.missing_log_problem(self.path, head)]) from None
         return disk.open_file(self.path, write=True, append=True, create=True)
 
     def _was_acknowledged(self) -> bool:
-        head, _ = heads.read(self.head)
+        head = heads.read(self.head)
         return head is not None and head.position.offset > 0
 
     def note(self, data: bytes) -> None:
@@ -198,17 +196,13 @@ class Files:
 
     def _move_head(self, seq: int, fresh: bytes, *, is_first: bool) -> None:
         """Write the head, unless it has passed ``seq``: it never goes back."""
-        present = read_at(self.head, HEAD_BYTES, 0)
-        if present != self.head_bytes:
-            head = heads.decode(present)
-            is_first = is_first or head is None
-            if self._is_acknowledged(seq, head):
-                return
+        head = heads.decode(read_at(self.head, HEAD_BYTES, 0))
+        if self._is_acknowledged(seq, head):
+            return
         heads.write(self.head, fresh)
-        if is_first:
+        if is_first or head is None:
             # The first head of a ledger: without it a crash would look like damage.
             disk.flush(self.head, self.head_path)
-        self.head_bytes = fresh
 
     def report_failure(self, begin: int, opened: Position) -> None:
         """Note in the head where the bytes begin that the disk may have lost; arguments as for ``confirm``.

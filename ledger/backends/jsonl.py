@@ -92,7 +92,7 @@ class JsonlLog:
         except FileNotFoundError:
             return None
         try:
-            return heads.read(fd)[0]
+            return heads.read(fd)
         finally:
             os.close(fd)
 
@@ -215,7 +215,7 @@ class Transaction:
     def _find_end(self, files: Files, size: int) -> None:
         """Find the end of the log, seal a torn tail, write again the bytes of a failed flush."""
         log = self._log
-        head, head_bytes = heads.read(files.head)
+        head = heads.read(files.head)
         if files.tail is None:
             check_format(files.log, log.log_file)
         if (
@@ -238,9 +238,7 @@ class Transaction:
             head = self._rewrite_suspect(files, head, size)
             # All bytes are on disk now, whichever process wrote them, so the head may acknowledge them.
             self._needs_flush = True
-            head_bytes = heads.encode(head)
         files.failures = head.failures if head is not None else 0
-        files.head_bytes = head_bytes
         files.tail = self.position
         self._is_crowded = head is not None and size != head.position.offset
 
@@ -278,7 +276,7 @@ class Transaction:
             file.write(b"*\n")
         try:
             # Without a head, a torn first batch that lost its first sectors would look like damage.
-            heads.write(files.head, heads.encode(heads.read(files.head)[0] or Head(START, files.boot)))
+            heads.write(files.head, heads.encode(heads.read(files.head) or Head(START, files.boot)))
             disk.flush_data(files.head)
             disk.flush_folder(folder)
         except OSError as error:

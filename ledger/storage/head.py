@@ -96,8 +96,8 @@ def decode(data: bytes) -> Head | None:
     return Head(Position(seq, parts[3].decode(), offset, at), boot, suspect, failures)
 
 
-def read(fd: int) -> tuple[Head | None, bytes]:
-    """Return the head in an open file, None where there is none or it is torn, and its bytes.
+def read(fd: int) -> Head | None:
+    """Return the head in an open file; None where there is none, or it is torn.
 
     A writer may be writing it at this moment, so bytes that do not decode are read again.
     """
@@ -105,9 +105,9 @@ def read(fd: int) -> tuple[Head | None, bytes]:
         data = disk.read_at(fd, HEAD_BYTES, 0)
         head = decode(data)
         if head is not None or not data:
-            break
+            return head
         disk.pause()
-    return head, data
+    return None
 
 
 def write(fd: int, data: bytes) -> None:
