@@ -1,1 +1,1 @@
-"""Pure deciders: payloads and what is known become events."""
+"""Pure functions from payloads and the state of the playbook to events."""

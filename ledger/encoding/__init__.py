@@ -1,1 +1,1 @@
-"""How events become bytes of a line and bytes become events."""
+"""Encoding of events as the bytes of a line, and decoding."""
