@@ -16,7 +16,8 @@ from helpers.telemetry_files import TELEMETRY, bodies, event, rows, written
 from tallybook.ledger.errors import LockHeldError, TallybookError
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
-from tallybook.projections.surfaces.scores.ingest import Defaults, feed, files
+from tallybook.projections.surfaces.scores.ingest import Defaults, feed
+from tallybook.projections.surfaces.scores.ingest_files import items
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ import os, signal, sys
 from pathlib import Path
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.scores import ingest as recording
+from tallybook.projections.surfaces.scores.ingest_files import items
 
 recording.CHUNK_OBJECTS = 7
 recording.MOST_SPOOLED = 0
@@ -51,7 +53,7 @@ def count_call(frame, event, argument):
 if kill_at:
     sys.setprofile(count_call)
 fed = recording.feed(
-    Project(Path(sys.argv[1])), recording.files([sys.argv[2]]), recording.Defaults(), lambda _: None
+    Project(Path(sys.argv[1])), [items(sys.argv[2])], recording.Defaults(), lambda _: None
 )
 print(fed.taken, flush=True)
 """
@@ -67,7 +69,7 @@ def here(project: Path) -> Project:
 
 def feed_file(project: Project, file: Path) -> ingest.IngestReport:
     """Record a file in this process."""
-    return feed(project, files([str(file)]), Defaults(), lambda _: None)
+    return feed(project, [items(str(file))], Defaults(), lambda _: None)
 
 
 def expected(project: Path, objects: Sequence[Any]) -> list[str]:
@@ -176,10 +178,8 @@ def test_a_call_that_is_stopped_says_what_it_did(
         holding.__enter__()
 
     try:
-        with pytest.raises(
-            TallybookError, match="50 objects were recorded; run it again, what is recorded already is not"
-        ):
-            feed(here, files([str(file)]), Defaults(), hold)
+        with pytest.raises(TallybookError, match="50 objects were recorded; run it again, what is recorded"):
+            feed(here, [items(str(file))], Defaults(), hold)
     finally:
         holding.__exit__(None, None, None)
     fed = feed_file(here, file)

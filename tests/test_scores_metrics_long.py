@@ -13,7 +13,8 @@ from helpers.telemetry_files import AT, TELEMETRY, bodies, rows, written
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.scores import ingest
 from tallybook.projections.surfaces.scores.cli.metrics import report_json
-from tallybook.projections.surfaces.scores.ingest import PROBLEMS_SHOWN, Defaults, feed, files
+from tallybook.projections.surfaces.scores.ingest import PROBLEMS_SHOWN, Defaults, feed
+from tallybook.projections.surfaces.scores.ingest_files import items
 from tallybook.projections.surfaces.workspace.project import Project
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 def taken(project: Path, lines: list[Any]) -> dict[str, Any]:
     """Record a file of these lines and return the answer."""
     file = written(project / "a.jsonl", lines)
-    return report_json(feed(Project(project), files([str(file)]), Defaults(), lambda _: None))
+    return report_json(feed(Project(project), [items(str(file))], Defaults(), lambda _: None))
 
 
 def test_what_is_odd_is_shown_up_to_a_bound(project: Path) -> None:
@@ -59,7 +60,7 @@ def test_a_long_file_is_taken_in_stretches(project: Path, monkeypatch: pytest.Mo
     def tell(done: int) -> None:
         ahead.append(len(read) - done)
 
-    (source,) = files([str(file)])
+    source = items(str(file))
     fed = feed(Project(project), [counted(source)], Defaults(), tell)  # type: ignore[arg-type]
     assert ({"metrics.recorded": 95}, 10) == (fed.recorded, max(ahead))
     assert 10 == len(ahead)
@@ -73,7 +74,7 @@ def test_large_objects_make_short_stretches(project: Path, monkeypatch: pytest.M
         {"event_type": "coffee", "at": AT, "session_id": "s", "component": "c", "n": n, "x": "x" * 90} for n in range(9)
     ]
     told: list[int] = []
-    feed(Project(project), files([str(written(project / "a.jsonl", said))]), Defaults(), told.append)
+    feed(Project(project), [items(str(written(project / "a.jsonl", said)))], Defaults(), told.append)
     assert [2, 4, 6, 8, 9] == told
 
 
@@ -107,8 +108,8 @@ def test_a_grown_file_adds_what_is_new(
     file = tmp_path / "events.jsonl"
     for lines in (known, [*known, *grown]):
         for again in (False, True):
-            fed = feed(parts, files([str(written(file, lines))]), Defaults(), lambda _: None)
+            fed = feed(parts, [items(str(written(file, lines)))], Defaults(), lambda _: None)
             assert not (again and fed.recorded)
-    feed(whole, files([str(file)]), Defaults(), lambda _: None)
+    feed(whole, [items(str(file))], Defaults(), lambda _: None)
     assert bodies(whole) == bodies(parts)
     assert all(commands.verify(place).ok for place in (parts, whole) if place.ledger.exists())

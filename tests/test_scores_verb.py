@@ -123,7 +123,7 @@ def test_a_current_session_without_a_score_is_not_sent_round_in_a_circle(
     monkeypatch.setenv("CLAUDE_SESSION_ID", "fresh")
     done = run("score", "--session")
     assert (1, "") == (done.code, done.out)
-    hint = "$CLAUDE_SESSION_ID names it; `tallybook score` shows how all stands"
+    hint = "$CLAUDE_SESSION_ID names it; `tallybook score` shows all scores"
     assert f"tallybook: session fresh: has no scored event; {hint}\n" == done.err
 
 

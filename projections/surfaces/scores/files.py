@@ -78,15 +78,14 @@ def folder_of(project: Project, path: str) -> Path:
         BadInputError: It lies outside of the project, in the ledger's own folder, or that lies in it.
     """
     folder = project.root / path
-    if "\0" in path:
-        raise BadInputError(PLACE, f"{KEY} {path!r} is not a folder name", "name another")
-    real, root = Path(os.path.realpath(folder)), Path(os.path.realpath(project.root))
-    if not real.is_relative_to(root):
-        raise BadInputError(PLACE, f"{KEY} {path!r} is outside the project", "name a folder in it")
-    if real.is_relative_to(os.path.realpath(project.ledger)):
-        raise BadInputError(PLACE, f"{KEY} {path!r} is in the ledger's folder", "name another")
-    if Path(os.path.realpath(project.ledger)).is_relative_to(real):
-        raise BadInputError(PLACE, f"{KEY} {path!r} has the ledger and playbook.json in it", "name another")
+    real, root, ledger = (Path(os.path.realpath(one)) for one in (folder, project.root, project.ledger))
+    for is_wrong, what, hint in (
+        (not real.is_relative_to(root), "is outside the project", "name a folder in it"),
+        (real.is_relative_to(ledger), "is in the ledger's folder", "name another"),
+        (ledger.is_relative_to(real), "has the ledger and playbook.json in it", "name another"),
+    ):
+        if is_wrong:
+            raise BadInputError(PLACE, f"{KEY} {path!r} {what}", hint)
     return folder
 
 

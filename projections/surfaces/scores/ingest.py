@@ -22,7 +22,6 @@ from tallybook.projections.scores.view import unknown_parts
 from tallybook.projections.surfaces.history import cache_files
 from tallybook.projections.surfaces.history.reading import open_for_append
 from tallybook.projections.surfaces.scores import configuration
-from tallybook.projections.surfaces.scores.ingest_files import Item, items
 from tallybook.projections.surfaces.writing import secrets
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
     from tallybook.ledger.line import Draft
     from tallybook.projections.scores.configuration.model import Config
+    from tallybook.projections.surfaces.scores.ingest_files import Item
     from tallybook.projections.surfaces.workspace.project import Project
 
 CHUNK_OBJECTS: Final = 4_000
@@ -164,11 +164,6 @@ def feed(
             progress(report.taken)
             chunk, first = following, False
     return report
-
-
-def files(names: Sequence[str]) -> Iterator[Iterator[Item | Problem]]:
-    """Yield what each file holds."""
-    return map(items, names)
 
 
 def _config(project: Project) -> Config | None:

@@ -25,8 +25,7 @@ from tallybook.projections.surfaces.writing.requests import Facts, Request
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tallybook.projections.scores.configuration.model import Config
-    from tallybook.projections.scores.trends.gates import Gate, Reason
+    from tallybook.projections.scores.trends.gates import Reason
     from tallybook.projections.scores.trends.regressions import History
     from tallybook.projections.scores.view import Scores
     from tallybook.projections.surfaces.workspace.project import Project
@@ -45,22 +44,6 @@ class _Points(click.FloatRange):
 
 _POINTS: Final = _Points(0, 100)
 _FEED: Final = "no score to judge has enough data: run `tallybook metrics FILE` to record some, or pass --allow-no-data"
-
-
-def ask(known: Sequence[History], config: Config, query: GateQuery) -> Gate:
-    """Return whether an agent may evolve, and why not.
-
-    Args:
-        known: The history of every score.
-        config: The configuration, with the bounds.
-        query: What the caller asks.
-
-    Raises:
-        BadInputError: There is no such score.
-    """
-    if query.score_id is not None:
-        query = attrs.evolve(query, score_id=score_named(config, query.score_id, "--component"))
-    return gate(known, config, query)
 
 
 def brief(reasons: Sequence[Reason], known: Sequence[History]) -> Iterator[str]:
@@ -128,7 +111,9 @@ def gate_verb(project: Project, /, **options: Any) -> int:
     query = GateQuery(options["score"], options["minimum"], options["drop"], options["allow_no_data"])
     state = state_of(project, load(project), when := find_moment(project, options["when"]))
     known = histories(state)
-    answered = ask(known, state.config, query)
+    if query.score_id is not None:
+        query = attrs.evolve(query, score_id=score_named(state.config, query.score_id, "--component"))
+    answered = gate(known, state.config, query)
     if when is None and (low := logged(state)):
         note(low)
     if options["as_json"]:
