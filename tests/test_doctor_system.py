@@ -106,7 +106,7 @@ def test_a_link_in_place_of_a_file_is_bad(here: Project, tmp_path_factory: pytes
     (here.ledger / "spool").symlink_to(tmp_path_factory.mktemp("elsewhere"))
     os.mkfifo(here.ledger / "pipe", 0o600)
     assert [
-        ("bad", "a symbolic link stands in place of ledger/spool"),
+        ("bad", "a symbolic link is in the place of ledger/spool"),
         ("bad", "neither a file nor a folder: ledger/pipe"),
     ] == findings_of(here, "files")
 

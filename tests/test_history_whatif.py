@@ -108,11 +108,11 @@ def test_what_if_tells_people_in_sentences(here: Project, run: Callable[..., Ans
     rule = "harmful >= 3 AND harmful > helpful, and back as soon as that no longer holds"
     assert [
         f"by the policy final: {rule}; without 2 (2 events), session:s1 (4 events)",
-        "kpt_002 would stand with 4 helpful and 1 harmful, and is pruned: delete the cache",
-        "kpt_001 would never have come, and stands with 2 helpful and 0 harmful: use types",
-        "2 entries would be otherwise at event 20; 1 would stand instead of 1",
+        "kpt_002 would be there with 4 helpful and 1 harmful, and is pruned: delete the cache",
+        "kpt_001 would never have come, and is there with 2 helpful and 0 harmful: use types",
+        "2 entries would differ at event 20; 1 entry instead of 1",
     ] == told.out.splitlines()[:2] + told.out.splitlines()[-2:]
-    assert "nothing would be otherwise at event 20\n" in run("what-if").out
+    assert "nothing would differ at event 20\n" in run("what-if").out
     assert "\x1b" not in run("what-if", "--without", "20").out
 
 
@@ -268,6 +268,6 @@ def test_what_cannot_be_searched_ends_in_one_line(
 
 @pytest.mark.usefixtures("project")
 def test_without_a_ledger_both_answer(ask: Callable[..., Any]) -> None:
-    """Nothing happened yet, so nothing would be otherwise and nothing became true."""
+    """Nothing happened yet, so nothing would differ and nothing became true."""
     assert (0, 0, 0) == tuple(ask("what-if", "--floor", "9")[key] for key in ("at", "real", "other"))
     assert (None, False) == tuple(ask("bisect", "count > 0", code=EXIT_NO)[key] for key in ("moment", "began"))

@@ -1,4 +1,4 @@
-"""The verb `redact`: it erases a text, asks a person first, and prints what became of it."""
+"""The verb `redact`: it asks a person, erases a text, and prints the result."""
 
 from __future__ import annotations
 
@@ -63,25 +63,25 @@ def redact(project: Project, /, *, event: str | None, as_json: bool, **options: 
     return _print(done, "redacted", as_json=as_json)
 
 
-def _confirm(found: RedactionResult, *, as_json: bool) -> None:
+def _confirm(preview: RedactionResult, *, as_json: bool) -> None:
     """Show which events and files hold a text, and ask whether to redact it; only on a terminal.
 
     Raises:
         BadInputError: There is no terminal to ask on.
         NotConfirmedError: The answer is no.
     """
-    number = format_count(len(found.events), "event")
+    number = format_count(len(preview.events), "event")
     if as_json or not (sys.stdin.isatty() and sys.stdout.isatty()):
         what = f"is in {number}, and what is redacted cannot be restored"
         raise BadInputError("--text", what, "list them with --dry-run, then give --yes")
-    say(*(f"event {record.seq}: {summary(record.event)}" for record in found.events))
-    say(*_lines(attrs.evolve(found, events=()), "would be redacted"))
+    say(*(f"event {record.seq}: {summary(record.event)}" for record in preview.events))
+    say(*_lines(attrs.evolve(preview, events=()), "would be redacted"))
     if not click.confirm(f"Redact the whole text of {number}? It cannot be restored."):
         raise NotConfirmedError
 
 
 def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
-    """Print what became of a text and return the exit code: 4 where a file of Tallybook's still holds it."""
+    """Print the result and return the exit code: 4 where a file of Tallybook's still holds the text."""
     erased = done.erased
     if as_json:
         events = [{"seq": one.seq, "id": one.id, "kind": kind_of(one.event)[0]} for one in done.events]
@@ -103,7 +103,7 @@ def _print(done: RedactionResult, result: str, *, as_json: bool) -> int:
 
 
 def _lines(done: RedactionResult, result: str) -> Iterator[str]:
-    """Yield what became of a text for people, a line each."""
+    """Yield the result as lines for people."""
     for one in done.events:
         name = getattr(one.event, "name", "")
         yield f"{result}: event {one.seq}, {kind_of(one.event)[0]}{f' {name}' if name else ''}"

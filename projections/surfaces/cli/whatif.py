@@ -111,11 +111,11 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
     yield f"by the policy {result['policy']}: {result['rule']}" + (f"; without {left_out}" if left_out else "")
     for row in result["back"]:
         was = "was never there" if row["status"] == "unknown" else f"is {row['status']}"
-        yield f"{row['name']} would stand with {format_counts(row)}, and {was}: {_cut(row['text'])}"
+        yield f"{row['name']} would be there with {format_counts(row)}, and {was}: {_cut(row['text'])}"
     for row in result["gone"]:
         there = row["there"]
         would = "would never have come" if there is None else f"would be {row['status']} with {format_counts(there)}"
-        yield f"{row['name']} {would}, and stands with {format_counts(row)}: {_cut(row['text'])}"
+        yield f"{row['name']} {would}, and is there with {format_counts(row)}: {_cut(row['text'])}"
     for row in result["changed"]:
         real, other = row["real"], row["other"]
         if format_counts(real) != format_counts(other):
@@ -125,10 +125,10 @@ def _lines(result: Mapping[str, Any]) -> Iterator[str]:
             yield f"{row['name']} would have another text: {_cut(other['text'])}"
     differ = sum(len(result[part]) for part in ("back", "gone", "changed"))
     if not differ:
-        yield f"nothing would be otherwise at event {result['at']}"
+        yield f"nothing would differ at event {result['at']}"
         return
-    sizes = f"{result['other']} would stand instead of {result['real']}"
-    yield f"{format_count(differ, 'entry', 'entries')} would be otherwise at event {result['at']}; {sizes}"
+    sizes = f"{format_count(result['other'], 'entry', 'entries')} instead of {result['real']}"
+    yield f"{format_count(differ, 'entry', 'entries')} would differ at event {result['at']}; {sizes}"
 
 
 def _cut(text: str) -> str:

@@ -27,7 +27,7 @@ CHECKS: tuple[tuple[str, Check, str], ...] = (
     ("ledger", ledger.check_ledger, ""),
     ("playbook.json", ledger.check_playbook_file, "equals the replay of the ledger"),
     ("head", ledger.check_head, ""),
-    ("lock", system.check_locks, "nobody holds the ledger"),
+    ("lock", system.check_locks, "no process holds the ledger"),
     ("spool", ledger.check_spool, "nothing waits"),
     ("hooks", hooks.check_hooks, ""),
     ("reflection", reflection.check_reflection, ""),

@@ -64,7 +64,7 @@ def check_files(context: Context) -> Iterator[Finding]:
     odd = [path for path, mode in tree if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode))]
     if links:
         fix = "replace it by the file itself: Tallybook follows no link out of the ledger's folder"
-        yield Finding(BAD, f"a symbolic link stands in place of {_relative_names(project, links)}", fix)
+        yield Finding(BAD, f"a symbolic link is in the place of {_relative_names(project, links)}", fix)
     if odd:
         yield Finding(BAD, f"neither a file nor a folder: {_relative_names(project, odd)}", "move it away")
 
