@@ -19,8 +19,13 @@ from tallybook.ledger.events import (
     PointRetired,
     PointReworded,
 )
-from tallybook.projections.entry_history.lineage import find_by_words, lineage, normalize_words
-from tallybook.projections.entry_history.status import EntryStatuses, status_view
+from tallybook.projections.entry_history.status import (
+    EntryStatuses,
+    find_by_words,
+    lineage,
+    normalize_words,
+    status_view,
+)
 from tallybook.projections.fold import fold_history
 
 if TYPE_CHECKING:

@@ -1,1 +1,1 @@
-"""What happened to an entry: its status, its story, its lineage."""
+"""What happened to an entry: its status, its story, the other names of its advice."""

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import attrs
 
 from tallybook.ledger import events
-from tallybook.projections.entry_history.lineage import lineage
-from tallybook.projections.entry_history.status import ADDING_KINDS, LEAVING_KINDS, Uses, brief
+from tallybook.projections.entry_history.status import ADDING_KINDS, LEAVING_KINDS, Uses, brief, lineage
 from tallybook.projections.event_rows import by_json, reference
 from tallybook.projections.fold import State, UndoneEvent, View, batch_view
 from tallybook.projections.playbook.entry_state import add_rating
@@ -224,7 +223,7 @@ def explain(
         ``{count, last}``; ``last`` is an event as in ``deciding``, a list of ``{seq, id, at, by, summary}`` in order.
         ``stood`` says whether the entry was in the playbook at any moment. ``vanished_by`` is the deciding event
         whose batch took it out, None where it is in the playbook or never existed. ``lineage`` is that of
-        ``tallybook.projections.entry_history.lineage``.
+        ``tallybook.projections.entry_history.status.lineage``.
     """
     last = None if story.point is not None else find_exit(story, story_as_of)
     # An entry added and taken out in one batch has no exit, but an event still took it out or undid it.

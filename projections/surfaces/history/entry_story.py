@@ -17,8 +17,7 @@ from tallybook.ledger.events import EVENT_TYPES, KIND_OF
 from tallybook.ledger.names import find_name
 from tallybook.ledger.records import Author, EventRecord
 from tallybook.projections.entry_history.audit import audit_view
-from tallybook.projections.entry_history.lineage import entry_rows, find_by_words
-from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses
+from tallybook.projections.entry_history.status import STATUS_VIEW, EntryStatuses, Uses, entry_rows, find_by_words
 from tallybook.projections.fold import UndoneEvent, fold_history
 from tallybook.projections.playbook.checkpoint import Form, pack, unpack
 from tallybook.projections.surfaces.history.index import index_of
