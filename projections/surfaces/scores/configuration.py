@@ -5,7 +5,6 @@ YAML is read strictly: a key that comes twice, or what only a program would writ
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -78,6 +77,9 @@ def score_named(config: Config, given: str, where: str) -> str:
     for wanted in (score_id(given), f"{SESSION}{given}"):
         if wanted in config.score_ids:
             return wanted
+    # Slow to load, and every replay loads this module.
+    from difflib import get_close_matches
+
     near = get_close_matches(given, config.score_ids, 1)
     hint = f"the nearest is {near[0]}" if near else f"there are {', '.join(config.score_ids)}"
     raise BadInputError(f"{where} {given}", "is not a score", hint)
