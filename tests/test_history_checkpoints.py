@@ -309,7 +309,7 @@ def test_a_reading_that_began_before_a_redaction_stores_nothing_behind_it(log: J
 # Where nothing can be stored, and damage
 
 
-def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
+def test_a_checkpoint_that_cannot_be_written_costs_only_time(log: JsonlLog) -> None:
     """A file that stands in place of the folder is left where it is."""
     cache = make_caches(log.folder)
     shutil.rmtree(cache)

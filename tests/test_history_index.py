@@ -89,8 +89,8 @@ def check(log: JsonlLog, expected: dict[tuple[str, int | None], Any] | None = No
     max_examples=slice_of(40, 25), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 @given(stretches=STRETCHES, apart=st.sampled_from([0, 700, 1 << 30]), cut=st.integers(0, 8))
-def test_a_story_is_the_one_of_all_of_history(tmp_path: Path, stretches: list[list[Any]], apart: int, cut: int) -> None:
-    """At every moment, undone and merged and redacted and odd as it may be, and as the ledger grows."""
+def test_a_story_is_that_of_the_whole_history(tmp_path: Path, stretches: list[list[Any]], apart: int, cut: int) -> None:
+    """It holds as of every moment, with undone, merged and redacted entries, and as the ledger grows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cache_files, "APART_BYTES", apart)
         log = opened(Path(tempfile.mkdtemp(dir=tmp_path)))
@@ -122,29 +122,29 @@ def read(log: JsonlLog, monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]
     return [batch.last for batch in found.about({name})]
 
 
-def test_a_story_takes_what_names_the_entry(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The other batches are not read, not even to prove them; all that names this one is closed by itself."""
+def test_a_story_reads_the_batches_about_its_entry(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other batches are not read, and each update that names the entry is closed by itself."""
     assert [5, 13] == read(log, monkeypatch, ODD)
 
 
-def test_what_is_due_is_followed_to_the_update_that_drops_it(log: JsonlLog) -> None:
-    """Ratings without an update are followed by what lies between, and by the update of somebody else."""
+def test_a_due_prune_is_followed_to_the_update_that_does_it(log: JsonlLog) -> None:
+    """After ratings without an update the batches up to the next update of another entry are read."""
     found = index.index_of(log)
     assert found is not None
     assert [5, 10, 11, 13, 15] == [batch.last for batch in found.about({"kpt_002"})]
     assert "pruned" == commands.why(project_of(log), "kpt_002")[0]["status"]
 
 
-def test_what_went_into_an_entry_is_a_part_of_its_story(log: JsonlLog) -> None:
-    """What the other was rated before, and what is said of it since, name that one alone."""
+def test_merged_entries_are_part_of_a_story(log: JsonlLog) -> None:
+    """Events that name only the merged entry are read, from before the merge and after it."""
     merged = PointMerged("kpt_001", ("kpt_002",), "")
     grow(log, [[PointMerged("kpt_002", (ODD,), "")], [PointRestored("kpt_002", "")], [merged]])
     grow(log, [[PointRated(ODD, "harmful"), CLOSED], [PointRated("kpt_002", "helpful"), CLOSED]])
     check(log)
 
 
-def test_an_update_that_was_undone_closes_nothing(log: JsonlLog) -> None:
-    """What it would have dropped is dropped by the next one that stands, which names somebody else."""
+def test_an_undone_update_prunes_nothing(log: JsonlLog) -> None:
+    """The next update prunes instead, though it names another entry."""
     grow(log, [[*[PointRated("kpt_001", "harmful")] * 3, CLOSED], [CLOSED], [PointRated(ODD, "helpful"), CLOSED]])
     grow(log, [[EventsVoided(("id-19",), None, "")], [EventsVoided((), "s8", "")]])
     check(log)
@@ -154,8 +154,8 @@ def test_an_update_that_was_undone_closes_nothing(log: JsonlLog) -> None:
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_damage_of_the_register_changes_no_answer(log: JsonlLog, how: str) -> None:
-    """A stretch that does not prove itself is not believed, wherever it stands, and is told anew."""
+def test_damage_of_the_index_changes_no_answer(log: JsonlLog, how: str) -> None:
+    """A damaged segment file is not believed, whichever it is, and is built again."""
     expected = stories_of(log)
     check(log, expected)
     step = slice_of(1, 4)
@@ -167,15 +167,15 @@ def test_damage_of_the_register_changes_no_answer(log: JsonlLog, how: str) -> No
         assert data == path.read_bytes()
 
 
-def test_a_register_that_has_a_hole_changes_no_answer(log: JsonlLog) -> None:
-    """What lies behind it is told anew."""
+def test_a_missing_segment_changes_no_answer(log: JsonlLog) -> None:
+    """The segments after it are built again."""
     check(log)
     files(log)[2].unlink()
     check(log)
 
 
-def test_one_under_another_name_changes_no_answer(log: JsonlLog) -> None:
-    """A name is where a stretch is looked for; where it begins stands in it."""
+def test_a_renamed_segment_changes_no_answer(log: JsonlLog) -> None:
+    """A segment's file name is where it is looked for; its content says where it begins."""
     check(log)
     found = {path: path.read_bytes() for path in files(log)}
     for path, data in zip(found, reversed(found.values()), strict=True):
@@ -183,8 +183,8 @@ def test_one_under_another_name_changes_no_answer(log: JsonlLog) -> None:
     check(log)
 
 
-def test_that_of_another_ledger_changes_no_answer(log: JsonlLog, tmp_path_factory: pytest.TempPathFactory) -> None:
-    """A cache that was copied along with a project's settings is not taken in."""
+def test_the_index_of_another_ledger_changes_no_answer(log: JsonlLog, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An index that was copied along with a project's settings is not used."""
     other = opened(tmp_path_factory.mktemp("other") / "project")
     grow(other, [*reversed(STORY), *STORY])
     check(other)
@@ -193,8 +193,8 @@ def test_that_of_another_ledger_changes_no_answer(log: JsonlLog, tmp_path_factor
     check(log)
 
 
-def test_that_of_an_earlier_end_changes_no_answer(log: JsonlLog, tmp_path: Path) -> None:
-    """A cache that came back from a backup is merely older, and so is a ledger beside its cache."""
+def test_an_older_index_changes_no_answer(log: JsonlLog, tmp_path: Path) -> None:
+    """An index or a ledger restored from a backup is merely older than the other."""
     check(log)
     shutil.copytree(log.folder, tmp_path / "older")
     shutil.copytree(caches_of(log.folder), tmp_path / "older cache")
@@ -213,8 +213,8 @@ def test_that_of_an_earlier_end_changes_no_answer(log: JsonlLog, tmp_path: Path)
     check(log)
 
 
-def test_that_of_other_code_is_not_taken_in(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A later version may find other things in the same events."""
+def test_the_index_of_other_code_is_not_used(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another version may index the same events differently."""
     check(log)
     data = [path.read_bytes() for path in files(log)]
     monkeypatch.setattr(cache_files, "code_digest", lambda *_: "another")
@@ -222,8 +222,8 @@ def test_that_of_other_code_is_not_taken_in(log: JsonlLog, monkeypatch: pytest.M
     assert data != [path.read_bytes() for path in files(log)]
 
 
-def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
-    """A file that stands in place of the folder is left where it is."""
+def test_an_index_that_cannot_be_written_costs_only_time(log: JsonlLog) -> None:
+    """A file in place of the cache folder is left alone."""
     cache = make_caches(log.folder)
     shutil.rmtree(cache)
     cache.write_bytes(b"in the way")
@@ -231,16 +231,16 @@ def test_a_cache_that_cannot_be_written_costs_time_alone(log: JsonlLog) -> None:
     assert b"in the way" == cache.read_bytes()
 
 
-def test_a_text_that_was_redacted_is_told_as_such(log: JsonlLog) -> None:
-    """Its place in the register stays, and what stands there is read as it is now."""
+def test_a_redacted_text_is_shown_as_redacted(log: JsonlLog) -> None:
+    """The index keeps its position, and the story reads the redacted line."""
     check(log)
     redact.redact(project_of(log), redact.Target("2", None), "private", HUMAN)
     check(log)
     assert "[redacted]" == commands.why(project_of(log), "kpt_001")[0]["text"]
 
 
-def test_a_text_that_is_owed_is_told_from_all_of_history(log: JsonlLog) -> None:
-    """While a redaction is not finished its text is gone for every reader, and nothing is kept."""
+def test_a_pending_redaction_is_answered_from_the_whole_history(log: JsonlLog) -> None:
+    """While a redaction is unfinished every reader hides its text, and no index is written."""
     ids = [record.id for batch in decode(log.read()) for record in batch.records]
     write_pending(log.folder, PendingRedaction((ids[1],), ("no such text",), "private", HUMAN))
     check(log)
@@ -249,8 +249,8 @@ def test_a_text_that_is_owed_is_told_from_all_of_history(log: JsonlLog) -> None:
 
 
 @pytest.mark.parametrize("said", [b'"rating":"helpful"', b'"text":"the text of'])
-def test_a_batch_that_was_changed_is_damage(log: JsonlLog, said: bytes) -> None:
-    """What a story takes is proven, text and all; the error is that of whoever reads everything."""
+def test_a_changed_batch_is_damage(log: JsonlLog, said: bytes) -> None:
+    """The batches of a story are verified with their texts; the error is the one of a full read."""
     check(log)
     log.path.write_bytes(log.path.read_bytes().replace(said, said.upper(), 1))
     with pytest.raises(DamagedLedgerError) as expected:

@@ -76,8 +76,8 @@ LOG = log_at([1, 3, 3, 7])
         ("999999999w", 0),
     ],
 )
-def test_a_moment_is_the_last_line_recorded_by_then(when: str, seq: int) -> None:
-    """A date is its first moment in UTC, an age counts back from now, and a sequence number is itself."""
+def test_a_moment_is_the_last_event_recorded_by_then(when: str, seq: int) -> None:
+    """A date is its start in UTC, an age counts back from now, and an event number is itself."""
     assert seq == resolve(LOG, when, NOW)
 
 
@@ -99,22 +99,22 @@ def test_a_moment_is_the_last_line_recorded_by_then(when: str, seq: int) -> None
         "0x10",
     ],
 )
-def test_what_is_no_moment_is_refused(when: str) -> None:
-    """Anything else is refused, and the line says what would be understood."""
+def test_an_invalid_moment_is_refused(when: str) -> None:
+    """The error lists what would be accepted."""
     with pytest.raises(BadInputError, match="is not a moment; use an event number, ~N, a date, an age"):
         resolve(LOG, when, NOW)
 
 
 @pytest.mark.parametrize("when", ["10", "1" * 18, "1" * 19, "9" * 5000], ids=len)
-def test_a_number_behind_the_end_is_refused(when: str) -> None:
-    """A sequence number that nobody has yet, of any length, is a mistake, and the line says where the ledger ends."""
+def test_an_event_number_after_the_end_is_refused(when: str) -> None:
+    """A number of any length that no event has yet is refused, and the error gives the last one."""
     with pytest.raises(BadInputError, match=f"^--at {when}: the ledger ends at seq 9$"):
         resolve(LOG, when, NOW)
 
 
 @given(minutes=st.lists(st.integers(0, 9), max_size=6).map(sorted), minute=st.integers(0, 10))
-def test_an_age_is_the_moment_it_names(minutes: list[int], minute: int) -> None:
-    """An age and the time it leads back to name the same moment, and no batch behind it belongs to it."""
+def test_an_age_and_its_time_are_the_same_moment(minutes: list[int], minute: int) -> None:
+    """An age and the time that it leads to select the same batches, none of them later."""
     log = log_at(minutes)
     then: Now = moment(BEGIN + minute * MINUTE_US)
     seq = resolve(log, f"{10 - minute}m", NOW)
@@ -124,7 +124,7 @@ def test_an_age_is_the_moment_it_names(minutes: list[int], minute: int) -> None:
 
 
 def test_an_empty_ledger_has_one_moment() -> None:
-    """Where nothing was recorded, every time is the beginning, and a number is told that there is none."""
+    """Every time is the beginning of an empty ledger, and every event number is refused."""
     log = MemoryLog()
     assert [0, 0, 0] == [resolve(log, when, NOW) for when in ("0", "1d", "2026-11-20")]
     with pytest.raises(BadInputError, match=r"^--at 1: the ledger has no event yet$"):
@@ -133,19 +133,19 @@ def test_an_empty_ledger_has_one_moment() -> None:
 
 @pytest.mark.parametrize(("when", "seq"), [("~0", 9), ("~1", 8), ("~9", 0)])
 def test_events_are_counted_back_from_the_end(when: str, seq: int) -> None:
-    """So many events back from the last; as many as there are lead before the first."""
+    """`~N` is N events before the last; the number of all events leads before the first."""
     assert seq == resolve(LOG, when, NOW)
 
 
 @pytest.mark.parametrize("when", ["~10", f"~{'9' * 5000}"], ids=len)
 def test_more_events_back_than_there_are_is_refused(when: str) -> None:
-    """The line says how far back one can go."""
+    """The error says how far back one can go."""
     with pytest.raises(BadInputError, match=r"the ledger has 9 events; the furthest back is ~9, before the first$"):
         resolve(LOG, when, NOW)
 
 
-def test_a_date_without_dashes_is_a_number() -> None:
-    """What is a number only is an event's, and the line says how a date is written."""
+def test_a_date_without_dashes_is_an_event_number() -> None:
+    """Digits alone are an event number, and the error says how a date is written."""
     with pytest.raises(BadInputError, match=r"ends at seq 9; the date is written 2026-11-20$"):
         resolve(LOG, "20261120", NOW)
 
@@ -153,8 +153,8 @@ def test_a_date_without_dashes_is_a_number() -> None:
 # Times
 
 
-def test_a_clock_that_ran_back_hides_nothing_and_is_told() -> None:
-    """As-of a time is the largest line recorded at or before it, and the later times among those are counted."""
+def test_a_clock_that_ran_back_hides_no_event_and_is_reported() -> None:
+    """As of a time is the largest event recorded at or before it; later times among those are counted."""
     log = log_at([500, 7])
     assert 5 == resolve(log, "2026-11-20T00:07", NOW)
     assert 0 == resolve(log, "2026-11-20T00:06", NOW)
@@ -164,15 +164,15 @@ def test_a_clock_that_ran_back_hides_nothing_and_is_told() -> None:
 
 @given(minutes=st.lists(st.integers(0, 300), max_size=8), minute=st.integers(0, 300))
 def test_as_of_is_the_largest_number_recorded_by_then(minutes: list[int], minute: int) -> None:
-    """Whatever the clock did, it is what the definition says, counted event by event."""
+    """For any clock the result equals the definition, applied event by event."""
     log = log_at(minutes)
     at = moment(BEGIN + minute * MINUTE_US).at
     recorded = [one for batch in decode(log.read()) for one in batch.records]
     assert max((one.seq for one in recorded if one.at <= at), default=0) == resolve(log, at, NOW)
 
 
-def test_an_hour_that_comes_twice_is_told_apart_by_its_zone() -> None:
-    """When clocks are set back, the same reading in summer and in winter time names two moments, an hour apart."""
+def test_a_repeated_hour_is_distinguished_by_its_zone() -> None:
+    """When clocks are set back, one reading in summer and winter time is two moments, an hour apart."""
     start = to_unix_us("2026-10-25T00:00:00.000000Z")
     log = log_at([(start - BEGIN) // MINUTE_US + minute for minute in (30, 90)])
     assert [3, 5] == [resolve(log, f"2026-10-25T02:30{zone}", NOW) for zone in ("+02:00", "+01:00")]
@@ -180,7 +180,7 @@ def test_an_hour_that_comes_twice_is_told_apart_by_its_zone() -> None:
 
 
 def test_equal_times_are_one_moment() -> None:
-    """Everything recorded at the very same time is taken in at once."""
+    """All events recorded at the same time belong to the moment."""
     assert [3, 7] == [resolve(LOG, f"2026-11-20T00:0{minute}", NOW) for minute in (2, 3)]
 
 
@@ -193,13 +193,13 @@ def test_equal_times_are_one_moment() -> None:
         ("2027-01-01", ("2027-01-01 has not come yet; the ledger's last event is 9, 2026-11-20 00:07 UTC",)),
     ],
 )
-def test_a_time_outside_of_the_ledgers_life_says_so(when: str, notes: tuple[str, ...]) -> None:
-    """It is answered, and the nearest event is named."""
+def test_a_time_before_the_first_or_after_the_last_event_says_so(when: str, notes: tuple[str, ...]) -> None:
+    """The question is answered, and the nearest event is named."""
     assert notes == of(LOG, when).notes
 
 
-def test_an_empty_ledger_has_nothing_to_say_of_times() -> None:
-    """There is no event to name."""
+def test_an_empty_ledger_adds_no_note_about_times() -> None:
+    """There is no nearest event to name."""
     assert () == of(MemoryLog(), "2027-01-01").notes
 
 
@@ -232,8 +232,8 @@ BUSY = sessions("abc-1", "", "abd", "abc-1", "ab", 'q"\\ü')
         ('session:q"\\ü+', 13),
     ],
 )
-def test_a_session_is_before_its_first_or_behind_its_last_event(when: str, seq: int) -> None:
-    """The whole id counts before the beginning of another; signs that JSON escapes are no matter."""
+def test_a_session_is_before_its_first_or_after_its_last_event(when: str, seq: int) -> None:
+    """A whole id counts before the prefix of another; characters that JSON escapes do not matter."""
     assert seq == resolve(BUSY, when, NOW)
 
 
@@ -246,27 +246,27 @@ def test_a_session_is_before_its_first_or_behind_its_last_event(when: str, seq: 
         ("session:", "names no session; the last is 'q\"\\\\ü', events 12 to 13"),
     ],
 )
-def test_a_session_that_is_none_or_several_is_refused(when: str, message: str) -> None:
-    """The line lists what it may be, or names the nearest."""
+def test_an_unknown_or_ambiguous_session_is_refused(when: str, message: str) -> None:
+    """The error lists the candidates, or names the nearest."""
     with pytest.raises(BadInputError) as caught:
         resolve(BUSY, when, NOW)
     assert f"--at {when}: {message}" == str(caught.value)
 
 
-def test_what_others_did_meanwhile_is_told_behind_a_session() -> None:
-    """Sessions run side by side: how many events between its first and its last are not its own is a note."""
+def test_events_of_others_during_a_session_are_counted() -> None:
+    """A note says how many events between a session's first and last are not its own."""
     told = "of events 2 to 9, 4 did not come from session abc-1"
     assert [(told,), (), ()] == [of(BUSY, f"session:{one}").notes for one in ("abc-1+", "abc-1", "abd+")]
 
 
-def test_a_session_in_a_ledger_without_any() -> None:
-    """Where nothing has a session, the line says so."""
+def test_a_session_in_a_ledger_without_sessions_is_refused() -> None:
+    """The error says that no event has a session."""
     with pytest.raises(BadInputError, match=r"begins with it; no event in this ledger has a session$"):
         resolve(LOG, "session:abc", NOW)
 
 
-def test_what_an_event_says_of_a_session_is_not_its_own() -> None:
-    """An undoing that names a session is no event of that session."""
+def test_an_undo_of_a_session_is_not_an_event_of_that_session() -> None:
+    """An undo that names a session belongs to its own session alone."""
     log = sessions("abc")
     with log.transaction() as tx:
         tx.append([encode(EventsVoided((), "abc", ""))], {"rater": "human"})
@@ -286,13 +286,13 @@ def test_what_an_event_says_of_a_session_is_not_its_own() -> None:
     ],
 )
 def test_an_answer_says_which_moment_it_shows(when: str, told: str) -> None:
-    """Number and time of the last event that it takes in, also where another was named."""
+    """The answer gives number and time of the last event that it includes."""
     found = of(LOG, when)
     assert told == describe(fold_history(PLAYBOOK, found.history, found.seq), found.seq, found.named)
 
 
 def test_an_answer_says_which_session_was_meant() -> None:
-    """The whole id stands there, however little of it was typed."""
+    """The answer has the whole id, however short the prefix was."""
     found = of(BUSY, "session:abc")
     state = fold_history(PLAYBOOK, found.history, found.seq)
     assert "event 1, 2026-11-20 00:10 UTC, before session abc-1 began" == describe(state, found.seq, found.named)

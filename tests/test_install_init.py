@@ -253,7 +253,7 @@ def answered(run: Callable[..., Answer], *arguments: str) -> dict[str, Any]:
     return answer
 
 
-def test_the_answer_in_json(claude: Path, run: Callable[..., Answer]) -> None:
+def test_the_answer_in_json_lists_changes(claude: Path, run: Callable[..., Answer]) -> None:
     """What was changed and what was left, a file each, and the change of the settings."""
     dry, done = (answered(run, "init", *words) for words in (["--dry-run"], []))
     assert dry == done

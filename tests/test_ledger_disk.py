@@ -37,7 +37,7 @@ def opened(path: Path) -> Iterator[int]:
 
 
 def test_a_missing_file_is_not_found(tmp_path: Path) -> None:
-    """Where a file was not to be created its absence is told as such, and it is not created."""
+    """A missing file that is not to be created is reported as missing and is not created."""
     for write in (False, True):
         with pytest.raises(FileNotFoundError):
             disk.open_file(tmp_path / "none", write=write)
@@ -52,8 +52,8 @@ def test_a_created_file_is_private(tmp_path: Path) -> None:
     os.close(fd)
 
 
-def test_a_created_file_is_open_as_it_was_asked_for(tmp_path: Path) -> None:
-    """For reading and appending, like one that had stood."""
+def test_a_created_file_is_open_like_an_existing_one(tmp_path: Path) -> None:
+    """It is open for reading and appending."""
     fd = disk.open_file(tmp_path / "new", write=True, append=True, create=True)
     for data in (b"one", b"two"):
         os.lseek(fd, 0, os.SEEK_SET)
@@ -62,8 +62,8 @@ def test_a_created_file_is_open_as_it_was_asked_for(tmp_path: Path) -> None:
     os.close(fd)
 
 
-def test_the_names_in_a_folder_are_made_durable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is flushed is the folder itself."""
+def test_flushing_names_flushes_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder itself is flushed."""
     flushed: list[int] = []
     monkeypatch.setattr(os, "fsync", lambda fd: flushed.append(os.fstat(fd).st_ino))
     disk.flush_folder(tmp_path)
@@ -195,8 +195,8 @@ def test_a_folder_cannot_be_made_where_a_file_is(path: Path, below: str) -> None
 
 
 @pytest.mark.parametrize("write", [False, True])
-def test_a_link_is_told_as_such(path: Path, tmp_path: Path, *, write: bool) -> None:
-    """The message says that it is a link, and the file behind it is not opened."""
+def test_a_link_is_reported_as_a_link(path: Path, tmp_path: Path, *, write: bool) -> None:
+    """The message says that it is a link, and its target is not opened."""
     (tmp_path / "link").symlink_to(path)
     with pytest.raises(CannotWriteError, match="is a symbolic link"):
         disk.open_file(tmp_path / "link", write=write)
@@ -204,8 +204,8 @@ def test_a_link_is_told_as_such(path: Path, tmp_path: Path, *, write: bool) -> N
 
 @pytest.mark.parametrize("write", [False, True])
 @pytest.mark.parametrize("plant", [os.mkfifo, os.mkdir], ids=["pipe", "folder"])
-def test_no_regular_file_is_refused(tmp_path: Path, plant: Callable[[Path], None], *, write: bool) -> None:
-    """A pipe is not waited for, and neither it nor a folder stays open."""
+def test_only_regular_files_are_opened(tmp_path: Path, plant: Callable[[Path], None], *, write: bool) -> None:
+    """Opening a pipe does not block, and neither a pipe nor a folder stays open."""
     plant(tmp_path / "odd")
     free = os.dup(0)
     os.close(free)
@@ -216,7 +216,7 @@ def test_no_regular_file_is_refused(tmp_path: Path, plant: Callable[[Path], None
     assert free == again
 
 
-def test_a_short_write_is_carried_on(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_short_write_is_continued(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A system that takes a few bytes at a time gets all of them in the end."""
     real = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: real(fd, data[:3]))
@@ -225,18 +225,16 @@ def test_a_short_write_is_carried_on(opened: int, path: Path, monkeypatch: pytes
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS])
-def test_a_refused_write_is_told_with_the_systems_words(
-    opened: int, path: Path, monkeypatch: pytest.MonkeyPatch, code: int
-) -> None:
-    """Full disk, quota, size limit: the message names the file and the reason."""
+def test_a_refused_write_names_the_reason(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
+    """For a full disk, a quota or a size limit the message names the file and the system's reason."""
     monkeypatch.setattr(os, "write", refuse(code))
     with pytest.raises(CannotWriteError, match=os.strerror(code)) as told:
         disk.write_all(opened, b"x", path)
     assert str(path) in str(told.value)
 
 
-def test_the_full_device_refuses() -> None:
-    """The system's own full device, where there is one, ends as our error too."""
+def test_a_write_to_the_full_device_fails() -> None:
+    """Where the system has a full device, a write to it ends as our error."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
     fd = os.open("/dev/full", os.O_WRONLY)
@@ -245,7 +243,7 @@ def test_the_full_device_refuses() -> None:
     os.close(fd)
 
 
-def test_a_failed_flush_is_asked_once(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_flush_is_not_repeated(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A second flush that succeeds would prove nothing, so there is none."""
     asked: list[int] = []
 
@@ -259,8 +257,8 @@ def test_a_failed_flush_is_asked_once(opened: int, path: Path, monkeypatch: pyte
     assert [opened] == asked
 
 
-def test_a_lock_is_one_openers_at_a_time(opened: int, path: Path) -> None:
-    """A second opening of the file waits as long as it is told, and has the lock once it is given back."""
+def test_a_lock_has_one_holder(opened: int, path: Path) -> None:
+    """A second opening of the file waits up to its limit, and gets the lock once it is released."""
     second = disk.open_file(path, write=True)
     disk.lock(opened, path, 0)
     with pytest.raises(LockHeldError, match="for 5 ms"):
@@ -271,10 +269,10 @@ def test_a_lock_is_one_openers_at_a_time(opened: int, path: Path) -> None:
     assert disk.try_lock(opened)
 
 
-def test_a_lock_that_cannot_be_given_back_leaves_the_outcome_open(
+def test_a_lock_that_cannot_be_released_leaves_the_outcome_unknown(
     opened: int, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What was written under it is not flushed yet, so nobody is told that it is recorded."""
+    """The write is not flushed yet, so it is not reported as recorded."""
     fcntl = pytest.importorskip("fcntl")
     disk.lock(opened, path, 0)
     monkeypatch.setattr(fcntl, "flock", refuse(errno.EIO))
@@ -282,8 +280,8 @@ def test_a_lock_that_cannot_be_given_back_leaves_the_outcome_open(
         disk.unlock(opened)
 
 
-def test_a_file_system_without_locks_is_told(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No lock is no reason to write without one."""
+def test_a_file_system_without_locks_is_reported(opened: int, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a lock nothing is written."""
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(fcntl, "flock", refuse(errno.ENOLCK))
     with pytest.raises(CannotWriteError) as told:
@@ -292,7 +290,7 @@ def test_a_file_system_without_locks_is_told(opened: int, path: Path, monkeypatc
 
 
 def test_a_file_is_replaced_whole_and_keeps_its_mode(path: Path, tmp_path: Path) -> None:
-    """The new content, the old rights, and nothing left beside it."""
+    """The file has the new content and the old mode, and no temporary file remains."""
     path.chmod(0o640)
     disk.replace_file(path, b"new")
     assert (b"new", 0o640, [path]) == (path.read_bytes(), stat.S_IMODE(path.stat().st_mode), list(tmp_path.iterdir()))
@@ -302,7 +300,7 @@ def test_a_file_is_replaced_whole_and_keeps_its_mode(path: Path, tmp_path: Path)
 def test_a_replacement_that_fails_leaves_the_old_file(
     path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
 ) -> None:
-    """Whichever call the disk refuses, the file is unchanged and nothing lies beside it."""
+    """Whichever call the disk refuses, the file is unchanged and no temporary file remains."""
     monkeypatch.setattr(os, call, refuse(errno.ENOSPC))
     with pytest.raises(CannotWriteError):
         disk.replace_file(path, b"new")
@@ -356,7 +354,7 @@ def test_a_folder_that_cannot_be_flushed_is_not_told_as_an_old_file(
 
 
 def test_the_boot_has_one_name() -> None:
-    """Within one boot it is always the same; empty is allowed, and means that nobody knows."""
+    """Within one boot the name is always the same; an empty name means that the boot is unknown."""
     assert disk.boot_id() == disk.boot_id()
     assert disk.boot_id().isascii()
     assert not set(" \n\0") & set(disk.boot_id())
@@ -367,14 +365,14 @@ def test_the_boots_name_is_the_systems() -> None:
     assert (BOOT_ID.read_text().strip() if BOOT_ID.exists() else "") == disk.boot_id()
 
 
-def test_a_system_that_does_not_name_its_boots_will_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No name, and no error: everything behind the head is looked at again."""
+def test_a_system_without_boot_names_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name is empty, and everything after the head is verified again."""
     monkeypatch.setattr(os, "open", refuse(errno.ENOENT))
     assert "" == disk.boot_id()
 
 
-def test_an_odd_name_of_a_boot_is_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that are no ASCII stop nobody."""
+def test_a_boot_name_may_have_any_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes outside ASCII raise no error."""
     monkeypatch.setattr(os, "open", lambda *_: os.dup(0))
     monkeypatch.setattr(os, "read", lambda *_: b"b\xffot\n")
     assert "b\ufffdot" == disk.boot_id()

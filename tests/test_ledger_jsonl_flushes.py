@@ -56,14 +56,14 @@ def append_beside(log: JsonlLog, name: str, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("gone", ["head", "events.jsonl"])
-def test_a_trace_of_a_ledger_is_one(log: JsonlLog, gone: str) -> None:
-    """The events alone, or the head alone."""
+def test_a_log_or_a_head_alone_is_a_ledger(log: JsonlLog, gone: str) -> None:
+    """A folder with only the log or only the head holds a ledger."""
     (log.folder / gone).unlink()
     assert log.exists()
 
 
 def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) -> None:
-    """Head and names before the first line, and the head again behind it; then the events alone."""
+    """Head and names are flushed before the first line, the head again after it; later only the log."""
     log = JsonlLog(tmp_path)
     append(log, "a")
     folder, head, events = (path.stat().st_ino for path in (tmp_path, tmp_path / "head", log.path))
@@ -74,7 +74,7 @@ def test_a_new_ledger_is_durable_as_a_whole(tmp_path: Path, flushed: list[int]) 
 
 
 def test_a_new_ledgers_first_head_acknowledges_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands before the first line does, and names the boot in which it was begun."""
+    """It is written before the first line, and names the current boot."""
     log, seen = JsonlLog(tmp_path), []
     monkeypatch.setattr(disk, "flush_data", Flushes(lambda: seen.append((head_of(log), log.path.stat().st_size))))
     append(log, "a")
@@ -89,7 +89,7 @@ def test_a_new_ledger_says_who_began_it_and_hides_from_git(log: JsonlLog) -> Non
 
 
 def test_a_ledger_that_cannot_be_begun_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where its head is not confirmed there is no first line, and the folder is named; later it begins."""
+    """Without a confirmed head there is no first line, and the error names the folder; a later try begins it."""
     log = JsonlLog(tmp_path)
     with monkeypatch.context() as patch:
         patch.setattr(disk, "flush_data", refuse(errno.EIO))
@@ -101,8 +101,8 @@ def test_a_ledger_that_cannot_be_begun_records_nothing(tmp_path: Path, monkeypat
     assert ["a"] == names(log)
 
 
-def test_a_ledger_that_was_begun_before_keeps_its_head(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it says of failed flushes is not forgotten because the first line is still to be written."""
+def test_a_head_without_a_log_keeps_its_doubt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed flushes that the head notes are not forgotten when the first line is written."""
     log = JsonlLog(tmp_path)
     (tmp_path / "head").write_bytes(heads.encode(Head(START, "", -1, 7)))
     before: list[Head] = []
@@ -112,16 +112,14 @@ def test_a_ledger_that_was_begun_before_keeps_its_head(tmp_path: Path, monkeypat
 
 
 def test_a_transaction_that_appends_nothing_flushes_nothing(log: JsonlLog, flushed: list[int]) -> None:
-    """It owes nobody an answer about the disk."""
+    """A transaction without an append makes no promise about the disk."""
     with log.transaction():
         pass
     assert [] == flushed
 
 
-def test_a_log_that_nobody_else_has_written_to_is_not_looked_at_again(
-    log: JsonlLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A writer remembers the end that it left, and looks again once somebody else has appended."""
+def test_an_unchanged_log_is_not_read_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A writer remembers the end that it left, and reads again only after another process has appended."""
     looked: list[int] = []
     look = Transaction._find_end
 
@@ -141,8 +139,8 @@ def test_a_log_that_nobody_else_has_written_to_is_not_looked_at_again(
     assert (2, ["first", "a", "b", "c"]) == (len(looked), names(log))
 
 
-def test_what_this_writer_has_verified_is_not_read_again(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It reads on from the end that it left, in the boot in which it runs."""
+def test_a_writer_reads_on_from_the_end_that_it_verified(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within one boot it reads on from the end that it left."""
     told: list[object] = []
     real = recovery.find_tail
 
@@ -162,8 +160,8 @@ def test_what_this_writer_has_verified_is_not_read_again(log: JsonlLog, monkeypa
     assert [(disk.boot_id(), left), (disk.boot_id(), noted)] == told
 
 
-def test_a_transaction_within_a_transaction_is_a_mistake(log: JsonlLog) -> None:
-    """It would wait for itself; the outer one goes on."""
+def test_a_nested_transaction_is_refused(log: JsonlLog) -> None:
+    """It would wait for itself, so it raises, and the outer one goes on."""
     with log.transaction() as tx:
         with pytest.raises(RuntimeError, match=r"^a transaction of this log is open; .* one at a time$"):
             log.transaction().__enter__()
@@ -172,8 +170,8 @@ def test_a_transaction_within_a_transaction_is_a_mistake(log: JsonlLog) -> None:
     assert ["first", "a", "b"] == names(log)
 
 
-def test_a_log_closed_within_a_transaction_is_anybodys(log: JsonlLog) -> None:
-    """The lock goes with the files, and the transaction ends with nothing to give back."""
+def test_closing_a_log_within_a_transaction_releases_its_lock(log: JsonlLog) -> None:
+    """The lock goes with the files, and the transaction ends without releasing anything."""
     with log.transaction(), pytest.raises(LockHeldError):
         JsonlLog(log.folder).transaction(wait_ms=0).__enter__()
     with log.transaction():
@@ -183,7 +181,7 @@ def test_a_log_closed_within_a_transaction_is_anybodys(log: JsonlLog) -> None:
 
 
 def test_a_seal_alone_is_acknowledged(log: JsonlLog) -> None:
-    """A transaction that seals and appends nothing moves the head behind the sealing line."""
+    """A transaction that seals and appends nothing moves the head past the sealing line."""
     foreign(log)
     with log.transaction() as tx:
         pass
@@ -230,7 +228,7 @@ def test_a_turned_away_batch_that_is_not_confirmed_leaves_all_behind_the_head_in
 
 
 def test_a_failed_flush_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And the system's reason."""
+    """The error names the log and the system's reason."""
     monkeypatch.setattr(disk, "flush_data", Flushes(fail))
     with pytest.raises(OutcomeUnknownError) as told:
         append(log, "a")
@@ -294,10 +292,10 @@ def test_a_torn_head_is_made_durable_again(log: JsonlLog, flushed: list[int]) ->
 @pytest.mark.parametrize(
     ("steps", "call"), [([lambda: None, lambda: None, fail], "fsync"), ([], "pwrite")], ids=["flush", "write"]
 )
-def test_a_head_that_is_not_confirmed_is_named(
+def test_an_unconfirmed_head_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, steps: list[Callable[[], None]], call: str
 ) -> None:
-    """The batch stands and may be lost with the head: nobody knows."""
+    """The batch is written and may be lost with the head, so the outcome is unknown."""
     log = JsonlLog(tmp_path)
     if not steps:
         append(log, "first")
@@ -309,7 +307,7 @@ def test_a_head_that_is_not_confirmed_is_named(
 
 
 def test_a_failure_that_cannot_be_noted_names_the_log(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The head takes nothing either: the outcome is as unknown."""
+    """Where the head cannot be written either, the outcome is unknown as well."""
     monkeypatch.setattr(disk, "flush_data", refuse(errno.EIO))
     monkeypatch.setattr(os, "pwrite", refuse(errno.ENOSPC))
     with pytest.raises(OutcomeUnknownError) as told:
@@ -318,10 +316,10 @@ def test_a_failure_that_cannot_be_noted_names_the_log(log: JsonlLog, monkeypatch
 
 
 @pytest.mark.parametrize("step", [lambda: None, fail], ids=["flushed", "failed"])
-def test_a_head_that_is_held_all_the_while_delays_nobody_for_ever(
+def test_a_held_head_lock_is_given_up_after_some_tries(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch, step: Callable[[], None]
 ) -> None:
-    """A holder that was stopped in its short lock: tried as often as told, then the outcome is unknown."""
+    """A stopped holder of the head's lock is waited for a number of tries; then the outcome is unknown."""
     asked: list[int] = []
 
     def hold() -> None:
@@ -338,8 +336,8 @@ def test_a_head_that_is_held_all_the_while_delays_nobody_for_ever(
     assert (5 if step is fail else 3) == len(asked)
 
 
-def test_a_batch_behind_a_foreign_line_is_not_recorded(log: JsonlLog) -> None:
-    """Its lines do not stand where they say they do, so it is refused, and the next writer seals both."""
+def test_a_batch_after_a_foreign_line_is_not_recorded(log: JsonlLog) -> None:
+    """Its offsets are wrong, so it is refused, and the next writer seals both."""
     with pytest.raises(CannotWriteError) as told:
         append_beside(log, "lost", b"mine\n")
     assert f"{log.path}: another program wrote to it meanwhile; nothing was recorded; try again" == str(told.value)
@@ -348,7 +346,7 @@ def test_a_batch_behind_a_foreign_line_is_not_recorded(log: JsonlLog) -> None:
 
 
 def test_a_batch_before_a_foreign_line_is_recorded(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It stands where it says it does, and what came behind it is the next writer's to seal."""
+    """Its offsets are right, and the next writer seals the foreign line."""
     real = os.write
 
     def write(fd: int, data: bytes) -> int:
@@ -364,10 +362,10 @@ def test_a_batch_before_a_foreign_line_is_recorded(log: JsonlLog, monkeypatch: p
     assert ["log.recovered"] == [line["kind"] for line in lines(log) if line["by"] != BY][1:]
 
 
-def test_a_disk_that_fills_behind_the_first_of_two_batches_is_told_in_one_line(
+def test_a_disk_that_fills_after_the_first_of_two_batches_is_reported_in_one_line(
     log: JsonlLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody knows which of them stand, and the message has the system's reason."""
+    """It is unknown which batch is recorded, and the message has the system's reason."""
     first = append(log, "a")
     assert first is not None
     monkeypatch.setattr(os, "write", full_after(len(first.raw)))
@@ -378,7 +376,7 @@ def test_a_disk_that_fills_behind_the_first_of_two_batches_is_told_in_one_line(
 
 
 def test_a_single_batch_that_is_refused_is_not_recorded(log: JsonlLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the log is by then: it grew by another program's bytes."""
+    """This holds even where another program made the log longer meanwhile."""
     monkeypatch.setattr(os, "write", refuse(errno.ENOSPC))
     with pytest.raises(CannotWriteError, match="No space left on device; nothing was recorded"):
         append_beside(log, "lost", b"x" * 10_000)

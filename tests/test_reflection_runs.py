@@ -85,8 +85,8 @@ def hook(event: str, script: Script, **fields: Any) -> str:
     return done.stdout
 
 
-def test_without_a_rater_the_words_of_citations_are_kept(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody is asked and nothing is judged; it says how that would be."""
+def test_without_a_rater_citations_are_quoted(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without a rater no model is asked, and the answer says how to choose one."""
     assert 0 == run_here(["reflect"])
     out, err = capsys.readouterr()
     assert "s1: 0 rated, 1 quoted, 0 tokens\n" == out
@@ -97,10 +97,10 @@ def test_without_a_rater_the_words_of_citations_are_kept(owed: Project, capsys: 
     assert "no session awaits reflection\n" == capsys.readouterr().out
 
 
-def test_a_disk_that_fails_behind_a_piece_says_nothing_against_it(
+def test_a_disk_that_fails_after_a_piece_keeps_that_piece(
     owed: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was told stays told, and one line says what failed and that the rest stays pending: exit code 4."""
+    """The recorded piece is reported; one line says what failed and that the rest stays pending: exit code 4."""
     monkeypatch.setattr(worker, "_settle", lambda _: owed.root.read_bytes())
     assert 4 == run_here(["reflect"])
     out, err = capsys.readouterr()
@@ -109,8 +109,8 @@ def test_a_disk_that_fails_behind_a_piece_says_nothing_against_it(
     assert err.endswith("what was printed so far is recorded, the rest stays pending\n")
 
 
-def test_a_rater_judges_what_is_owed(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """The entries that it names are rated, and what it learned is added, with the session as who says so."""
+def test_a_rater_rates_pending_sessions(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
+    """Entries that it names are rated and learned texts added, with the session as provenance."""
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude"])
     assert "s1: 1 rated, learned kpt_002, 1 quoted, 1,250 tokens\n" == capsys.readouterr().out
@@ -123,8 +123,10 @@ def test_a_rater_judges_what_is_owed(owed: Project, client: Client, capsys: pyte
     ]
 
 
-def test_the_answer_in_json(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """For programs: how it ended, what it cost, and what came of each piece."""
+def test_the_answer_in_json_has_outcome_cost_and_pieces(
+    owed: Project, client: Client, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The JSON answer gives the outcome, the cost, and the result of each piece."""
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude", "--json"])
     told = json.loads(capsys.readouterr().out)
@@ -133,7 +135,7 @@ def test_the_answer_in_json(owed: Project, client: Client, capsys: pytest.Captur
 
 
 def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """It shows what would be sent, and about what that costs."""
+    """It shows what would be sent, and an estimate of the cost."""
     before = owed.ledger.joinpath("events.jsonl").read_bytes()
     assert 0 == run_here(["reflect", "--rater", "claude", "--dry-run"])
     out = capsys.readouterr().out
@@ -160,7 +162,7 @@ def test_a_dry_run_sends_and_records_nothing(owed: Project, client: Client, caps
     ],
 )
 def test_bad_input_is_one_line(owed: Project, capsys: pytest.CaptureFixture[str], words: list[str], what: str) -> None:
-    """What, where, and what to do; nothing is recorded and nobody asked."""
+    """The line says what, where, and what to do; nothing is recorded and no model is asked."""
     before = events(owed, object)
     assert 2 == run_here(["reflect", *(word.format(project=owed.root, kept=kept(owed.root)) for word in words)])
     err = capsys.readouterr().err
@@ -172,7 +174,7 @@ def test_bad_input_is_one_line(owed: Project, capsys: pytest.CaptureFixture[str]
 def test_old_transcripts_are_reflected_on_from_the_oldest(
     owed: Project, client: Client, tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A whole folder, each session once, at the time when it happened, after an estimate."""
+    """Each session of a folder is reflected on once, at the time when it happened, after an estimate."""
     folder = tmp_path_factory.mktemp("old")
     for session, day in (("b", "20"), ("a", "21"), ("c", "19")):
         Script(folder / f"{session}.jsonl", session).user("Hello", timestamp=f"2026-11-{day}T10:00:00.000Z")
@@ -189,7 +191,7 @@ def test_old_transcripts_are_reflected_on_from_the_oldest(
 
 
 def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing is begun that could cost more than is left; the rest stays pending."""
+    """No piece begins that could cost more than is left of the budget; the rest stays pending."""
     client.plans(TEXT)
     assert 1 == run_here(["reflect", "--rater", "claude", "--tokens", "4000"])
     assert "note: a day's tokens are too few for a single piece; the rest stays pending\n" == capsys.readouterr().err
@@ -203,8 +205,8 @@ def test_a_days_budget_is_kept(owed: Project, client: Client, capsys: pytest.Cap
     assert 1 == len(client.asked)
 
 
-def test_what_was_pruned_is_named_to_the_model(owed: Project, client: Client) -> None:
-    """So that it is not learned again."""
+def test_the_prompt_names_pruned_entries(owed: Project, client: Client) -> None:
+    """The model sees pruned entries, so that it does not learn them again."""
     commands.add(owed, "Delete the cache whenever a test fails.", {"rater": "human"})
     for _ in range(3):
         commands.rate(owed, "kpt_002", "harmful", {"rater": "human"})
@@ -215,7 +217,7 @@ def test_what_was_pruned_is_named_to_the_model(owed: Project, client: Client) ->
 
 
 def test_a_secret_in_an_answer_is_masked(owed: Project, client: Client) -> None:
-    """What a model says is screened like anything else that a model supplies."""
+    """A model's answer is screened like every text that a model supplies."""
     client.plans(answer(f"The token is ghp_{'a1B2' * 9}."))
     run_here(["reflect", "--rater", "claude"])
     assert "ghp_" not in owed.ledger.joinpath("events.jsonl").read_text(encoding="utf-8")
@@ -224,7 +226,7 @@ def test_a_secret_in_an_answer_is_masked(owed: Project, client: Client) -> None:
 
 @pytest.mark.usefixtures("owed")
 def test_the_settings_choose_the_rater_and_the_model(client: Client) -> None:
-    """Without options what stands in tallybook.toml counts."""
+    """Without options the values in tallybook.toml apply."""
     client.plans(TEXT)
     choose(rater="claude", model="opus")
     assert 0 == run_here(["reflect"])
@@ -235,7 +237,7 @@ def test_the_settings_choose_the_rater_and_the_model(client: Client) -> None:
 def test_the_function_of_the_specification_asks_the_chosen_rater(
     owed: Project, client: Client, script: Script, diagnostics: Any
 ) -> None:
-    """load, reflect, update, save: the call graph of the design, with the rater that the settings choose."""
+    """Load, reflect, update and save work in a row, with the rater that the settings choose."""
     messages = compat.load_transcript(script.path)
     playbook = compat.load_playbook()
     assert {"new_key_points": [], "evaluations": []} == asyncio.run(compat.extract_keypoints(messages, playbook))
@@ -249,8 +251,8 @@ def test_the_function_of_the_specification_asks_the_chosen_rater(
     assert TEXT in diagnostics("mine")[0]
 
 
-def test_the_end_of_a_session_is_reflected_on_behind_it(owed: Project, client: Client, script: Script) -> None:
-    """The hook answers at once; the process that it leaves does the rest, and what it asks fires no hook of ours."""
+def test_a_session_end_starts_a_reflection_in_the_background(owed: Project, client: Client, script: Script) -> None:
+    """The hook answers at once; its worker does the rest, and the worker's client fires no hook of ours."""
     choose(rater="claude")
     client.plans(TEXT)
     script.agent("Bye")
@@ -263,7 +265,7 @@ def test_the_end_of_a_session_is_reflected_on_behind_it(owed: Project, client: C
 def test_a_hook_within_a_reflection_does_nothing(
     owed: Project, script: Script, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A model that is asked through the agent's client is no session of anybody's."""
+    """A model that is asked through the agent's client is not a session of the user."""
     before = events(owed, object)
     monkeypatch.setenv("TALLYBOOK_REFLECTING", "1")
     assert "" == hook("SessionStart", script, source="startup")
@@ -271,8 +273,8 @@ def test_a_hook_within_a_reflection_does_nothing(
     assert before == events(owed, object)
 
 
-def test_a_session_end_that_is_killed_is_worked_off_all_the_same(owed: Project, client: Client, script: Script) -> None:
-    """The agent ends its hooks after a second and everything in their group: the worker is in none of it."""
+def test_a_worker_outlives_its_killed_session_end(owed: Project, client: Client, script: Script) -> None:
+    """The agent kills the process group of its hooks after a second; the worker is not in it."""
     choose(rater="claude")
     client.plans(said(TEXT) | {"sleep_s": 1.5})
     script.agent("Bye")
@@ -292,8 +294,8 @@ def test_a_session_end_that_is_killed_is_worked_off_all_the_same(owed: Project, 
     assert 1 == len(events(owed, PointRated))
 
 
-def test_what_was_not_done_is_taken_up_at_the_next_start(owed: Project, client: Client, script: Script) -> None:
-    """The worker died with its session's end; the next session's beginning starts another."""
+def test_pending_work_is_resumed_at_the_next_start(owed: Project, client: Client, script: Script) -> None:
+    """If a worker dies with its session, the start of the next session starts another."""
     choose(rater="claude")
     client.plans(TEXT)
     assert "" != hook("SessionStart", Script(kept(owed.root) / "s2.jsonl", "s2"), source="startup")
@@ -302,8 +304,8 @@ def test_what_was_not_done_is_taken_up_at_the_next_start(owed: Project, client: 
     assert script.path.stat().st_size == events(owed, TranscriptRead)[0].seen
 
 
-def test_where_nothing_is_owed_no_process_is_started(owed: Project, client: Client) -> None:
-    """Once a worker has found nothing to do, sessions begin without one until something is asked for."""
+def test_without_pending_work_no_process_is_started(owed: Project, client: Client) -> None:
+    """Once a worker has found nothing to do, sessions start none until work is requested."""
     choose(rater="claude")
     client.plans(NOTHING)
     run_here(["reflect"])
@@ -314,8 +316,8 @@ def test_where_nothing_is_owed_no_process_is_started(owed: Project, client: Clie
     settle(owed, TranscriptRead, 2)
 
 
-def test_a_span_is_rated_once_whatever_brings_it(owed: Project, client: Client, script: Script) -> None:
-    """PreCompact, SessionEnd, a doubled installation, and a resume that goes on in a copy of the transcript."""
+def test_a_span_is_rated_once_however_it_is_delivered(owed: Project, client: Client, script: Script) -> None:
+    """PreCompact, SessionEnd, a doubled installation and a resume in a copied transcript rate it once."""
     choose(rater="claude")
     client.plans(TEXT)
     for event in ("PreCompact", "PreCompact", "SessionEnd", "SessionEnd"):
@@ -332,7 +334,7 @@ def test_a_span_is_rated_once_whatever_brings_it(owed: Project, client: Client, 
 
 
 def test_two_sessions_at_once_lose_nothing(owed: Project, client: Client) -> None:
-    """Each is rated once, whichever worker comes first."""
+    """Each session is rated once, whichever worker comes first."""
     choose(rater="claude")
     client.plans(NOTHING)
     run_here(["reflect"])
@@ -354,8 +356,8 @@ def test_two_sessions_at_once_lose_nothing(owed: Project, client: Client) -> Non
     assert 3 == commands.show(owed)["key_points"][0]["helpful"]
 
 
-def test_a_transcript_that_is_gone_is_said_once(owed: Project, client: Client, script: Script) -> None:
-    """It owes nothing any more, and no model is asked."""
+def test_a_missing_transcript_is_reported_once(owed: Project, client: Client, script: Script) -> None:
+    """It is no longer pending, and no model is asked."""
     script.path.unlink()
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude"])
@@ -364,8 +366,8 @@ def test_a_transcript_that_is_gone_is_said_once(owed: Project, client: Client, s
     assert ([], 1) == (client.asked, len(events(owed, ReflectionFailed, ReflectionRequested)) - 1)
 
 
-def test_what_goes_wrong_behind_a_hook_is_noted(owed: Project) -> None:
-    """Nobody reads what such a process prints: doctor tells it."""
+def test_a_failure_of_the_background_worker_is_noted(owed: Project) -> None:
+    """The output of such a process is not read, so doctor reports the failure."""
     prompts = Path.home() / ".claude" / "prompts"
     prompts.mkdir(parents=True)
     (prompts / "reflection.txt").write_text("forgot it", encoding="utf-8")
@@ -374,8 +376,8 @@ def test_what_goes_wrong_behind_a_hook_is_noted(owed: Project) -> None:
     assert "reflection.txt: has no {transcript}" in (owed.ledger / "hook-error").read_text(encoding="utf-8")
 
 
-def test_undo_means_what_somebody_did_and_no_note(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    """Quotes that came unasked behind a session's end are not the last thing that a person wants back."""
+def test_undo_skips_notes_of_a_reflection(owed: Project, capsys: pytest.CaptureFixture[str]) -> None:
+    """Quotes that a worker recorded after a session are not the change that a plain undo takes."""
     commands.rate(owed, "kpt_001", "helpful", {"rater": "human"})
     run_here(["reflect"])
     assert 1 == len(events(owed, PointNoted))
