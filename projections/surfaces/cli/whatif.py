@@ -51,40 +51,22 @@ def _describe_rule(policy: Policy, half_life: str | None) -> str:
     return f"{policy.rule}{aged}{back}"
 
 
-def _complete_sessions(project: Project, values: Sequence[str]) -> tuple[str, ...]:
-    """Return values of ``--without`` with the whole id of each session of which a prefix was given.
+def _parse_without(project: Project, value: str, *, own_history: bool) -> str:
+    """Return a value of ``--without`` in full: ``session:ID``, ``rater:NAME`` or an event number.
 
     Raises:
-        BadInputError: No session, or more than one, has an id with such a prefix.
+        BadInputError: It is none of these, or its prefix of a session's id does not name one session.
     """
-    log = reading.open_log(project)
-
-    def complete(value: str) -> str:
-        prefix = value.removeprefix("session:")
-        if prefix in {value, ""}:
-            return value
-        return f"session:{moments.session_of(log, prefix, f'--without {value}').session}"
-
-    return tuple(map(complete, values))
-
-
-def _parse_exclusion(values: Sequence[str]) -> Exclusion:
-    """Return the exclusion that the values of ``--without`` name.
-
-    Raises:
-        BadInputError: One of them is neither a session, nor a rater, nor an event number.
-    """
-    by_kind: dict[str, set[str]] = {"session": set(), "rater": set(), "seq": set()}
-    for value in values:
-        kind, _, name = value.partition(":")
-        if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
-            kind, name = "seq", value
-        elif kind not in {"session", "rater"} or not name:
-            hint = "use session:ID, rater:NAME or an event number"
-            raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
-        by_kind[kind].add(name)
-    sessions, raters, seqs = by_kind.values()
-    return Exclusion(frozenset(sessions), frozenset(raters), frozenset(map(int, seqs)))
+    kind, _, name = value.partition(":")
+    if value.isascii() and value.isdigit() and len(value) <= _SEQ_DIGITS:
+        return str(int(value))
+    if kind not in {"session", "rater"} or not name:
+        hint = "use session:ID, rater:NAME or an event number"
+        raise BadInputError(f"--without {value!r}", "is not something to leave out", hint)
+    # The history of a commit may have sessions of its own, so only the project's are completed.
+    if kind == "session" and own_history:
+        return f"session:{moments.session_of(reading.open_log(project), name, f'--without {value}').session}"
+    return value
 
 
 def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequence[str]) -> Alternative:
@@ -95,13 +77,17 @@ def _fold(project: Project, moment: Moment | None, view: View[Any], values: Sequ
         NothingToDoError: No event up to that moment matches one of them.
     """
     history, until = commands.up_to(project, moment)
-    # The history of a commit may have sessions of its own.
-    if moment is None or not moment.commit:
-        values = _complete_sessions(project, values)
-    alternative = fold_alternative(history, view, _parse_exclusion(values), until)
-    for value in values:
-        if (value if ":" in value else str(int(value))) not in alternative.left_out:
-            raise NothingToDoError(f"--without {value}", "leaves out no event up to that moment", "see `tallybook log`")
+    own_history = moment is None or not moment.commit
+    names = [_parse_without(project, value, own_history=own_history) for value in values]
+    sessions, raters = (
+        frozenset(name.removeprefix(prefix) for name in names if name.startswith(prefix))
+        for prefix in ("session:", "rater:")
+    )
+    exclusion = Exclusion(sessions, raters, frozenset(int(name) for name in names if ":" not in name))
+    alternative = fold_alternative(history, view, exclusion, until)
+    for name in names:
+        if name not in alternative.left_out:
+            raise NothingToDoError(f"--without {name}", "leaves out no event up to that moment", "see `tallybook log`")
     return alternative
 
 
