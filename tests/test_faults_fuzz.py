@@ -158,8 +158,8 @@ def _sees_no_end(_fd: int, _size: int) -> Any:
     return START
 
 
-def _knows_nothing(*_: object) -> bool:
-    return False
+def _knows_nothing(*_: object) -> set[str]:
+    return set()
 
 
 WHOLE = logs()[1]
@@ -187,7 +187,7 @@ def test_the_judge_notices_a_path_that_disagrees(  # noqa: PLR0913, PLR0917 - a 
 
 def test_the_judge_notices_an_index_that_forgets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A key that verify finds and the writer's index does not would let a second delivery in."""
-    monkeypatch.setattr(idempotency, "contains", _knows_nothing)
+    monkeypatch.setattr(idempotency, "find_known", _knows_nothing)
     assert ("the index does not know a key that verify knows",) == judge(tmp_path / "ledger", WHOLE).complaints
 
 
