@@ -283,7 +283,7 @@ def test_what_a_hook_could_not_do_is_told_until_it_is_mended(here: Project) -> N
     assert "the last hook error" not in str(findings(here))
 
 
-def test_looking_changes_nothing(here: Project) -> None:
+def test_the_check_changes_no_file(here: Project) -> None:
     """Neither in the project nor in the agent's folder."""
     install(here.root)
     trust(here.root)

@@ -60,15 +60,15 @@ def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:
 # What is owed
 
 
-def test_without_a_rater_it_is_one_line_that_nags_nobody(owed: Project) -> None:
-    """How many sessions were not judged, and what would choose who does."""
+def test_without_a_rater_one_line_says_how_to_choose_one(owed: Project) -> None:
+    """The line counts the sessions without a reflection, and is no problem."""
     ((level, message, hint),) = found(owed)
     assert ("ok", "1 session not reflected on, as no rater is chosen") == (level, message)
     assert f"`rater` in the section `[reflection]` of {settings.users_file()} chooses one" == hint
 
 
-def test_where_nothing_is_owed_nothing_is_to_be_done(owed: Project, client: Client) -> None:
-    """Once a session was judged the same is said with a rater and without."""
+def test_without_pending_sessions_there_is_nothing_to_do(owed: Project, client: Client) -> None:
+    """Once a session was reflected on the finding is the same with a rater and without."""
     client.plans(TEXT)
     assert 0 == run_here(["reflect", "--rater", "claude"])
     assert ("ok", "no session awaits reflection, as no rater is chosen", "") == found(owed)[0]
@@ -77,8 +77,8 @@ def test_where_nothing_is_owed_nothing_is_to_be_done(owed: Project, client: Clie
 
 
 @pytest.mark.usefixtures("client")
-def test_what_is_owed_is_told_with_its_age(owed: Project, project: Path) -> None:
-    """The oldest counts; the command that judges is named."""
+def test_pending_sessions_are_reported_with_their_age(owed: Project, project: Path) -> None:
+    """The oldest counts, and the command that reflects is named."""
     choose(rater="claude")
     first, *_ = found(owed, 2 * HOUR_US)
     assert ("note", "1 session awaiting reflection, for 2 h") == first[:2]
@@ -100,10 +100,10 @@ def test_what_is_owed_is_told_with_its_age(owed: Project, project: Path) -> None
         (6, HOUR_US, "6 times, last 1 h ago: unavailable: no login; no further automatic attempt"),
     ],
 )
-def test_what_failed_is_told_with_its_cause_and_what_follows(
+def test_a_failed_reflection_is_reported_with_cause_and_next_try(
     owed: Project, tries: int, later_us: int, says: str
 ) -> None:
-    """Session, tries, cause, reason, and when it is tried again."""
+    """The finding gives session, tries, cause, reason, and when it is tried again."""
     choose(rater="claude")
     written(owed, *[ReflectionFailed("claude", "unavailable", 0, 0, "no login")] * tries)
     first, *_ = found(owed, later_us)
@@ -111,8 +111,8 @@ def test_what_failed_is_told_with_its_cause_and_what_follows(
 
 
 @pytest.mark.usefixtures("client")
-def test_a_try_that_was_broken_off_is_told_once_it_cannot_be_under_way(owed: Project) -> None:
-    """A try has five minutes; then whoever made it is gone."""
+def test_an_interrupted_try_is_reported_after_five_minutes(owed: Project) -> None:
+    """A try has five minutes; after that its process is gone."""
     choose(rater="claude")
     written(owed, ReflectionStarted("claude", 900))
     assert found(owed)[0][1].startswith("1 session awaiting reflection")
@@ -121,8 +121,8 @@ def test_a_try_that_was_broken_off_is_told_once_it_cannot_be_under_way(owed: Pro
 
 
 @pytest.mark.usefixtures("client")
-def test_a_try_that_may_have_been_killed_promises_no_more_than_happens(owed: Project) -> None:
-    """For five minutes no session takes it up, so that is what is said of it; a person need not wait."""
+def test_a_try_that_may_have_been_killed_is_described_as_waiting(owed: Project) -> None:
+    """No session resumes it within five minutes, and the finding says so; a person need not wait."""
     choose(rater="claude")
     written(owed, ReflectionStarted("claude", 900))
     _, message, hint = found(owed, 60 * clock.MICROSECONDS)[0]
@@ -133,7 +133,7 @@ def test_a_try_that_may_have_been_killed_promises_no_more_than_happens(owed: Pro
 
 @pytest.mark.parametrize("rater", ["none", "claude"])
 def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: Client, rater: str) -> None:
-    """With what reads it all the same, also where no rater is chosen; nothing else is said of its failure."""
+    """The finding names the command that reads it anyway, also without a rater, and no other failure."""
     place = asked_for(project, Script(project / "s1.jsonl").user("Fix it").agent("As [kpt_001] says."))
     choose(rater=rater)
     assert 0 == run_here(["reflect"])
@@ -145,16 +145,16 @@ def test_a_transcript_outside_the_agents_folder_is_named(project: Path, client: 
 
 
 @pytest.mark.usefixtures("client")
-def test_a_reason_that_was_redacted_is_said(owed: Project) -> None:
-    """What went stays gone, and the cause is still told."""
+def test_a_redacted_reason_is_reported_as_redacted(owed: Project) -> None:
+    """The redacted text stays hidden, and the cause is still reported."""
     choose(rater="claude")
     written(owed, ReflectionFailed("claude", "refused", 0, 0, "about Mallory"))
     assert 0 == run_here(["redact", "--text", "about Mallory", "--reason", "a name", "--yes"])
     assert "refused: its reason was redacted; " in found(owed)[0][1]
 
 
-def test_transcripts_that_are_gone_are_counted_for_a_month(owed: Project, script: Script, client: Client) -> None:
-    """Before anybody looked and behind it; what lies long back is told no more."""
+def test_missing_transcripts_are_counted_for_a_month(owed: Project, script: Script, client: Client) -> None:
+    """Those missed before a try and in one are counted; older ones are not reported."""
     choose(rater="claude")
     script.path.unlink()
     gone = ("note", "1 transcript deleted before reflection")
@@ -170,8 +170,8 @@ def test_transcripts_that_are_gone_are_counted_for_a_month(owed: Project, script
 
 
 @pytest.mark.usefixtures("client")
-def test_the_days_tokens_that_are_spent_are_said_where_something_is_owed(owed: Project) -> None:
-    """With what goes on today; where no session awaits reflection they are a fact and no fault."""
+def test_a_spent_budget_is_reported_if_sessions_are_pending(owed: Project) -> None:
+    """The finding says what goes on today; without pending sessions it is no problem."""
     choose(rater="claude", tokens_per_day=1000)
     written(owed, ReflectionCompleted("claude", 900, 200))
     spent = "the day's tokens are spent, 1,100 of 1,000, so pending sessions wait until tomorrow (UTC)"
@@ -180,8 +180,8 @@ def test_the_days_tokens_that_are_spent_are_said_where_something_is_owed(owed: P
     assert spent not in [message for _, message, _ in found(owed, 24 * HOUR_US)]
 
 
-def test_what_was_spent_is_told_by_day_month_and_model(owed: Project) -> None:
-    """A person sees it although nothing is wrong; who has chosen no rater has no budget."""
+def test_spent_tokens_are_reported_by_day_month_and_model(owed: Project) -> None:
+    """They are shown although nothing is wrong; without a rater there is no budget."""
     written(owed, ReflectionCompleted("claude", 900, 100), ReflectionFailed("claude", "unusable", 50, 0, "prose"))
     written(owed, ReflectionCompleted("anthropic", 2000, 0), model="opus")
     cost = ("ok", "3,050 tokens today, 3,050 in 30 days; in all opus 2,000, haiku 1,050", "")
@@ -193,8 +193,8 @@ def test_what_was_spent_is_told_by_day_month_and_model(owed: Project) -> None:
     assert 1 == sum("3,050 in 30 days" in line for line in checks.format_findings(checks.run_checks(owed)))
 
 
-def test_what_is_under_way_counts_as_it_is_expected(owed: Project) -> None:
-    """It is spent already, and by no model yet."""
+def test_a_running_reflection_counts_with_its_estimate(owed: Project) -> None:
+    """The estimate counts as spent, and for no model yet."""
     written(owed, ReflectionStarted("claude", 900))
     assert ("ok", "900 tokens today, 900 in 30 days", "") == found(owed)[-1]
 
@@ -202,8 +202,8 @@ def test_what_is_under_way_counts_as_it_is_expected(owed: Project) -> None:
 # What the rater lacks
 
 
-def test_a_client_that_is_not_there_is_bad(owed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever chose it is told before a session is."""
+def test_a_missing_client_is_a_problem(owed: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Someone who chose it learns of it before a session does."""
     choose(rater="claude")
     monkeypatch.setenv("PATH", "/nowhere")
     level, message, hint = found(owed)[0]
@@ -212,8 +212,8 @@ def test_a_client_that_is_not_there_is_bad(owed: Project, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("key", [None, *KEYS])
-def test_the_sdk_asks_for_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
-    """Any of those that it takes is enough; an SDK that is missing is said by itself."""
+def test_the_sdk_needs_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
+    """Any key that it accepts is enough; a missing SDK is reported by itself."""
     choose(rater="anthropic")
     for name in KEYS:
         monkeypatch.delenv(name, raising=False)
@@ -231,21 +231,21 @@ def test_the_sdk_asks_for_a_key(owed: Project, monkeypatch: pytest.MonkeyPatch, 
 # The rest
 
 
-def test_a_folder_without_a_ledger_owes_nothing(project: Path) -> None:
-    """Not a word of reflection is said where nothing was ever recorded."""
+def test_a_folder_without_a_ledger_has_no_finding(project: Path) -> None:
+    """Reflection is not mentioned where nothing was ever recorded."""
     choose(rater="claude")
     assert [] == list(reflection.check_reflection(Context(Project(project), clock.moment(0))))
 
 
-def test_damage_is_told_by_the_check_of_the_ledger(owed: Project) -> None:
-    """This one says that it did not look."""
+def test_damage_is_left_to_the_check_of_the_ledger(owed: Project) -> None:
+    """This check says that it did not look."""
     path = owed.ledger / "events.jsonl"
     path.write_bytes(re.sub(rb'"end":\d', b'"end":x', path.read_bytes(), count=1))
     assert [("note", "not checked, because the ledger is damaged")] == findings_of(owed, "reflection")
 
 
-def test_looking_changes_nothing(owed: Project) -> None:
-    """Not even the settings that were read are kept."""
+def test_the_check_changes_no_file(owed: Project) -> None:
+    """Not even the settings that were read are cached."""
     choose(rater="claude")
     before = file_states(owed.root) | file_states(Path.home())
     assert 1 <= len(findings_of(owed, "reflection"))

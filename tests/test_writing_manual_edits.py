@@ -58,7 +58,7 @@ VERBS = [
 
 
 def test_each_verb_says_what_it_recorded(here: Project, run: Run) -> None:
-    """One line in the words of the log, the file is what the ledger says behind each, and the ledger verifies."""
+    """Each prints one line in the log's words, renders the file, and leaves a ledger that verifies."""
     for seq, (arguments, did) in enumerate(VERBS, 10):
         assert (0, f"recorded as event {seq}: {did}\n", "") == run(*arguments)
         assert 0 == run("replay", "--check").code
@@ -68,14 +68,14 @@ def test_each_verb_says_what_it_recorded(here: Project, run: Run) -> None:
 
 @pytest.mark.usefixtures("here")
 def test_each_verb_answers_in_json(run: Run) -> None:
-    """The number of its event, and what it was in one line; and the same of each event of its batch."""
+    """The answer has number and summary of its event, and those of each event of its batch."""
     for seq, (arguments, did) in enumerate(VERBS, 10):
         event = {"seq": seq, "summary": did}
         assert event | {"events": [event]} == json.loads(run(*arguments, "--json").out)
 
 
-def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
-    """Each event by its number, for people and in JSON."""
+def test_undo_lists_the_undone_events(here: Project, run: Run) -> None:
+    """Each undone event is listed by its number, for people and in JSON."""
     lines = "undone: event 8, kpt_002 rated helpful\nundone: event 9, update: 1 rating\n"
     assert (0, f"{lines}to bring this back, run: tallybook undo 10\n", "") == run("undo", "--reason", "misread")
     assert {"kpt_001": (0, 0), "kpt_002": (0, 0), "kpt_003": (0, 0)} == counts(here)
@@ -100,7 +100,7 @@ def test_undo_says_what_was_taken_back(here: Project, run: Run) -> None:
         (("reword", "kpt_001", " "), EXIT_BAD_INPUT, "TEXT: the text is empty"),
     ],
 )
-def test_what_cannot_be_done_is_refused(
+def test_an_impossible_change_is_refused(
     here: Project, run: Run, arguments: tuple[str, ...], code: int, says: str
 ) -> None:
     """One line says why, and nothing is recorded."""
@@ -113,7 +113,7 @@ def test_what_cannot_be_done_is_refused(
 
 
 def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
-    """Nothing is begun for it: an old playbook is not taken in to be taken back at once."""
+    """An old playbook is not imported only to be undone at once."""
     here = Project(project)
     edit(here, book({"name": "kpt_001", "text": "old advice"}))
     with pytest.raises(NothingToDoError, match="the ledger: has nothing to undo"):
@@ -125,7 +125,7 @@ def test_a_project_without_a_ledger_has_nothing_to_undo(project: Path) -> None:
 
 
 def test_undo_steps_back_by_the_numbers_that_it_names(here: Project) -> None:
-    """Each plain undo after the first one names the next change; once all are undone, nothing is left to name."""
+    """Each plain undo after the first names the next change, until nothing is left to undo."""
     undone = [curation.undo(here, *NOBODY)]
     for number in ("7", "5", "3"):
         with pytest.raises(NothingToDoError, match=f"run: tallybook undo {number}$"):
@@ -138,8 +138,8 @@ def test_undo_steps_back_by_the_numbers_that_it_names(here: Project) -> None:
     assert "kpt_004" == commands.add(here, "four", HUMAN).added[0]
 
 
-def test_an_undoing_is_undone_by_its_number_or_its_id(here: Project) -> None:
-    """The same bytes come back but for the stamp and the date."""
+def test_an_undo_is_undone_by_its_number_or_its_id(here: Project) -> None:
+    """The file has the same bytes again, except for stamp and date."""
     before = read(here)["key_points"]
     undone = curation.undo(here, None, "s1", "", HUMAN)
     assert (0, 0) == counts(here)["kpt_002"]
@@ -150,22 +150,22 @@ def test_an_undoing_is_undone_by_its_number_or_its_id(here: Project) -> None:
     assert (0, 0) == counts(here)["kpt_002"]
 
 
-def test_a_session_is_undone_by_the_beginning_of_its_id(here: Project, run: Run) -> None:
-    """As every verb takes it; what is recorded is the whole id."""
+def test_a_session_is_undone_by_a_prefix_of_its_id(here: Project, run: Run) -> None:
+    """Every verb accepts a prefix; the event has the whole id."""
     commands.record(here, extraction(("kpt_001", "harmful")), {"rater": "reflector", "session": "5f1c2f0e-7a3b"})
     assert "kpt_001 rated harmful" in run("undo", "--of", "5f1c").out
     assert "5f1c2f0e-7a3b" == list(commands.log(here))[-1]["body"]["session"]
 
 
-def test_what_a_hand_changed_is_the_last_thing_that_happened(here: Project) -> None:
-    """An edit that no command has taken in yet is recorded, and then taken back."""
+def test_undo_takes_an_unrecorded_manual_edit_first(here: Project) -> None:
+    """An edit that no command has recorded yet is recorded, and then undone."""
     edit(here, read(here), kpt_001={"text": "spoilt", "harmful": 9})
     assert ["edited kpt_001", "manual edit of"] == [what[:14] for _, what in curation.undo(here, *NOBODY).events]
     assert ["one", "two", "three"] == [kp["text"] for kp in read(here)["key_points"]]
 
 
-def test_an_undone_session_can_speak_again(here: Project) -> None:
-    """What it says behind the undoing counts, and its names go on from where they were."""
+def test_an_undone_session_can_record_again(here: Project) -> None:
+    """Its later events count, and its names continue from where they were."""
     commands.record(here, extraction(("kpt_001", "harmful"), new=["four"]), {"rater": "reflector", "session": "s1"})
     curation.undo(here, None, "s1", "", HUMAN)
     came = commands.record(here, extraction(("kpt_001", "helpful"), new=["four"]), {"rater": "agent", "session": "s1"})
@@ -173,8 +173,8 @@ def test_an_undone_session_can_speak_again(here: Project) -> None:
     assert {"kpt_001": (1, 0), "kpt_002": (0, 0), "kpt_003": (0, 0), "kpt_005": (0, 0)} == counts(here)
 
 
-def test_a_state_of_before_is_caught_up(here: Project) -> None:
-    """A process that had folded what another one undid goes on without it, and with what was brought back."""
+def test_an_older_state_follows_an_undo(here: Project) -> None:
+    """A process that folded undone events continues without them, and with those that were restored."""
     log = reading.open_log(here)
     before = reading.current(log)
     curation.undo(here, *NOBODY)
@@ -189,7 +189,7 @@ def test_a_state_of_before_is_caught_up(here: Project) -> None:
 
 
 def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(here: Project) -> None:
-    """Only the second is among what was ignored."""
+    """Only the rating of the retired name is reported as ignored."""
     wish(here, "merge", "kpt_001", merged=("kpt_002",))
     wish(here, "retire", "kpt_003")
     outcome = rate(here, ("kpt_002", "harmful"), ("kpt_003", "harmful"))
@@ -197,8 +197,8 @@ def test_a_rating_of_a_merged_name_counts_and_one_of_a_retired_name_does_not(her
     assert {"kpt_001": (1, 1)} == counts(here)
 
 
-def test_a_merge_that_was_undone_leaves_two(here: Project) -> None:
-    """Ratings that came in under the old name meanwhile are that entry's again."""
+def test_an_undone_merge_leaves_two_entries(here: Project) -> None:
+    """Ratings recorded under the old name meanwhile belong to that entry again."""
     wish(here, "merge", "kpt_001", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
     curation.undo(here, "10", None, "", HUMAN)
@@ -206,7 +206,7 @@ def test_a_merge_that_was_undone_leaves_two(here: Project) -> None:
 
 
 def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
-    """It is gone from every file; the entry keeps its counts, and undoing the rewording brings the first text back."""
+    """It is erased from every file; the counts stay, and undoing the rewording restores the first text."""
     wish(here, "reword", "kpt_002", "ask Jane Roe")
     assert 0 == run("redact", "--text", "Jane Roe", "--reason", "a name", "--yes").code
     assert [] == [path for path in here.claude.rglob("*") if path.is_file() and b"Jane Roe" in path.read_bytes()]
@@ -217,8 +217,8 @@ def test_a_reworded_text_can_be_redacted(here: Project, run: Run) -> None:
     assert 0 == run("verify").code
 
 
-def test_an_old_file_brings_no_redacted_text_back_whatever_was_undone(here: Project) -> None:
-    """A file from before a redaction counts but for the text, however many undoings came and went since."""
+def test_an_old_file_restores_no_redacted_text_whatever_was_undone(here: Project) -> None:
+    """A file from before a redaction counts except for the text, after any number of undos."""
     for name in ("kpt_001", "kpt_003"):
         wish(here, "pin", name)
     for target in ("11", "10"):
@@ -233,8 +233,8 @@ def test_an_old_file_brings_no_redacted_text_back_whatever_was_undone(here: Proj
     assert point("kpt_002", REDACTED, 5) == read(here)["key_points"][1]
 
 
-def test_a_hand_cannot_prune_a_pinned_entry_by_its_counts(here: Project) -> None:
-    """It sets them; the next update leaves the entry alone, and the one behind the unpinning does not."""
+def test_edited_counts_do_not_prune_a_pinned_entry(here: Project) -> None:
+    """The edit sets the counts; the next update prunes the entry only after it is unpinned."""
     wish(here, "pin", "kpt_001")
     edit(here, read(here), kpt_001={"harmful": 9})
     rate(here)
@@ -244,7 +244,7 @@ def test_a_hand_cannot_prune_a_pinned_entry_by_its_counts(here: Project) -> None
 
 
 def test_a_file_from_before_a_merge_undoes_no_rating(here: Project) -> None:
-    """The entry that stays has what the hand set, and all that the merge and later ratings brought."""
+    """The merged entry has the edited values and everything that the merge and later ratings added."""
     old = read(here)
     wish(here, "merge", "kpt_001", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"), ("kpt_001", "helpful"))
@@ -253,8 +253,8 @@ def test_a_file_from_before_a_merge_undoes_no_rating(here: Project) -> None:
     assert {"kpt_001": (12, 2), "kpt_003": (0, 0)} == counts(here)
 
 
-def test_a_file_from_before_an_undoing_brings_nothing_back_but_what_it_changes(here: Project) -> None:
-    """Left as it was, it says nothing; a new text keeps the counts that are left, and lets an undone entry stand."""
+def test_a_file_from_before_an_undo_restores_only_what_it_changes(here: Project) -> None:
+    """An unchanged old file changes nothing; a new text keeps the counts, and restores an undone entry."""
     old = read(here)
     curation.undo(here, *NOBODY)
     curation.undo(here, "6", None, "", HUMAN)
@@ -271,8 +271,8 @@ def counts_after(here: Project) -> dict[str, tuple[int, int]]:
     return counts(here)
 
 
-def test_a_dict_that_was_loaded_before_an_undoing_saves_its_own_alone(here: Project) -> None:
-    """Neither the undone rating nor the undone entry comes back with it, and its ratings count."""
+def test_a_dict_loaded_before_an_undo_saves_only_its_own_changes(here: Project) -> None:
+    """Undone ratings and entries do not return with it, and its own ratings count."""
     playbook = compat.load_playbook()
     curation.undo(here, *NOBODY)
     curation.undo(here, "6", None, "", HUMAN)
@@ -283,8 +283,8 @@ def test_a_dict_that_was_loaded_before_an_undoing_saves_its_own_alone(here: Proj
     assert {"kpt_001": (1, 0), "kpt_002": (0, 1)} == counts(here)
 
 
-def test_a_loaded_dict_knows_what_was_decided(here: Project) -> None:
-    """Updates in the dict prune no pinned or pardoned entry, and count what was merged, as the ledger does."""
+def test_a_loaded_dict_respects_decisions(here: Project) -> None:
+    """Updates in the dict prune no pinned or restored entry, and count merged ratings, as the ledger does."""
     thrice = [("kpt_001", "harmful")] * 3
     wish(here, "merge", "kpt_003", merged=("kpt_002",))
     rate(here, *thrice)
@@ -301,8 +301,8 @@ def test_a_loaded_dict_knows_what_was_decided(here: Project) -> None:
     assert playbook["key_points"] == read(here)["key_points"]
 
 
-def test_a_curator_that_is_a_model_has_its_secrets_masked(here: Project, run: Run) -> None:
-    """Its text and its reason are screened as any model's words; a person's are not."""
+def test_secrets_of_a_curating_model_are_masked(here: Project, run: Run) -> None:
+    """A model's text and reason are screened; a person's are not."""
     secret = "ghp_" + "a1B2" * 9
     assert "masked" in run("reword", "kpt_001", f"use {secret}", "--rater", "reflector").err
     assert "masked" in run("undo", "--reason", secret, "--rater", "reflector").err
@@ -311,8 +311,8 @@ def test_a_curator_that_is_a_model_has_its_secrets_masked(here: Project, run: Ru
     assert f"use {secret}" == read(here)["key_points"][0]["text"]
 
 
-def test_the_story_of_what_a_hand_did_is_told(here: Project, run: Run) -> None:
-    """In plain words: where the entry went, and whom later ratings count for."""
+def test_the_story_describes_a_persons_decisions(here: Project, run: Run) -> None:
+    """It says where the entry went, and for which entry later ratings count."""
     wish(here, "pin", "kpt_001")
     wish(here, "merge", "kpt_003", merged=("kpt_002",))
     rate(here, ("kpt_002", "harmful"))
