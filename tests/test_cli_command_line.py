@@ -234,6 +234,36 @@ def test_a_hook_of_an_unknown_agent_names_the_known_ones(project: Path) -> None:
     assert (0, "", "tallybook: hook 'codex': not an agent; use claude\n") == (done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["hook", "--project", "{}"],
+        ["hook", "--project={}"],
+        ["hook", "claude", "--project", "{}"],
+        ["--project", "{}", "hook"],
+    ],
+    ids=" ".join,
+)
+def test_a_hook_takes_the_project_anywhere_on_the_line(
+    here: Project, tmp_path_factory: pytest.TempPathFactory, words: list[str]
+) -> None:
+    """`--project` before or after `hook` names the project, whatever folder the payload names."""
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    commands.add(here, "Quote ids.", HUMAN)
+    payload = {"hook_event_name": "SessionStart", "source": "startup", "session_id": "s1", "cwd": str(elsewhere)}
+    done = subprocess.run(
+        [*COMMAND, *(word.format(here.root) for word in words)],
+        input=json.dumps(payload),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=elsewhere,
+        env={name: value for name, value in os.environ.items() if name != "CLAUDE_PROJECT_DIR"},
+    )
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "[kpt_001]" in done.stdout
+
+
 # Standard input
 
 

@@ -140,23 +140,38 @@ def run(arguments: Sequence[str]) -> int:
     """Handle the payload on standard input.
 
     Args:
-        arguments: The words after ``hook`` on the command line: the agent's name, by default ``claude``.
+        arguments: The words after ``hook`` on the command line: the agent's name, by default ``claude``, and
+            ``--project DIR``.
 
     Returns:
         0, whatever happened.
     """
     if os.environ.get(REFLECTING_VARIABLE):
         return 0
+    folder = None
     try:
-        read_payload = _find_agent(arguments[0] if arguments else "claude")
-        answer = handle(read_payload(loads(read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace"))))
+        agent, folder = _read_arguments(arguments)
+        read_payload = _find_agent(agent)
+        answer = handle(read_payload(loads(read_up_to(0, MAX_PAYLOAD_BYTES).decode("utf-8", "replace"))), folder)
         data = answer.encode("utf-8", "replace")
         while data:
             data = data[os.write(1, data) :]
     except Exception as error:  # noqa: BLE001 - no error here may reach the agent
         with suppress(Exception):
-            ledger_access.save_error(find_paths(None), error)
+            ledger_access.save_error(find_paths(None, folder), error)
     return 0
+
+
+def _read_arguments(arguments: Sequence[str]) -> tuple[str, str | None]:
+    """Return the agent's name and the folder of ``--project``; Click would end with 2 where a hook must end with 0."""
+    agent, folder, rest = "claude", None, iter(arguments)
+    for word in rest:
+        name, _, value = word.partition("=")
+        if name == "--project":
+            folder = value or next(rest, None)
+        else:
+            agent = word
+    return agent, folder
 
 
 def _find_agent(name: str) -> Callable[[Mapping[str, Any]], Payload]:
@@ -194,10 +209,10 @@ def _report(project: ProjectPaths, error: BadInputError) -> None:
         ledger_access.save_error(project, error)
 
 
-def handle(payload: Payload) -> str:
-    """Run the actions of an event, and return the answer, empty if there is none."""
+def handle(payload: Payload, folder: str | None = None) -> str:
+    """Run the actions of an event in its project, or in that of a folder; return the answer, empty without one."""
     actions = EVENTS.get(payload.event, ())
-    project = find_paths(payload.folder or None)
+    project = find_paths(payload.folder or None, folder)
     _current[:] = [(project, payload)]
     if not actions or not _is_in_use(project):
         return ""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from tallybook.projections.surfaces.install.places import Target
     from tallybook.projections.surfaces.install.plan import Step
+    from tallybook.projections.surfaces.workspace.project import Project
 
 _DRY_RUN: Final = "Nothing was changed: this was a dry run."
 _STAYS: Final = "The ledger and playbook.json stay as they are; `tallybook init` brings the rest back."
@@ -73,7 +74,8 @@ def uninstall(context: click.Context, /, *, user: bool, dry_run: bool, as_json: 
 
 @click.command(epilog='Example: echo \'{"hook_event_name": "SessionStart", "session_id": "s1"}\' | tallybook hook')
 @click.argument("agent", default="claude")
-def hook(agent: str) -> int:
+@click.pass_obj
+def hook(project: Project, /, *, agent: str) -> int:
     """Handle one hook payload of an agent.
 
     The payload comes on standard input, and the exit code is always 0. A hook injects the playbook into a session
@@ -81,7 +83,7 @@ def hook(agent: str) -> int:
     """
     from tallybook.projections.surfaces.hooks import handler
 
-    return handler.run([agent])
+    return handler.run([agent, "--project", str(project.root)])
 
 
 def _changes(steps: Sequence[Step]) -> list[Step]:

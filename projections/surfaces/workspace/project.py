@@ -95,13 +95,13 @@ if TYPE_CHECKING:
     """For functions that hooks and other callers share."""
 
 
-def find_paths(here: str | None) -> ProjectPaths:
-    """Return the paths of the project that a folder belongs to, the current one for None.
+def find_paths(here: str | None, given: str | None = None) -> ProjectPaths:
+    """Return the paths of the project that was given, else of the one that a folder or the current folder belongs to.
 
     Raises:
         BadInputError, CannotWriteError: As ``locate``, ``claude_folder`` and ``ledger_folder``.
     """
-    root, start = locate(None, here)
+    root, start = locate(given, here)
     claude = claude_folder(root)
     return ProjectPaths(root, start, claude, ledger_folder(claude), is_unnamed_home(root))
 
