@@ -89,7 +89,7 @@ def read_up_to(fd: int, limit: int = _ANY_BYTES) -> bytes:
 
 
 def _unencodable(value: object) -> Any:
-    raise TypeError(f"{type(value).__name__} has no form in JSON")
+    raise TypeError(f"cannot encode {type(value).__name__} as JSON")
 
 
 def _make_dumps() -> Callable[[object], str]:

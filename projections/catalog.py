@@ -1,4 +1,7 @@
-"""The catalog: every view by name. The laws in tests/test_projections_laws.py run over it."""
+"""The catalog of views for the tests: `tests/test_projections_laws.py` folds each under the same laws.
+
+Commands import a view directly.
+"""
 
 from __future__ import annotations
 

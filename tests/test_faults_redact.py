@@ -178,7 +178,7 @@ def suffer(folder: Path, share: int, how: str) -> Counter[int]:
 def assert_clear_or_told(answer: Answer, fault: Fault) -> None:
     """See that a refusal is one line, or that the answer says what still stands."""
     if answer.code == 4 and answer.out:
-        assert "still stands: " in answer.out, (fault, answer)
+        assert "not erased: " in answer.out, (fault, answer)
         assert "Traceback" not in answer.err, (fault, answer)
     else:
         assert [] == unclear(fault, answer)
@@ -229,7 +229,7 @@ def test_a_log_that_may_only_grow_is_listed(tmp_path: Path, capsys: pytest.Captu
     with flagged("a", log):
         for _ in range(2):
             assert 4 == main.run(words)
-            assert f"still stands: {log}" in capsys.readouterr().out
+            assert f"not erased: {log}" in capsys.readouterr().out
         commands.rate(project, "kpt_001", "neutral", HUMAN)
         assert [log, project.ledger / "erasing"] == sorted(holding(project), reverse=True)
         # One of the texts has two lines, and one is a sealed range.

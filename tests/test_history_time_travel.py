@@ -274,7 +274,7 @@ def test_diff_says_where_an_undoing_made_an_old_event_count(here: Project, run: 
     curation.undo(here, "10", None, "", HUMAN)
     assert "+ kpt_001  0 helpful and 0 harmful, back: it was pruned at event 7\n" in run("diff", "9", "10").out
     told = " ".join(run("diff", "10", "11").out.split())
-    assert "- kpt_001 pruned at event 7, which counts since an undo, with 0 helpful and 3 harmful" in told
+    assert "- kpt_001 pruned at event 7, after a later undo changed the history, with 0 helpful and 3 harmful" in told
     assert "- kpt_001  pruned at event 7, with 0 helpful and 3 harmful\n" in run("diff", "10", "9").out
 
 

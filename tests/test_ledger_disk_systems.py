@@ -239,11 +239,11 @@ def test_who_may_only_read_a_file_reads_it() -> None:
 @pytest.mark.parametrize(
     ("act", "name", "said"),
     [
-        (disk.refuse_link, "link", "is a symbolic link; the ledger is never followed out of its folder"),
+        (disk.refuse_link, "link", "is a symbolic link; replace it by what it points to"),
         (
             lambda path: disk.open_file(path, write=True),
             "link",
-            "is a symbolic link; the ledger is never followed out of its folder",
+            "is a symbolic link; replace it by what it points to",
         ),
         (lambda path: disk.open_file(path, write=False), "folder", "is not a regular file; move it away"),
         (lambda path: disk.open_file(path, write=False), "file/x", "Not a directory; it cannot be read"),

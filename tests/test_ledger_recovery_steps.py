@@ -375,7 +375,7 @@ def test_a_log_that_cannot_be_written_again_says_what_to_do(log: JsonlLog, monke
         recovery.rewrite(log.path, 0, 100)
     assert (
         f"{log.path}: an earlier flush of it failed, and it must be written again: Operation not permitted; "
-        "where it may only be appended to, `chattr -a` it until the next command has written it again"
+        "if the file is append-only, run `chattr -a` on it, then repeat the command"
     ) == str(told.value)
 
 

@@ -213,7 +213,9 @@ def test_sections_beside_key_points() -> None:
     legacy = read("a", sections={"S": ["b"]})
     assert [point("kpt_001", "a")] == entries(legacy)
     assert {"sections": {"S": ["b"]}} == legacy.top_keys
-    assert ["playbook.json: sections: not read, as the file also has key_points; kept as they are"] == messages(legacy)
+    assert ["playbook.json: sections: ignored, because the file also has key_points; kept unchanged"] == messages(
+        legacy
+    )
 
 
 def test_other_top_level_keys() -> None:

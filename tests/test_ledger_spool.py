@@ -126,7 +126,7 @@ def test_a_spool_that_is_a_link_is_neither_filled_nor_read(tmp_path: Path) -> No
     spool.put(tmp_path / "other", AT, "id-1", REQUESTS)
     (tmp_path / "spool").symlink_to(tmp_path / "other" / "spool")
     waiting, problems = spool.read_files(tmp_path)
-    told = f"{tmp_path / 'spool'}: is a symbolic link; the ledger is never followed out of its folder"
+    told = f"{tmp_path / 'spool'}: is a symbolic link; replace it by what it points to"
     assert ([], [Problem("spool", told)]) == (waiting, problems)
     with pytest.raises(CannotWriteError, match="is a symbolic link"):
         spool.put(tmp_path, AT, "id-2", REQUESTS)

@@ -233,7 +233,7 @@ def test_a_line_says_what_there_is_instead(own: str, expected: str) -> None:
             "{form: ratio, per: y, worst: 1}",
             ".worst is not a known key; use one of form, weight, missing, of, per,",
         ),
-        ("{best: 1" + "0" * 400 + "}", ".best is within 2^53, and not 1000"),
+        ("{best: 1" + "0" * 400 + "}", ".best is from -2^53 to 2^53, and not 1000"),
         ("{of: ''}", ".of is a text, and not ''"),
         ("{of: " + "x" * 999 + ", best: " + "y" * 999 + "}", ".best is a number, and not 'yyyy"),
         ("[1]", " should hold keys and values, and is a list"),

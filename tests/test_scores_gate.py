@@ -98,7 +98,7 @@ def test_an_overall_score_measured_too_little_opens_no_gate(project: Path, run: 
 def test_a_regression_blocks_until_it_is_acknowledged(score: Callable[..., None], run: Run) -> None:
     """84 is more than 5 below the baseline of 90; a baseline of 84 acknowledges that, and 78 is a drop again."""
     score(DAYS[0], 90)
-    assert "ac09 is held to 90 from here on\n" == run("baseline", "AC-09").out
+    assert "baseline of ac09 set to 90\n" == run("baseline", "AC-09").out
     score(DAYS[1], 85)
     assert (0, []) == asked(run, "--component", "ac09")
     score(DAYS[2], 84)

@@ -189,7 +189,7 @@ def test_a_packed_file_that_breaks_off_gives_what_it_held(tmp_path: Path) -> Non
     assert len(read) > 1_000
     assert all(isinstance(one, Item) for one in read[:-1])
     assert isinstance(read[-1], Problem)
-    assert "what stands before that was taken" in read[-1].message
+    assert "everything before that was read" in read[-1].message
 
 
 @pytest.mark.parametrize("name", ["nowhere.jsonl", "."])

@@ -158,7 +158,7 @@ def read_legacy(data: bytes, source: str = "playbook.json", reserved: Collection
     problems: list[Problem] = []
     sections: dict[str, list[str]] = {}
     if isinstance(keys.get("sections"), JsonObject | list) and "sections" not in _own_keys(keys):
-        problems.append(Problem(f"{source}: sections", "not read, as the file also has key_points; kept as they are"))
+        problems.append(Problem(f"{source}: sections", "ignored, because the file also has key_points; kept unchanged"))
     for index, slot in enumerate(slots):
         text = slot.value.last().get("text") if isinstance(slot.value, JsonObject) else slot.value
         reason = slot.skip or ("" if isinstance(text, str) and text.strip() else "holds no text")

@@ -22,7 +22,7 @@ def _check_count(_event: object, field: attrs.Attribute[Any], value: int) -> Non
 
 def _check_exact(_event: object, field: attrs.Attribute[Any], value: int | None) -> None:
     if value is not None and not abs(value) <= MAX_INT:
-        raise ValueError(f"{field.name!r} must be within 2^53: {value}")
+        raise ValueError(f"{field.name!r} must be from -2^53 to 2^53: {value}")
 
 
 NOT_NEGATIVE: Final = _check_count
@@ -81,7 +81,7 @@ class Numbers(dict[str, float]):
             if type(name) is not str or type(value) not in {bool, int, float}:
                 raise TypeError(f"expected numbers by name, got {name!r}: {type(value).__name__}")
             if not abs(value) <= MAX_INT:
-                raise ValueError(f"expected a number within 2^53 as {name}")
+                raise ValueError(f"expected a number from -2^53 to 2^53 as {name}")
         super().__init__(values)
 
     def __eq__(self, other: object) -> bool:

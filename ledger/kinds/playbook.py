@@ -218,7 +218,9 @@ class PointRemoved(Event):
 
 @attrs.frozen(eq=False, repr=False, slots=False)
 class PlaybookOrdered(Event):
-    """A part of the order that entries have after the ``playbook.edited`` of this batch; the parts of a batch add up.
+    """A new order of entries, in effect from the ``playbook.edited`` of the same batch.
+
+    A long order is split over several events; their names are concatenated.
 
     Attributes:
         names: Names in their new order; entries that no part names follow in their old order.

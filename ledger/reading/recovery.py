@@ -210,7 +210,7 @@ def rewrite(path: StrPath, begin: int, end: int) -> None:
     try:
         fd = disk.open_file(path, write=True)
     except CannotWriteError as error:
-        hint = "where it may only be appended to, `chattr -a` it until the next command has written it again"
+        hint = "if the file is append-only, run `chattr -a` on it, then repeat the command"
         why = f"an earlier flush of it failed, and it must be written again: {error.reason}"
         raise CannotWriteError(path, why, hint) from error
     try:

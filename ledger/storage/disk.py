@@ -35,7 +35,7 @@ LOCK_WAIT_MS = 250
 
 # A link is not followed out of the ledger's folder, and opening a pipe does not wait for its other end.
 _SAFE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK if os.name == "posix" else getattr(os, "O_BINARY", 0)
-_NO_LINK = "the ledger is never followed out of its folder"
+_NO_LINK = "replace it by what it points to"
 
 flush_data = getattr(os, "fdatasync", os.fsync)
 

@@ -1,5 +1,6 @@
-"""One function per verb: takes values, returns a value, prints nothing.
+"""The everyday operations that verbs, `doctor` and the library share.
 
+Each takes values, returns a value and prints nothing.
 Modules that only some verbs need are loaded by those: most of a command's time goes into loading modules.
 """
 

@@ -163,7 +163,7 @@ def unclear(fault: Fault, answer: Answer) -> list[str]:
         return [] if answer.code == -signal.SIGKILL else [f"was not killed: {answer}"]
     is_input = answer.code == EXIT_BAD_INPUT and f"{GIVEN}: cannot be read" in answer.err
     # What could not be taken out of a file is listed, and is no success; nor is a part of what was owed.
-    is_listed = answer.code == EXIT_NOT_WRITTEN and "still stands: " in answer.out
+    is_listed = answer.code == EXIT_NOT_WRITTEN and "not erased: " in answer.out
     is_part = answer.code == EXIT_NOT_WRITTEN and "the rest stays pending" in answer.err
     complaints = [line for line in answer.err.splitlines() if not line.startswith("note: ")]
     faults = {

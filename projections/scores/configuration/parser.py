@@ -183,7 +183,7 @@ def _check_number(value: Any, type_: Any) -> float:
 def _describe_bounds(bounds: Bounds) -> str:
     if bounds.most < MAX_INT:
         return f"from {bounds.least:,g} to {bounds.most:,.12g}"
-    return f"at least {bounds.least:g}" if bounds.least > -MAX_INT else "within 2^53"
+    return f"at least {bounds.least:g}" if bounds.least > -MAX_INT else "from -2^53 to 2^53"
 
 
 def _check_zone(value: Any, _: object) -> tzinfo:

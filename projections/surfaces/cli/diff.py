@@ -82,7 +82,7 @@ def _fate(left: Departure | None, before: AsOf[EntryStatuses], after: AsOf[Entry
     place = "in playbook.json" if left.seq is None else f"at event {left.seq}"
     # An undo between the two moments can make an event count that came before both.
     if left.seq is not None and before.commit == after.commit and left.seq <= before.state.seq < after.state.seq:
-        place += ", which counts since an undo"
+        place += ", after a later undo changed the history"
     return f"{left.how}{f' into {left.into}' if left.into else ''} {place}, with {_counts(left)}"
 
 

@@ -110,9 +110,10 @@ def _lines(done: RedactionResult, result: str) -> Iterator[str]:
     for path in done.erased.files:
         yield f"{result}: {path}"
     for line in done.erased.remaining:
-        yield f"still stands: {line}"
+        yield f"not erased: {line}"
     for seq in done.bodies:
-        yield f"not redacted: event {seq} holds it in a name, a rating or its provenance, which the chain covers"
+        why = "these cannot be erased without breaking the chain"
+        yield f"not redacted: event {seq} has the text in a name, a rating or its author; {why}"
     for path in done.erased.foreign:
         yield f"not redacted: {path} holds it and is not a file of Tallybook's"
     for line in done.erased.unsearched:

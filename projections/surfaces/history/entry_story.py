@@ -114,7 +114,7 @@ class StoredEvent:
 
     @property
     def record(self) -> EventRecord:
-        """Return the event with who and when."""
+        """Decode and return the event with its author and time."""
         return _decode(self.values)
 
 
@@ -141,7 +141,10 @@ def _values_of(reference: EventReference) -> Any:
 
 
 def _pack_uses(*by_name: Mapping[str, Uses]) -> Any:
-    """Return the events of uses, each once, because one may be the last use of many entries; and each entry's count."""
+    """Return the last injections and citations as JSON: a list of events without repeats, then a dict for each mapping.
+
+    It maps an entry's name to a count and an index into the list, because one event may be the last use of many.
+    """
     places = dict.fromkeys(use.last for uses in by_name for use in uses.values() if use.last is not None)
     numbers = {place: number for number, place in enumerate(places)}
     rows = [{name: (use.count, numbers[use.last]) for name, use in uses.items() if use.last} for uses in by_name]

@@ -55,7 +55,7 @@ class Payload(NamedTuple):
     """What happened in a session.
 
     Attributes:
-        event: The agent's name for it.
+        event: The event by its name in Claude Code, a key of ACTIONS; readers for other agents translate their names.
         session: The session's id, empty if it has none.
         folder: The folder that the agent works in, empty if it is not given.
         transcript: Path of the session's transcript, empty without one.

@@ -119,7 +119,7 @@ def read_answer(text: str) -> Answer:
     value = _parse(text)
     texts, evaluations = (_list(value, field) for field in ("new_key_points", "evaluations"))
     if len(texts) > MAX_NEW:
-        raise UnusableError(f"brings {len(texts)} new key points, at most {MAX_NEW} are taken")
+        raise UnusableError(f"has {len(texts)} new key points; the limit is {MAX_NEW}")
     for index, new in enumerate(texts):
         if not isinstance(new, str) or not new.strip():
             raise UnusableError(f"has no text as new_key_points[{index}]")
@@ -147,7 +147,7 @@ def _parse(text: str) -> Any:
     try:
         return strict_json.loads(objects[0].encode("utf-8", "surrogatepass"), "the answer")
     except BadInputError as error:
-        raise UnusableError(f"is no JSON: {error}") from error
+        raise UnusableError(f"is not JSON: {error}") from error
 
 
 def _braced(text: str) -> Iterable[str]:
@@ -182,5 +182,5 @@ def _evaluation(value: Any, place: str) -> tuple[str, str, str]:
     if not (isinstance(name, str) and name and isinstance(quote, str)):
         raise UnusableError(f"has no name and rating as {place}")
     if not isinstance(rating, str) or rating not in RATINGS:
-        raise UnusableError(f"has {rating!r} as the rating of {name}")
+        raise UnusableError(f"rates {name} {rating!r}, which is not a rating")
     return name, rating, quote

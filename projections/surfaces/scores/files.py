@@ -115,7 +115,7 @@ def bring_up_to_date(project: Project, state: Scores) -> Written:
 def differing(project: Project, state: Scores) -> list[str]:
     """Return the paths, in their folder, of the score files that are missing or differ; nothing is written.
 
-    Outdated and foreign files say nothing false; ``rebuild`` handles them.
+    Expired files and files of other programs are ignored here; ``rebuild`` handles them.
     """
     folder = folder_of(project, state.config.storage.path)
     if not state.config.enabled:

@@ -254,7 +254,7 @@ def _append(log: JsonlLog, chunk: Sequence[PreparedObject], report: IngestReport
             return
         if not report.taken:
             raise
-        hint = f"{report.taken:,} objects were recorded; run it again, what is recorded already is not recorded twice"
+        hint = f"{report.taken:,} objects were recorded; run it again, nothing is recorded twice"
         raise CannotWriteError(log.path, f"held by another process for {LOCK_WAIT_MS} ms", hint) from error
     for one, batch in done:
         report.count(one, None if batch is None else (batch.first, batch.last))

@@ -79,7 +79,7 @@ def _unpacked(stream: BufferedReader, name: str, file: str) -> Iterator[Item | P
         yield from _objects(_lines(GzipFile(fileobj=stream) if packed else stream), name, file)
     except (EOFError, zlib.error, OSError) as error:
         why = reason(error) if isinstance(error, OSError) and error.errno else str(error)
-        yield Problem(name, f"cannot be read to its end: {why}; what stands before that was taken")
+        yield Problem(name, f"cannot be read to its end: {why}; everything before that was read")
 
 
 def _lines(stream: BufferedReader | GzipFile) -> Iterator[bytes]:

@@ -124,7 +124,7 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
         error: Exception | None = recording.write(project, []).unrendered
     except TallybookError as failed:
         error = failed
-    return _some(RedactionResult(events, _with_playbook(project, erased, texts, error), bodies), target)
+    return _some(RedactionResult(events, _add_playbook_check(project, erased, texts, error), bodies), target)
 
 
 def _remember(log: JsonlLog, target: Target, events: Collection[EventRecord]) -> None:
@@ -157,8 +157,8 @@ def _some(done: RedactionResult, target: Target) -> RedactionResult:
     return done
 
 
-def _with_playbook(project: Project, erased: Erasure, texts: Collection[str], error: Exception | None) -> Erasure:
-    """Return the erasure with a check of ``playbook.json``, which was rendered without the text."""
+def _add_playbook_check(project: Project, erased: Erasure, texts: Collection[str], error: Exception | None) -> Erasure:
+    """Return the erasure, with a line in ``remaining`` if ``playbook.json`` still holds the text."""
     fault = _stands_in(project.playbook, texts)
     if fault is None:
         return erased

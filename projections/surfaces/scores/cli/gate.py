@@ -146,7 +146,7 @@ def baseline(project: Project, /, *, score: str | None, value: float | None, rea
     if as_json:
         answer({"score": event.score, "value": event.value, "seq": outcome.seq_from})
     else:
-        say(f"{event.score} is held to {event.value:g} from here on")
+        say(f"baseline of {event.score} set to {event.value:g}")
 
 
 def _list(project: Project, *, as_json: bool) -> None:

@@ -37,7 +37,7 @@ INLINE_COLUMNS: Final = 36
 """Columns below which a bar is drawn under its name."""
 
 NOTED_COLUMNS: Final = 48
-"""The same where a bar has a note of how much was measured, which is then printed under the bar."""
+"""Columns below which a bar with a coverage note is drawn under its name, and the note under the bar."""
 
 ALERT: Final = "bold red"
 MAX_BAR: Final = 24
