@@ -70,9 +70,9 @@ class _LazyModule:
         delattr(self._load(), name)
 
 
-def import_lazily(module: str) -> Any:
-    """Return a stand-in for a module, which is loaded when an attribute of it is first used."""
-    return _LazyModule(module)
+def import_lazily(*modules: str) -> list[Any]:
+    """Return a stand-in for each module, which is loaded when an attribute of it is first used."""
+    return [_LazyModule(module) for module in modules]
 
 
 def read_up_to(fd: int, limit: int = _ANY_BYTES) -> bytes:

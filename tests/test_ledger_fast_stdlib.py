@@ -175,7 +175,7 @@ def test_a_named_tuple_refuses_what_typing_refuses() -> None:
 def test_a_module_is_loaded_once_something_of_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """What stands for it answers as it does, and what is put into the one stands in the other."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    stands = fast_stdlib.import_lazily("colorsys")
+    [stands] = fast_stdlib.import_lazily("colorsys")
     assert "colorsys" not in sys.modules
     assert (0.0, 0.0, 1.0) == stands.rgb_to_hsv(1, 1, 1)
     monkeypatch.setattr(stands, "hsv_to_rgb", "mine")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.line import Position
     from tallybook.ledger.reading import recovery
 else:
-    recovery = import_lazily("tallybook.ledger.reading.recovery")
+    [recovery] = import_lazily("tallybook.ledger.reading.recovery")
 
 LOG_NAME = "events.jsonl"
 # Pauses of a fifth of a millisecond. A head that could not be moved leaves the outcome unknown; a failure that could

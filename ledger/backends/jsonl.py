@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage import idempotency
 else:
     # A hook that appends to an intact ledger needs none of these, but for the keys where its delivery has one.
-    batches = import_lazily("tallybook.ledger.batches")
-    recovery = import_lazily("tallybook.ledger.reading.recovery")
-    scan = import_lazily("tallybook.ledger.reading.scan")
-    idempotency = import_lazily("tallybook.ledger.storage.idempotency")
+    batches, recovery, scan, idempotency = import_lazily(
+        "tallybook.ledger.batches",
+        "tallybook.ledger.reading.recovery",
+        "tallybook.ledger.reading.scan",
+        "tallybook.ledger.storage.idempotency",
+    )
 
 SYSTEM = {"rater": "tallybook"}
 

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.head import Head
 else:
     # Only a log that does not verify needs them.
-    recovery = import_lazily("tallybook.ledger.reading.recovery")
-    damage = import_lazily("tallybook.ledger.reading.damage")
+    recovery, damage = import_lazily("tallybook.ledger.reading.recovery", "tallybook.ledger.reading.damage")
 
 # The fastest size: smaller chunks take more calls, larger ones leave the CPU cache before they are hashed.
 CHUNK_BYTES = 128 * 1024

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.events import Event
 else:
     # Most ledgers have nothing redacted.
-    hashlib = import_lazily("hashlib")
+    [hashlib] = import_lazily("hashlib")
 
 FOLDER: Final = "redacted"
 NAME: Final = "digests.json"

@@ -20,7 +20,7 @@ from tallybook.ledger.errors import (
 )
 from tallybook.ledger.events import RATINGS
 from tallybook.ledger.fast_stdlib import import_lazily
-from tallybook.ledger.storage import disk, spool
+from tallybook.ledger.storage import disk
 from tallybook.projections.fold import fold_history
 from tallybook.projections.playbook.checkpoint import PLAYBOOK_FORM
 from tallybook.projections.playbook.render import playbook_bytes, playbook_dict, read_stamp
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.decisions import update as decide
     from tallybook.ledger.records import Batch
     from tallybook.ledger.storage import redacted_digests as redactions
+    from tallybook.ledger.storage import spool
     from tallybook.ledger.verification import Verdict
     from tallybook.projections.entry_history.status import EntryStatuses
     from tallybook.projections.playbook.view import Playbook
@@ -48,15 +49,16 @@ if TYPE_CHECKING:
     from tallybook.projections.surfaces.writing.record import Outcome
     from tallybook.projections.surfaces.writing.requests import Request
 else:
-    curate, decide = (
-        import_lazily("tallybook.ledger.decisions.curation"),
-        import_lazily("tallybook.ledger.decisions.update"),
+    curate, decide, redactions, spool, recording, requests, history, playbook_file = import_lazily(
+        "tallybook.ledger.decisions.curation",
+        "tallybook.ledger.decisions.update",
+        "tallybook.ledger.storage.redacted_digests",
+        "tallybook.ledger.storage.spool",
+        "tallybook.projections.surfaces.writing.record",
+        "tallybook.projections.surfaces.writing.requests",
+        "tallybook.projections.surfaces.history.as_of",
+        "tallybook.projections.surfaces.history.playbook_file",
     )
-    redactions = import_lazily("tallybook.ledger.storage.redacted_digests")
-    recording = import_lazily("tallybook.projections.surfaces.writing.record")
-    requests = import_lazily("tallybook.projections.surfaces.writing.requests")
-    history = import_lazily("tallybook.projections.surfaces.history.as_of")
-    playbook_file = import_lazily("tallybook.projections.surfaces.history.playbook_file")
 
 
 class DriftError(TallybookError):

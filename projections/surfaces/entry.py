@@ -13,9 +13,9 @@ def main() -> NoReturn:
     """Run ``tallybook`` and leave with its exit code."""
     try:
         if _is_hook(sys.argv[1:]):
-            from tallybook import hook
+            from tallybook.hook import main as run_hook
 
-            hook.main(sys.argv[2:])
+            run_hook(sys.argv[2:])
         code = run(sys.argv[1:])
     except KeyboardInterrupt:
         # Only while a module is imported; later interrupts end in `output.run_guarded`.

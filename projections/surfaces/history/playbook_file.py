@@ -44,11 +44,11 @@ if TYPE_CHECKING:
     Read = Callable[[], Iterator[RawBatch]]
 else:
     # Needed only if the file is not the ledger's own rendering, which is rare.
-    decide, seeds = (
-        import_lazily("tallybook.ledger.decisions.update"),
-        import_lazily("tallybook.ledger.decisions.legacy_import"),
+    decide, seeds, redactions = import_lazily(
+        "tallybook.ledger.decisions.update",
+        "tallybook.ledger.decisions.legacy_import",
+        "tallybook.ledger.storage.redacted_digests",
     )
-    redactions = import_lazily("tallybook.ledger.storage.redacted_digests")
 
 RENDER_WAIT_MS = 250
 _WITHOUT_COUNTS = ("bare_string", "dict_no_score")

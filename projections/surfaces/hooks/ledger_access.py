@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage import spool
     from tallybook.projections.surfaces.workspace.project import AnyProject, ProjectPaths
 else:
-    spool = import_lazily("tallybook.ledger.storage.spool")
+    [spool] = import_lazily("tallybook.ledger.storage.spool")
 
 ERROR_FILE = "hook-error"
 """File in the ledger's folder that holds the last error of a hook."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tallybook.ledger.storage.redacted_digests import Redactions
     from tallybook.projections.playbook.view import Playbook
 else:
-    seeds = import_lazily("tallybook.ledger.decisions.legacy_import")
+    [seeds] = import_lazily("tallybook.ledger.decisions.legacy_import")
 
 UNSCREENED: Final = frozenset({"human", "import", "test"})
 """Raters whose words are not masked: people, and files that already held them."""
