@@ -1,4 +1,4 @@
-"""Facts about the playbook that hooks need: modules that hold more would take them too long to load."""
+"""Constants of the playbook that hooks need: modules that hold more would take them too long to load."""
 
 from __future__ import annotations
 

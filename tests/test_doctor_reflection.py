@@ -21,7 +21,7 @@ from tallybook.projections.surfaces.workspace import settings
 from tallybook.projections.surfaces.workspace.installation import install_command
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import Facts, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from helpers.transcripts import Client
@@ -47,7 +47,9 @@ def owed(project: Path, script: Script) -> Project:
 def written(project: Project, *events: Event, model: str = "haiku", session: str = "s1") -> None:
     """Record events of reflection, each in a batch of its own."""
     for event in events:
-        record.write(project, [Request(Facts((event,)), {"rater": "reflector", "session": session, "model": model})])
+        record.write(
+            project, [Request(PlainEvents((event,)), {"rater": "reflector", "session": session, "model": model})]
+        )
 
 
 def found(project: Project, later_us: int = 0) -> list[tuple[str, str, str]]:

@@ -201,8 +201,8 @@ def test_many_findings_of_one_check_are_cut_for_people_alone() -> None:
 
 def test_what_is_told_stands_before_what_is_merely_fine() -> None:
     """A fact has its own line although nothing is wrong; a check that found something is not called fine as well."""
-    facts = [Finding("ok", "fine", check="hooks"), Finding("ok", "41 ms", check="hooks", is_fact=True)]
-    spent = [Finding("ok", "fine", check="disk"), Finding("ok", "9 tokens", check="reflection", is_fact=True)]
+    facts = [Finding("ok", "fine", check="hooks"), Finding("ok", "41 ms", check="hooks", is_always_shown=True)]
+    spent = [Finding("ok", "fine", check="disk"), Finding("ok", "9 tokens", check="reflection", is_always_shown=True)]
     assert [
         "ok    hooks: 41 ms",
         "ok    reflection: 9 tokens",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tallybook.ledger.decisions.curation import CURATIONS, MAX_REASON_CHARS, Curation, decide_curation
-from tallybook.ledger.decisions.update import MAX_TEXT_CHARS, PlaybookFacts
+from tallybook.ledger.decisions.update import MAX_TEXT_CHARS, KnownPlaybook
 from tallybook.ledger.errors import (
     EXIT_BAD_INPUT,
     EXIT_NO,
@@ -25,7 +25,7 @@ from tallybook.ledger.events import (
     PointUnpinned,
 )
 
-KNOWN = PlaybookFacts(
+KNOWN = KnownPlaybook(
     points={name: Entry(name, text) for name, text in (("kpt_001", "a"), ("kpt_002", "b"), ("kpt_003", "c"))},
     high_water=7,
     used_names={f"kpt_{number:03d}" for number in range(1, 8)},
@@ -140,5 +140,5 @@ def test_a_reason_of_the_greatest_length_is_kept(verb: str) -> None:
 def test_an_empty_playbook_grants_nothing(verb: str) -> None:
     """Where no entry ever stood, every wish is refused in one line."""
     with pytest.raises(TallybookError) as caught:
-        decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002",)), PlaybookFacts())
+        decide_curation(Curation(verb, "kpt_001", text="z", sources=("kpt_002",)), KnownPlaybook())
     assert 1 == len(str(caught.value).splitlines())

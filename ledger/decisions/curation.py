@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import attrs
 
-from tallybook.ledger.decisions.update import Decision, PlaybookFacts, text_fault
+from tallybook.ledger.decisions.update import Decision, KnownPlaybook, text_fault
 from tallybook.ledger.errors import BadInputError, NothingToDoError, UnknownEntryError
 from tallybook.ledger.events import (
     PointMerged,
@@ -47,7 +47,7 @@ class Curation:
     more_names: tuple[str, ...] = ()
 
 
-def decide_curation(curation: Curation, known: PlaybookFacts) -> Decision:
+def decide_curation(curation: Curation, known: KnownPlaybook) -> Decision:
     """Decide a curation request.
 
     Raises:
@@ -68,7 +68,7 @@ def decide_curation(curation: Curation, known: PlaybookFacts) -> Decision:
     return Decision(tuple(events))
 
 
-def _find_used_name(given: str, known: PlaybookFacts) -> str:
+def _find_used_name(given: str, known: KnownPlaybook) -> str:
     """Return the name of the entry that a person meant.
 
     Raises:
@@ -87,24 +87,24 @@ def reason_fault(reason: str) -> str | None:
     return text_fault(reason)
 
 
-def _check_present(name: str, known: PlaybookFacts) -> None:
+def _check_present(name: str, known: KnownPlaybook) -> None:
     if name not in known.points:
         into = known.merged_into.get(name)
         what = "is not in the playbook" if into is None else f"was merged into {into}"
         raise NothingToDoError(name, what, "see `tallybook why`")
 
 
-def _names_with_text(text: str, known: PlaybookFacts) -> list[str]:
+def _names_with_text(text: str, known: KnownPlaybook) -> list[str]:
     """Return the names of the entries that have this text."""
     return [name for name, point in known.points.items() if point.text == text]
 
 
-def _retire(request: Curation, known: PlaybookFacts) -> Event:
+def _retire(request: Curation, known: KnownPlaybook) -> Event:
     _check_present(request.name, known)
     return PointRetired(request.name, request.reason)
 
 
-def _restore(request: Curation, known: PlaybookFacts) -> Event:
+def _restore(request: Curation, known: KnownPlaybook) -> Event:
     if request.name in known.points:
         raise NothingToDoError(request.name, "is in the playbook")
     if request.name in known.merged_into:
@@ -117,20 +117,20 @@ def _restore(request: Curation, known: PlaybookFacts) -> Event:
     return PointRestored(request.name, request.reason)
 
 
-def _pin(request: Curation, known: PlaybookFacts) -> Event:
+def _pin(request: Curation, known: KnownPlaybook) -> Event:
     _check_present(request.name, known)
     if request.name in known.pinned_names:
         raise NothingToDoError(request.name, "is pinned")
     return PointPinned(request.name, request.reason)
 
 
-def _unpin(request: Curation, known: PlaybookFacts) -> Event:
+def _unpin(request: Curation, known: KnownPlaybook) -> Event:
     if request.name not in known.pinned_names:
         raise NothingToDoError(request.name, "is not pinned")
     return PointUnpinned(request.name, request.reason)
 
 
-def _reword(request: Curation, known: PlaybookFacts) -> Event:
+def _reword(request: Curation, known: KnownPlaybook) -> Event:
     _check_present(request.name, known)
     if (fault := text_fault(request.text)) is not None:
         raise BadInputError("TEXT", fault, "nothing was recorded")
@@ -143,7 +143,7 @@ def _reword(request: Curation, known: PlaybookFacts) -> Event:
     return PointReworded(request.name, request.reason, request.text)
 
 
-def _merge(request: Curation, known: PlaybookFacts) -> Event:
+def _merge(request: Curation, known: KnownPlaybook) -> Event:
     for name in (request.name, *request.sources):
         _check_present(name, known)
     if request.name in request.sources:
@@ -151,7 +151,7 @@ def _merge(request: Curation, known: PlaybookFacts) -> Event:
     return PointMerged(request.name, tuple(dict.fromkeys(request.sources)), request.reason)
 
 
-CURATIONS: Final[dict[str, Callable[[Curation, PlaybookFacts], Event]]] = {
+CURATIONS: Final[dict[str, Callable[[Curation, KnownPlaybook], Event]]] = {
     "retire": _retire,
     "restore": _restore,
     "pin": _pin,

@@ -165,7 +165,7 @@ class Decision:
 
 
 @attrs.frozen
-class PlaybookFacts:
+class KnownPlaybook:
     """What a decision needs to know about the playbook.
 
     Attributes:
@@ -189,7 +189,7 @@ class PlaybookFacts:
 
 def decide_extraction(
     extraction: Extraction,
-    known: PlaybookFacts,
+    known: KnownPlaybook,
     wishes: Mapping[str, str] | None = None,
     renamed_before: Mapping[str, str] | None = None,
 ) -> Decision:
@@ -261,7 +261,7 @@ class Edit:
 
 def decide_edit(
     edit: Edit,
-    known: PlaybookFacts,
+    known: KnownPlaybook,
     drift: Mapping[str, tuple[int, int]],
     renamed_before: Mapping[str, str] | None = None,
 ) -> Decision:
@@ -305,7 +305,7 @@ def decide_edit(
 
 
 def _drop_redacted(
-    edit: Edit, known: PlaybookFacts, renamed: Mapping[str, str]
+    edit: Edit, known: KnownPlaybook, renamed: Mapping[str, str]
 ) -> tuple[Edit, tuple[RefusedText, ...]]:
     """Return an edit without redacted texts: an existing entry keeps its old text, a new one is left out."""
     base = {point.name: point for point in edit.base_entries}
@@ -325,7 +325,7 @@ def _drop_redacted(
     return attrs.evolve(edit, entries=tuple(allowed)), tuple(refused)
 
 
-def _names_in_ledger(edit: Edit, known: PlaybookFacts, renamed_before: Mapping[str, str]) -> dict[str, str]:
+def _names_in_ledger(edit: Edit, known: KnownPlaybook, renamed_before: Mapping[str, str]) -> dict[str, str]:
     """Return name in the edit → name in the ledger, with a new name for each new entry whose name is taken."""
     renamed, high_water = dict(renamed_before), known.high_water
     base = {point.name for point in edit.base_entries}

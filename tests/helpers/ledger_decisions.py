@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tallybook.ledger.decisions.update import (
-    PlaybookFacts,
+    KnownPlaybook,
 )
 from tallybook.ledger.names import parse_number
 
@@ -22,8 +22,8 @@ def by_name(*points: Entry) -> dict[str, Entry]:
     return {point.name: point for point in points}
 
 
-def known(*points: Entry, high_water: int | None = None, used: Iterable[str] = ()) -> PlaybookFacts:
+def known(*points: Entry, high_water: int | None = None, used: Iterable[str] = ()) -> KnownPlaybook:
     """Return what stands, where nothing else ever stood but what is named as used, and what the mark tells."""
     stood = {*by_name(*points), *used}
     mark = max((parse_number(name) or 0 for name in stood), default=0)
-    return PlaybookFacts(by_name(*points), mark if high_water is None else high_water, stood)
+    return KnownPlaybook(by_name(*points), mark if high_water is None else high_water, stood)

@@ -12,7 +12,7 @@ from tallybook.projections.scores.view import scores_view
 from tallybook.projections.surfaces.scores.configuration import default
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import Facts, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -92,7 +92,7 @@ def example(config: Config) -> Scores:
 def say(project: Path, session: str | None, told: tuple[Event, ...], when: str | None = None) -> None:
     """Record events of a session that happened at some time."""
     by = {"rater": "test"} | ({} if session is None else {"session": session})
-    record.write(Project(project), [Request(Facts(told), by, when=when)])
+    record.write(Project(project), [Request(PlainEvents(told), by, when=when)])
 
 
 def record_example(project: Path) -> None:

@@ -19,7 +19,7 @@ from tallybook.ledger.events import ReflectionRequested
 from tallybook.projections.surfaces import commands
 from tallybook.projections.surfaces.workspace.project import Project
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import Facts, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -170,7 +170,7 @@ def asked_for(folder: Path, script: Script) -> Project:
 def ask_again(project: Project, script: Script) -> None:
     """Ask for a reflection on all of a session so far, as a hook does."""
     end = script.path.stat().st_size
-    asked = Facts((ReflectionRequested(end, "SessionEnd", str(script.path)),))
+    asked = PlainEvents((ReflectionRequested(end, "SessionEnd", str(script.path)),))
     by = {"rater": "tallybook", "session": script.session}
     record.write(project, [Request(asked, by, f"reflect:{script.session}:{end}")])
 

@@ -155,12 +155,14 @@ def findings_json(findings: Sequence[Finding]) -> dict[str, Any]:
 
 def format_findings(findings: Sequence[Finding]) -> Iterator[str]:
     """Yield findings as lines for people: what is fine in few lines, then the rest in the order of the checks."""
-    facts = [finding for finding in findings if finding.level == OK and (finding.is_fact or finding.check == FIRST)]
-    yield from map(_format_line, facts)
+    shown = [
+        finding for finding in findings if finding.level == OK and (finding.is_always_shown or finding.check == FIRST)
+    ]
+    yield from map(_format_line, shown)
     # All other checks that found nothing wrong share one line.
     not_fine = {finding.check for finding in findings if finding.level != OK}
     fine = dict.fromkeys(
-        finding.check for finding in findings if finding not in facts and finding.check not in not_fine
+        finding.check for finding in findings if finding not in shown and finding.check not in not_fine
     )
     if fine:
         yield f"{OK:<5} nothing wrong with {', '.join(fine)}"

@@ -40,7 +40,7 @@ class Finding:
         fix: The command or step that fixes it or shows more; empty where there is nothing to do.
         check: Name of the check, ``spool``; the runner fills it in from the table of checks.
         is_damage: Whether acknowledged bytes are gone or changed.
-        is_fact: Whether people see it although nothing is wrong: how long hooks took, what reflection cost.
+        is_always_shown: Whether people see it although nothing is wrong: how long hooks took, what reflection cost.
     """
 
     level: str
@@ -48,7 +48,7 @@ class Finding:
     fix: str = ""
     check: str = ""
     is_damage: bool = False
-    is_fact: bool = False
+    is_always_shown: bool = False
 
 
 @attrs.frozen

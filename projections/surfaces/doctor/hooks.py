@@ -96,7 +96,7 @@ def _last_recorded(context: Context) -> dict[str, str]:
 def _installation(setup: Setup) -> Iterator[Finding]:
     """Report which settings call Tallybook, for which events, and whether the programs that they name exist."""
     for other in setup.others:
-        yield Finding(OK, f"installed in {other.path}, for {other.agent}", is_fact=True)
+        yield Finding(OK, f"installed in {other.path}, for {other.agent}", is_always_shown=True)
         for other_call in filter(None, map(call_of, other.commands)):
             yield from _missing_programs(other_call, str(other.path), "correct the command in that file")
     if not setup.installed:
@@ -178,12 +178,12 @@ def _calls(runs: Sequence[Run], last_recorded: dict[str, str], context: Context)
     """Report when hooks ran last, by the ledger and by transcripts, and how long they took."""
     if last_recorded:
         parts = (f"{description} {context.age(at)} ago" for description, at in last_recorded.items())
-        yield Finding(OK, "; ".join(parts), is_fact=True)
+        yield Finding(OK, "; ".join(parts), is_always_shown=True)
     for event, event_runs in _by_event([run for run in runs if run.is_ours and run.outcome != CANCELLED]).items():
         times = [run.time_ms for run in event_runs if run.time_ms is not None]
         took = f", median {median(times):,.0f} ms, longest {max(times):,.0f} ms" if times else ""
         failures = _share_of(sum(run.outcome == FAILED for run in event_runs), len(event_runs), "failed")
-        yield Finding(OK, f"{event}: called {_how_often(event_runs, context)}{failures}{took}", is_fact=True)
+        yield Finding(OK, f"{event}: called {_how_often(event_runs, context)}{failures}{took}", is_always_shown=True)
 
 
 def _share_of(number: int, whole: int, message: str) -> str:

@@ -197,4 +197,4 @@ def _cost(context: Context, state: Reflections, options: Settings) -> Iterator[F
     by_cost = sorted(state.tokens_by_model.items(), key=lambda item: -item[1])
     models = ", ".join(f"{model} {tokens:,}" for model, tokens in by_cost if tokens)
     in_all = f"; in all {models}" if models else ""
-    yield Finding(OK, f"{today:,}{budget} tokens today, {month:,} in {_DAYS} days{in_all}", is_fact=True)
+    yield Finding(OK, f"{today:,}{budget} tokens today, {month:,} in {_DAYS} days{in_all}", is_always_shown=True)

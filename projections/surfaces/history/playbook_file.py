@@ -201,7 +201,7 @@ def _edit_events(
     moment = base.stamp[0]
     drift = _ratings_since(base, read) if base is not state else {}
     edit = decide.Edit(points, entries, changed, moment, legacy.sha256)
-    known = decide.PlaybookFacts(state.points, state.high_water, state.used, refusal=redacted.refusal)
+    known = decide.KnownPlaybook(state.points, state.high_water, state.used, refusal=redacted.refusal)
     decision = decide.decide_edit(edit, known, drift)
     refused = tuple(one for one in decision.ignored if isinstance(one, decide.RefusedText))
     is_empty = bool(refused) and len(decision.events) == 1 and not changed and not odd

@@ -79,8 +79,8 @@ def append(project: AnyProject, drafts: Sequence[Draft], by: Mapping[str, str], 
         # The next command that can write to the ledger appends it from the spool.
         now = clock.utc_now()
         spool.check(drafts, by, key, now.at)
-        facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
-        spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": facts, "by": dict(by), "key": key}])
+        rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        spool.put(project.ledger, now.at, clock.new_id(now.unix_us), [{"facts": rows, "by": dict(by), "key": key}])
         return True
     finally:
         log.close()

@@ -27,7 +27,7 @@ from tallybook.projections.surfaces.workspace.project import Project, find_proje
 from tallybook.projections.surfaces.workspace.templates import PLAYBOOK, load_template
 from tallybook.projections.surfaces.writing import record, secrets
 from tallybook.projections.surfaces.writing.loaded_playbook import LoadedPlaybook, apply_extraction, list_requests
-from tallybook.projections.surfaces.writing.requests import Facts, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -293,7 +293,7 @@ async def extract_keypoints(
     if spent + raters.estimate_tokens(options.rater, text) > options.tokens_per_day:
         raise BadInputError("tokens_per_day", "has too little left for this", "ask tomorrow, or raise it")
     reply, answer = raters.ask_rater(options.rater, options.model, text)
-    done = Facts((ReflectionCompleted(options.rater, reply.input_tokens, reply.output_tokens),))
+    done = PlainEvents((ReflectionCompleted(options.rater, reply.input_tokens, reply.output_tokens),))
     record.write(project, [Request(done, {"rater": "reflector", **({"model": reply.model} if reply.model else {})})])
     if is_diagnostic_mode():
         save_diagnostic(f"{text}\n\n{reply.text}", diagnostic_name)

@@ -16,7 +16,7 @@ from tallybook.projections.reflections import NO_RATER, ReadPosition
 from tallybook.projections.surfaces.hooks import handler
 from tallybook.projections.surfaces.reflection import transcript
 from tallybook.projections.surfaces.writing import secrets
-from tallybook.projections.surfaces.writing.requests import Facts, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
@@ -197,9 +197,9 @@ def _add_citations(piece: Piece, line: Line, file: str, unread: Unread) -> None:
         if cited and turn.occasion and (file or not line.sidechain):
             subagent = file.removeprefix(transcript.SUBAGENT)
             by = {"rater": "tallybook", "session": unread.session} | ({"agent": subagent} if subagent else {})
-            facts = Facts(tuple(PointCited(name, transcript.MESSAGE) for name in cited))
+            action = PlainEvents(tuple(PointCited(name, transcript.MESSAGE) for name in cited))
             key = handler.citation_key(unread.session, subagent, turn.occasion)
-            piece.citations.append(Request(facts, by, key, _ledger_time(line.at)))
+            piece.citations.append(Request(action, by, key, _ledger_time(line.at)))
 
 
 def citations(text: str, names: Collection[str]) -> dict[str, str]:

@@ -19,7 +19,7 @@ from tallybook.projections.reflections import NO_RATER, REFLECTIONS, Session, la
 from tallybook.projections.surfaces.history import reading
 from tallybook.projections.surfaces.install import places
 from tallybook.projections.surfaces.reflection import transcript
-from tallybook.projections.surfaces.writing.requests import Facts, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -229,5 +229,5 @@ def killed_requests(known: Reflections) -> Iterator[Request]:
 
 def reflection_request(session: str, end: int, trigger: str, path: str | None, rater: str) -> Request:
     """Return the request to reflect on a session up to a length of its transcript."""
-    facts = Facts((ReflectionRequested(end, trigger, path),))
-    return Request(facts, {"rater": rater, "session": session}, f"reflect:{session}:{end}")
+    action = PlainEvents((ReflectionRequested(end, trigger, path),))
+    return Request(action, {"rater": rater, "session": session}, f"reflect:{session}:{end}")

@@ -28,7 +28,7 @@ from tallybook.projections.surfaces.reflection.raters import RaterError
 from tallybook.projections.surfaces.workspace.project import MARKS
 from tallybook.projections.surfaces.workspace.templates import load_template
 from tallybook.projections.surfaces.writing import record
-from tallybook.projections.surfaces.writing.requests import Facts, Request, Update
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request, Update
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -263,7 +263,7 @@ def _reflect_on_piece(state: _State, name: str, session: Session) -> Result | No
             return _ask(state, name, piece)
     except RaterError as error:
         return _fail(state, name, error)
-    outcome = _write(state, name, Facts((*piece.quotes, *piece.reads)), piece)
+    outcome = _write(state, name, PlainEvents((*piece.quotes, *piece.reads)), piece)
     return Result(name, quotes=len(piece.quotes), failed=_REPEATED if outcome.repeated else "")
 
 
@@ -297,7 +297,7 @@ def _ask(state: _State, name: str, piece: Piece) -> Result:
     if state.known.tokens_by_day.get(clock.utc_now().at[:10], 0) + expected > plan.tokens:
         raise _StopError(SPENT)
     # Recorded first: an attempt that leaves no trace could cost tokens again and again.
-    _write(state, name, Facts((ReflectionStarted(plan.rater, expected),)))
+    _write(state, name, PlainEvents((ReflectionStarted(plan.rater, expected),)))
     reply, answer = raters.ask_rater(plan.rater, plan.model, prompt)
     return _record_answer(state, name, piece, reply, answer)
 
@@ -307,9 +307,9 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
     cost = (reply.input_tokens, reply.output_tokens)
     shown = prompts.shown_names(load_template(prompts.TEMPLATE), _entries(state.playbook))
     answer = answer.without_texts(_pruned_texts(state.playbook)).about(shown)
-    facts = (*piece.quotes, *answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
+    events = (*piece.quotes, *answer.notes, *piece.reads, ReflectionCompleted(state.plan.rater, *cost))
     try:
-        outcome = _write(state, name, Update(answer.payload, facts=facts), piece, reply.model)
+        outcome = _write(state, name, Update(answer.payload, plain_events=events), piece, reply.model)
     except BadInputError as error:
         what = f"the answer cannot be recorded: {error}"
         raise RaterError(raters.UNUSABLE, what, *cost, model=reply.model) from error
@@ -328,7 +328,7 @@ def _record_answer(state: _State, name: str, piece: Piece, reply: Reply, answer:
 def _fail(state: _State, name: str, error: RaterError) -> Result:
     cost = (error.input_tokens, error.output_tokens)
     failed = ReflectionFailed(state.plan.rater, error.cause, *cost, error.reason)
-    _write(state, name, Facts((failed,)), model=error.model)
+    _write(state, name, PlainEvents((failed,)), model=error.model)
     return Result(name, sum(cost), failed=error.reason)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from tallybook.ledger import clock
 from tallybook.ledger.decisions.legacy_import import read_legacy
 from tallybook.ledger.decisions.update import (
-    PlaybookFacts,
+    KnownPlaybook,
     decide_extraction,
     rating_fault,
     read_extraction,
@@ -104,7 +104,7 @@ def apply_extraction(
     points = {entry["name"]: _point(entry) for entry in entries}
     highest = max((parse_number(name) or 0 for name in points), default=0)
     extraction = read_extraction(payload, "extraction_result")
-    decision = decide_extraction(extraction, PlaybookFacts(points, max(highest, high_water), points.keys()), wishes)
+    decision = decide_extraction(extraction, KnownPlaybook(points, max(highest, high_water), points.keys()), wishes)
     by_name = {entry["name"]: entry for entry in entries}
     names: dict[str, str] = {}
     for event in decision.events:

@@ -24,8 +24,8 @@ from tallybook.projections.surfaces.history import cache_files, playbook_file
 from tallybook.projections.surfaces.history.reading import catch_up, current, open_for_append
 from tallybook.projections.surfaces.writing.requests import (
     UNSCREENED,
-    Facts,
     Import,
+    PlainEvents,
     Rating,
     Request,
     Undo,
@@ -214,7 +214,7 @@ def _append(
         file = playbook_file.examine(project, state, tx.read)
         if file.events:
             by = {"rater": "import" if file.adopted else "human"}
-            _record(tx, state, Decision(file.events), Request(Facts(file.events), by, file.key))
+            _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
         recorded, problems = _record_spool(project, tx, state, redacted)
         outcomes = record_all(tx, state, requests, file, redacted)
     return Report(outcomes, state, file, (*file.problems, *problems)), recorded

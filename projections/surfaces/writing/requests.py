@@ -11,7 +11,7 @@ from tallybook.ledger.decisions.curation import Curation, decide_curation
 from tallybook.ledger.decisions.update import (
     Decision,
     Edit,
-    PlaybookFacts,
+    KnownPlaybook,
     decide_edit,
     decide_extraction,
     read_extraction,
@@ -54,12 +54,12 @@ class Update:
     Attributes:
         payload: The value from outside; nothing in it is trusted.
         names: Text → the name that the sending program has given it already.
-        facts: Events that precede it in the same batch and change no entry.
+        plain_events: Events that precede it in the same batch and change no entry.
     """
 
     payload: Any
     names: Mapping[str, str] = attrs.field(factory=dict)
-    facts: tuple[Event, ...] = ()
+    plain_events: tuple[Event, ...] = ()
 
 
 @attrs.frozen
@@ -121,7 +121,7 @@ class Undo:
 
 
 @attrs.frozen
-class Facts:
+class PlainEvents:
     """Events that are recorded as they are; nothing is decided about them.
 
     Attributes:
@@ -131,7 +131,7 @@ class Facts:
     events: tuple[Event, ...]
 
 
-Action = Update | Rating | Change | Import | Curation | Undo | Facts
+Action = Update | Rating | Change | Import | Curation | Undo | PlainEvents
 """What can be recorded. Only an `Update` and a `Rating` can wait in the spool."""
 
 
@@ -204,10 +204,10 @@ def decide(
     renamed = renamed or {}
     if isinstance(action, Rating):
         action = update_of(action, state)
-    known = PlaybookFacts(
+    known = KnownPlaybook(
         state.points, state.high_water, state.used, state.pinned, state.merged, state.gone, redactions.refusal
     )
-    if isinstance(action, Facts):
+    if isinstance(action, PlainEvents):
         return Decision(redactions.filter_notes(action.events))
     if isinstance(action, Undo | Curation) and (why := redactions.refusal(action.reason)) is not None:
         raise RedactedTextError("--reason", why)
@@ -224,7 +224,7 @@ def decide(
         return Decision(seeds.seed_events(legacy), refused)
     if isinstance(action, Update):
         decision = decide_extraction(read_extraction(action.payload), known, action.names, renamed)
-        return attrs.evolve(decision, events=(*redactions.filter_notes(action.facts), *decision.events))
+        return attrs.evolve(decision, events=(*redactions.filter_notes(action.plain_events), *decision.events))
     base = {renamed.get(point.name, point.name): point for point in action.base}
     drift = {
         name: (now.helpful - base[name].helpful, now.harmful - base[name].harmful)
@@ -247,7 +247,9 @@ def update_of(rating: Rating, state: Playbook) -> Update:
             raise UnknownEntryError(name)
         names[exact] = None
     notes = [PointNoted(name, f"{rating.rating}: {rating.reason}") for name in names if rating.reason]
-    return Update({"evaluations": [{"name": name, "rating": rating.rating} for name in names]}, facts=tuple(notes))
+    return Update(
+        {"evaluations": [{"name": name, "rating": rating.rating} for name in names]}, plain_events=tuple(notes)
+    )
 
 
 def _fresh(action: Import, state: Playbook) -> Any:
@@ -275,9 +277,9 @@ def request_to_json(request: Request) -> dict[str, Any]:
     action = request.action
     fields: dict[str, Any] = {"by": dict(request.by), "key": request.key}
     if isinstance(action, Update):
-        drafts = map(encode, action.facts)
-        facts = [[one.kind, one.v, one.body, one.free] for one in drafts]
-        return fields | {"update": action.payload, "names": dict(action.names), "beside": facts}
+        drafts = map(encode, action.plain_events)
+        rows = [[one.kind, one.v, one.body, one.free] for one in drafts]
+        return fields | {"update": action.payload, "names": dict(action.names), "beside": rows}
     if isinstance(action, Change):
         base, found = ([entry(point) for point in points] for points in (action.base, action.found))
         return fields | {"base": base, "found": found, "top": action.top}
@@ -318,9 +320,9 @@ def request_from_json(value: Any, key: str, when: Any) -> Request:
     if "update" in fields:
         pairs = names.items() if isinstance(names, dict) else ()
         texts = {text: name for text, name in pairs if isinstance(name, str)}
-        action: Action = Update(fields["update"], texts, _facts(fields.get("beside", ())))
+        action: Action = Update(fields["update"], texts, _parse_plain_events(fields.get("beside", ())))
     elif "facts" in fields:
-        action = Facts(_facts(fields["facts"]))
+        action = PlainEvents(_parse_plain_events(fields["facts"]))
         if not action.events:
             raise BadInputError("facts", "are none")
     elif "found" in fields and isinstance(top, str):
@@ -342,12 +344,12 @@ def _check_moment(when: Any) -> None:
         raise BadInputError("at", "is not a time as the ledger writes it")
 
 
-def _facts(value: Any) -> tuple[Event, ...]:
-    """Return facts from the spool: a list of kind, version, body and free text."""
+def _parse_plain_events(value: Any) -> tuple[Event, ...]:
+    """Return plain events from the spool: a list of kind, version, body and free text."""
     try:
-        facts = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
-        if not all(kind in PLAYBOOK_NEUTRAL for kind, _, _ in facts):
+        rows = [(kind, version, {**body, **(free or {})}) for kind, version, body, free in value]
+        if not all(kind in PLAYBOOK_NEUTRAL for kind, _, _ in rows):
             raise BadInputError("facts", "are not events without an effect on the playbook")
-        return tuple(structure(*fact) for fact in facts)
+        return tuple(structure(*row) for row in rows)
     except REFUSALS as error:
         raise BadInputError("facts", f"do not fit their kind: {error}") from error

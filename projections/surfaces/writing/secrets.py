@@ -21,7 +21,7 @@ import attrs
 from tallybook.ledger.decisions.curation import Curation
 from tallybook.ledger.errors import BadInputError, Problem
 from tallybook.ledger.events import PointNoted
-from tallybook.projections.surfaces.writing.requests import UNSCREENED, Facts, Request, Undo, Update
+from tallybook.projections.surfaces.writing.requests import UNSCREENED, PlainEvents, Request, Undo, Update
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -160,8 +160,8 @@ def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tup
             pass
         elif isinstance(action, Update):
             action = _mask_update(action, problems)
-        elif isinstance(action, Facts):
-            action = Facts(tuple(_mask_fact(event, problems) for event in action.events))
+        elif isinstance(action, PlainEvents):
+            action = PlainEvents(tuple(_mask_event(event, problems) for event in action.events))
         elif isinstance(action, Curation | Undo):
             words = {field: getattr(action, field) for field in ("text", "reason") if hasattr(action, field)}
             words = {field: _mask_item(field, text, problems) for field, text in words.items()}
@@ -173,15 +173,15 @@ def mask_requests(requests: Sequence[Request]) -> tuple[tuple[Request, ...], tup
 def _mask_update(action: Update, problems: list[Problem]) -> Update:
     payload, more = mask_payload(action.payload)
     problems += more
-    facts = tuple(_mask_fact(event, problems) for event in action.facts)
+    events = tuple(_mask_event(event, problems) for event in action.plain_events)
     names: dict[str, str] = {}
     for text, name in action.names.items():
         # Two texts that differ only in their secrets become one, under the first one's name.
         names.setdefault(mask(text).text, name)
-    return Update(payload, names, facts)
+    return Update(payload, names, events)
 
 
-def _mask_fact(event: Event, problems: list[Problem]) -> Event:
+def _mask_event(event: Event, problems: list[Problem]) -> Event:
     """Return an event with a note on an entry masked; other events hold only paths and reasons of Tallybook."""
     if not isinstance(event, PointNoted) or event.note is None:
         return event

@@ -20,7 +20,7 @@ from tallybook.projections.surfaces.console.options import as_json, at_when
 from tallybook.projections.surfaces.console.output import answer, note, say
 from tallybook.projections.surfaces.scores.configuration import load, score_named
 from tallybook.projections.surfaces.scores.score_state import state_of
-from tallybook.projections.surfaces.writing.requests import Facts, Request
+from tallybook.projections.surfaces.writing.requests import PlainEvents, Request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +81,7 @@ def set_baseline(project: Project, given: str, value: float | None, reason: str)
     if value is None:
         value = _latest(state_of(project, config), score)
     event = BaselineSet(score, value, reason)
-    return event, commands.recorded(project, Request(Facts((event,)), {"rater": "human"}))
+    return event, commands.recorded(project, Request(PlainEvents((event,)), {"rater": "human"}))
 
 
 def _latest(state: Scores, score: str) -> int:
