@@ -84,10 +84,10 @@ def find_text(project: Project, target: Target) -> RedactionResult:
     texts = _texts(log.read(), target)
     events, bodies = _search(log, log.read(), texts, target.event)
     erased = erasure.search(project, texts, overwriting=False)
-    if _stands_in(project.playbook, texts) is not None:
+    if _describe_match(project.playbook, texts) is not None:
         # It is rendered again; a manual edit is recorded first.
         erased = attrs.evolve(erased, files=(*erased.files, project.playbook))
-    return _some(RedactionResult(events, erased, bodies), target)
+    return _require_match(RedactionResult(events, erased, bodies), target)
 
 
 def redact(project: Project, target: Target, reason: str, by: Mapping[str, str]) -> RedactionResult:
@@ -124,7 +124,7 @@ def redact(project: Project, target: Target, reason: str, by: Mapping[str, str])
         error: Exception | None = recording.write(project, []).unrendered
     except TallybookError as failed:
         error = failed
-    return _some(RedactionResult(events, _add_playbook_check(project, erased, texts, error), bodies), target)
+    return _require_match(RedactionResult(events, _add_playbook_check(project, erased, texts, error), bodies), target)
 
 
 def _remember(log: JsonlLog, target: Target, events: Collection[EventRecord]) -> None:
@@ -150,7 +150,7 @@ def _finish(project: Project, log: JsonlLog) -> Erasure:
         return Erasure(remaining=(f"{log.path}: not finished, the next command that writes continues: {error}",))
 
 
-def _some(done: RedactionResult, target: Target) -> RedactionResult:
+def _require_match(done: RedactionResult, target: Target) -> RedactionResult:
     """Return the result, or raise if nothing holds the text."""
     if not (done.events or done.bodies or done.erased.files or done.erased.remaining or done.erased.foreign):
         raise NothingToRedactError("--text" if target.event is None else target.event)
@@ -159,7 +159,7 @@ def _some(done: RedactionResult, target: Target) -> RedactionResult:
 
 def _add_playbook_check(project: Project, erased: Erasure, texts: Collection[str], error: Exception | None) -> Erasure:
     """Return the erasure, with a line in ``remaining`` if ``playbook.json`` still holds the text."""
-    fault = _stands_in(project.playbook, texts)
+    fault = _describe_match(project.playbook, texts)
     if fault is None:
         return erased
     why = "" if error is None else f" ({error})"
@@ -167,7 +167,7 @@ def _add_playbook_check(project: Project, erased: Erasure, texts: Collection[str
     return attrs.evolve(erased, remaining=(*erased.remaining, line))
 
 
-def _stands_in(path: Path, texts: Collection[str]) -> str | None:
+def _describe_match(path: Path, texts: Collection[str]) -> str | None:
     """Return how a text occurs in a file, None if it does not."""
     try:
         return "holds it" if texts and erasure.holds(path, erasure.spellings(texts)) else None
@@ -185,7 +185,7 @@ def _texts(batches: Iterable[RawBatch], target: Target) -> tuple[str, ...]:
         if (fault := text_fault(target.text)) is not None:
             raise BadInputError("--text", fault, NOTHING)
         return (target.text,)
-    for record in _every(batches):
+    for record in _iter_records(batches):
         if target.event in {record.id, str(record.seq)}:
             texts = codec.texts_of(record.event).values()
             if not texts and not isinstance(record.event, LogRecovered):
@@ -194,7 +194,7 @@ def _texts(batches: Iterable[RawBatch], target: Target) -> tuple[str, ...]:
     raise BadInputError(f"event {target.event}", "is not in the ledger", "see `tallybook log --json`")
 
 
-def _every(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
+def _iter_records(batches: Iterable[RawBatch]) -> Iterator[EventRecord]:
     """Yield every event of the batches."""
     for batch in codec.decode(batches):
         yield from batch.records
@@ -218,7 +218,7 @@ def _search(
         if FREE_MARK in raw.data or SEALS in raw.data:
             events += [
                 record
-                for record in _every([raw])
+                for record in _iter_records([raw])
                 if event in {record.id, str(record.seq)} or _holds(log, raw, record.event, wanted)
             ]
     return tuple(events), tuple(bodies)
