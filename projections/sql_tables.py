@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def _columns(text: str) -> dict[str, str]:
+def _parse_columns(text: str) -> dict[str, str]:
     return dict(column.split() for column in text.split(","))
 
 
 COLUMNS: Final = {
-    "events": _columns(
+    "events": _parse_columns(
         "seq BIGINT, id VARCHAR, at TIMESTAMP, when TIMESTAMP, kind VARCHAR, v INTEGER, session VARCHAR, rater VARCHAR,"
         "agent VARCHAR, model VARCHAR, body JSON, free JSON, void BOOLEAN"
     ),
-    "points": _columns(
+    "points": _parse_columns(
         "name VARCHAR, text VARCHAR, helpful BIGINT, harmful BIGINT, low DOUBLE, high DOUBLE,"
         "changed BIGINT, at TIMESTAMP, rater VARCHAR"
     ),
-    "graveyard": _columns(
+    "graveyard": _parse_columns(
         "name VARCHAR, text VARCHAR, helpful BIGINT, harmful BIGINT, status VARCHAR, rule VARCHAR, reason VARCHAR,"
         "went_into VARCHAR, seq BIGINT, at TIMESTAMP, rater VARCHAR, session VARCHAR"
     ),

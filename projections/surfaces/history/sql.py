@@ -92,7 +92,7 @@ def query(project: Project, text: str, when: str | Moment | None = None) -> Tabl
     connection = duck.connect(":memory:", config=SETTINGS)
     for statement in TUNED:
         connection.execute(statement)
-    _fill(connection, read, text.casefold())
+    _create_tables(connection, read, text.casefold())
     for statement in SHUT:
         connection.execute(statement)
     with _asking(text):
@@ -143,7 +143,7 @@ def _duckdb() -> Any:
     return duckdb
 
 
-def _fill(connection: duckdb.DuckDBPyConnection, read: Callable[[], Iterable[Batch]], text: str) -> None:
+def _create_tables(connection: duckdb.DuckDBPyConnection, read: Callable[[], Iterable[Batch]], text: str) -> None:
     """Create every table, and fill those that the query names: each takes a fold of history."""
     for name, columns in sql_tables.COLUMNS.items():
         fields = ", ".join(f'"{column}" {type_}' for column, type_ in columns.items())
