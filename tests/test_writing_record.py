@@ -22,7 +22,7 @@ from tallybook.projections.surfaces.writing.requests import Import, Request, Upd
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tallybook.projections.surfaces.writing.record import Outcome, Report
+    from tallybook.projections.surfaces.writing.record import Outcome, WriteResult
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def here(project: Path) -> Project:
     return Project(project)
 
 
-def write(project: Project, *payloads: dict[str, Any]) -> Report:
+def write(project: Project, *payloads: dict[str, Any]) -> WriteResult:
     """Record extraction results in one go, each as its own batch."""
     return record.write(project, [Request(Update(payload), HUMAN) for payload in payloads])
 

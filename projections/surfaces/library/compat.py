@@ -207,7 +207,7 @@ def save_playbook(playbook: dict[str, Any]) -> None:
         loaded.settle(report.state)
 
 
-def _leave_out(playbook: LoadedPlaybook, report: record.Report) -> None:
+def _leave_out(playbook: LoadedPlaybook, report: record.WriteResult) -> None:
     """Replace texts that were refused because they had been redacted by what the ledger has."""
     ignored = [one for outcome in report.outcomes for one in outcome.ignored]
     refused = {one.name: one for one in ignored if isinstance(one, RefusedText) and one.name is not None}

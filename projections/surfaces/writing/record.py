@@ -84,7 +84,7 @@ class Outcome:
 
 
 @attrs.frozen
-class Report:
+class WriteResult:
     """The result of a write.
 
     Attributes:
@@ -102,7 +102,7 @@ class Report:
     unrendered: Exception | None = None
 
 
-def write(project: Project, requests: Sequence[Request], *, cold: bool = False, begin: bool = False) -> Report:
+def write(project: Project, requests: Sequence[Request], *, cold: bool = False, begin: bool = False) -> WriteResult:
     """Record requests, each as one batch, and render ``playbook.json``.
 
     A manual edit of ``playbook.json`` and the spool are recorded first. Secrets in what a model supplied are masked,
@@ -122,7 +122,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
     requests, masked = _mask_secrets(requests)
     with closing(open_for_append(project)) as log:
         if not begin and not log.exists() and _has_nothing_to_record(project, log, requests):
-            return Report((), current(log), playbook_file.ExaminedFile(), masked)
+            return WriteResult((), current(log), playbook_file.ExaminedFile(), masked)
         if redaction.read_pending(project.ledger) is not None:
             from tallybook.projections.surfaces.writing import erasure
 
@@ -138,7 +138,7 @@ def write(project: Project, requests: Sequence[Request], *, cold: bool = False, 
             if not all(isinstance(request.action, Update | Rating) for request in requests):
                 raise
             spooled = _spool(project, log, requests, state) if requests else ()
-            return Report(spooled, None, playbook_file.ExaminedFile(), masked)
+            return WriteResult(spooled, None, playbook_file.ExaminedFile(), masked)
         spool.remove_files(recorded)
         try:
             _render(project, log, report.state or state, report.file)
@@ -204,7 +204,7 @@ def _spool(project: Project, log: JsonlLog, requests: Sequence[Request], state: 
 
 def _append(
     project: Project, log: JsonlLog, state: Playbook, requests: Sequence[Request]
-) -> tuple[Report, list[spool.SpoolFile]]:
+) -> tuple[WriteResult, list[spool.SpoolFile]]:
     """Append under the lock: the manual edit of ``playbook.json``, the spool, then the requests."""
     with log.transaction() as tx:
         # Another process appended after the fold that was made without the lock.
@@ -217,7 +217,7 @@ def _append(
             _record(tx, state, Decision(file.events), Request(PlainEvents(file.events), by, file.key))
         recorded, problems = _record_spool(project, tx, state, redacted)
         outcomes = record_all(tx, state, requests, file, redacted)
-    return Report(outcomes, state, file, (*file.problems, *problems)), recorded
+    return WriteResult(outcomes, state, file, (*file.problems, *problems)), recorded
 
 
 def _record_spool(
