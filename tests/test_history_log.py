@@ -200,7 +200,7 @@ def test_without_an_undoing_nothing_is_read_for_it(monkeypatch: pytest.MonkeyPat
     """A list of a ledger in which nothing was taken back begins at once."""
     made = log_of([({"rater": "human"}, [PointAdded("kpt_001", "events.voided")])])
     monkeypatch.setattr(made, "read", None)
-    assert listing.Undone() == listing.undone(made)
+    assert listing.Undone() == listing.find_undone_events(made)
 
 
 def test_a_script_sees_what_was_undone(here: Project, run: Run) -> None:
@@ -222,7 +222,7 @@ def test_a_log_that_grows_is_read_on(here: Project) -> None:
         commands.rate(here, "kpt_002", "helpful", HUMAN)
         return len(told) < 3
 
-    for _, records in listing.stretches(made, EventFilter("kpt_002"), wait):
+    for _, records in listing.event_parts(made, EventFilter("kpt_002"), wait):
         told.append([one.seq for one in records])
     assert [[4, 7], [9], [11]] == told
 
@@ -236,7 +236,7 @@ def test_a_ledger_that_begins_later_is_followed(project: Path) -> None:
         commands.add(place, "one", HUMAN)
         return not seen
 
-    for _, records in listing.stretches(reading.open_log(place), EventFilter("kpt_001"), wait):
+    for _, records in listing.event_parts(reading.open_log(place), EventFilter("kpt_001"), wait):
         seen += records
     assert [2] == [one.seq for one in seen]
 
@@ -247,7 +247,7 @@ def test_what_has_an_end_is_not_followed(here: Project) -> None:
     def wait() -> bool:
         raise AssertionError
 
-    stretches = listing.stretches(reading.open_log(here), EventFilter(until=3), wait)
+    stretches = listing.event_parts(reading.open_log(here), EventFilter(until=3), wait)
     assert [[1, 2, 3]] == [[one.seq for one in records] for _, records in stretches]
 
 

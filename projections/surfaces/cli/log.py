@@ -22,7 +22,7 @@ from tallybook.projections.surfaces.console.notices import find_seq
 from tallybook.projections.surfaces.console.options import Verb, WholeNumber
 from tallybook.projections.surfaces.console.output import METER, answer, note
 from tallybook.projections.surfaces.history import moments
-from tallybook.projections.surfaces.history.events import comes_from, raters, stretches, undone
+from tallybook.projections.surfaces.history.events import comes_from, event_parts, find_undone_events, raters
 from tallybook.projections.surfaces.history.reading import open_log
 
 if TYPE_CHECKING:
@@ -105,10 +105,10 @@ def log(project: Project, /, *, follow: bool, as_json: bool, **options: Any) -> 
     paged = sys.stdout.isatty() and not (follow or as_json)
     # Ctrl-C is the regular end of following.
     with suppress(*[KeyboardInterrupt] if follow else []):
-        for mark, records in stretches(ledger, selection, wait_for_more if follow else None):
+        for position, records in event_parts(ledger, selection, wait_for_more if follow else None):
             last = records if limit is None else iter(deque(records, limit))
             limit = None
-            _print_events(ledger, mark, _without_progress(last), as_json=as_json, paged=paged)
+            _print_events(ledger, position, _without_progress(last), as_json=as_json, paged=paged)
 
 
 def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
@@ -119,20 +119,20 @@ def _without_progress(records: Iterator[EventRecord]) -> Iterator[EventRecord]:
         yield record
 
 
-def _print_events(ledger: Log, mark: Position, records: Iterator[EventRecord], *, as_json: bool, paged: bool) -> None:
+def _print_events(ledger: Log, after: Position, records: Iterator[EventRecord], *, as_json: bool, paged: bool) -> None:
     """Print events, each as soon as it is read."""
-    marked = undone(ledger, mark)
+    undone = find_undone_events(ledger, after)
     if as_json:
         for record in records:
-            answer(marked.row(record))
+            answer(undone.row(record))
         return
     from tallybook.projections.surfaces.console import terminal
 
     console = terminal.console_for(sys.stdout)
     if paged:
-        _page(console, map(marked.brief, records))
+        _page(console, map(undone.brief, records))
     else:
-        terminal.print_log_rows(console, map(marked.brief, records))
+        terminal.print_log_rows(console, map(undone.brief, records))
 
 
 def _page(console: Console, briefs: Iterator[dict[str, Any]]) -> None:

@@ -104,8 +104,8 @@ class Undone:
         return None if by is None else by.seq
 
 
-def undone(log: Log, after: Position = START) -> Undone:
-    """Return what the undos after a position undo; without any, nothing else is decoded."""
+def find_undone_events(log: Log, after: Position = START) -> Undone:
+    """Return which events the undos after a position undid; without an undo nothing is decoded."""
     needle = _of_kind(KIND_OF[EventsVoided])
     if not log.may_contain(needle):
         # As in most ledgers; so a listing begins at once, and the log is read once.
@@ -114,10 +114,10 @@ def undone(log: Log, after: Position = START) -> Undone:
         record for batch in decode(one for one in log.read(after) if needle in one.data) for record in batch.records
     ]
     ids = {id_ for undo in undos if isinstance(undo.event, EventsVoided) for id_ in undo.event.ids}
-    return Undone(find_undone(undos), _seqs(log, ids) if ids else {})
+    return Undone(find_undone(undos), _find_event_numbers(log, ids) if ids else {})
 
 
-def _seqs(log: Log, ids: Collection[str]) -> dict[str, int]:
+def _find_event_numbers(log: Log, ids: Collection[str]) -> dict[str, int]:
     seqs: dict[str, int] = {}
     for batch in log.read():
         for seq, line in enumerate(batch.data.split(b"\n"), batch.first):
@@ -165,7 +165,7 @@ class _Cursor:
             self.position = last.position
 
 
-def stretches(
+def event_parts(
     log: Log, wanted: EventFilter, wait: Callable[[], bool] | None = None
 ) -> Iterator[tuple[Position, Iterator[EventRecord]]]:
     """Yield the wanted events, newest last, in parts, each with the position after which it begins.
@@ -190,6 +190,6 @@ def stretches(
 
 
 def events(log: Log, wanted: EventFilter) -> Iterator[EventRecord]:
-    """Yield the wanted events of a log up to its end; raises as ``stretches``."""
-    for _, records in stretches(log, wanted):
+    """Yield the wanted events of a log up to its end; raises as ``event_parts``."""
+    for _, records in event_parts(log, wanted):
         yield from records
